@@ -1,0 +1,78 @@
+"""The contract of a tool: an async callable with a JSON schema, handed a context, returning text with its status.
+
+A tool never raises for what the world does (dead links, time-outs, wrong arguments): those are statuses with a text that the
+agent reads. It raises :class:`ToolOutage` when its own backend is broken, which ends the episode unscored.
+Tools do not know which model calls them.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from sanderling.protocol.messages import ToolSpec
+
+
+class ToolStatus(StrEnum):
+    """What became of one call (or of one query or URL within it)."""
+
+    OK = "ok"
+    EMPTY = "empty"
+    """The search found nothing."""
+    NOT_FOUND = "not_found"
+    GONE = "gone"
+    TIMEOUT = "timeout"
+    BLOCKED = "blocked"
+    PAYWALLED = "paywalled"
+    NOT_TEXT = "not_text"
+    RATE_LIMITED = "rate_limited"
+    BAD_ARGUMENTS = "bad_arguments"
+    UNKNOWN_TOOL = "unknown_tool"
+    OUTAGE = "outage"
+
+
+class ToolOutage(Exception):
+    """The tool's backend is broken or unreachable: the episode ends unscored, and may be tried again."""
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a tool may know of the episode it serves."""
+
+    episode_seed: int = 0
+    """Keys faults and latencies; shared by the rollouts of one group."""
+    masked_urls: frozenset[str] = frozenset()
+    """Pages hidden from this episode, in search and visit alike."""
+    ordinal: int = 0
+    """Which call of the episode this is, from 0."""
+    occurrence: int = 0
+    """How often the very same call was made before in this episode."""
+    deadline_s: float | None = None
+    """Seconds left for this call; None: no limit."""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call returned."""
+
+    text: str
+    """What the agent reads, without the ``<tool_response>`` wrapper."""
+    status: ToolStatus = ToolStatus.OK
+    latency_s: float = 0.0
+    """Seconds; virtual in a world, real on a live backend."""
+    provenance: tuple[str, ...] = ()
+    """URLs of the pages whose text is in ``text``, in order of appearance."""
+    parts: tuple[ToolStatus, ...] = field(default=())
+    """One status for each query or URL of the call, in order."""
+
+
+class Tool(Protocol):
+    """An async callable with a schema."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description and JSON schema of the arguments."""
+        ...
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Run one call. Wrong arguments are answered with status ``BAD_ARGUMENTS``; raises ToolOutage when broken."""
+        ...

@@ -1,0 +1,115 @@
+"""What passes between rollouts, credit and the trainer. Arrays only; importable without torch.
+
+Legend: B rows of an optimizer batch, T tokens, K turns, G rollouts of a group. The trainer executes rows; it does not know
+which algorithm wrote their advantages.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+class TurnTool(StrEnum):
+    """What a turn did, for credit assignment."""
+
+    SEARCH = "search"
+    VISIT = "visit"
+    BOTH = "both"
+    OTHER = "other"
+    ANSWER = "answer"
+    MALFORMED = "malformed"
+
+
+@dataclass(frozen=True)
+class TurnTable:
+    """Every turn of an optimizer batch, one row each, sorted by trajectory and turn. All arrays have K rows.
+
+    Outcome, gain and penalty are separate components; which are combined, and how, is the estimator's business.
+    """
+
+    trajectory: IntArray
+    """Index of the trajectory in the batch."""
+    group: IntArray
+    """Index of the trajectory's group (one question's rollouts)."""
+    turn: IntArray
+    """0, 1, … within the trajectory."""
+    tokens: IntArray
+    """Sampled tokens in the turn."""
+    tool: NDArray[np.str_]
+    """A TurnTool."""
+    outcome: FloatArray
+    """The trajectory's outcome in [0, 1], repeated on each of its turns."""
+    scored: BoolArray
+    """False where the trajectory ended in an outage: no outcome, and out of every group statistic."""
+    gain: FloatArray
+    """Information gain of the turn; meaningless where ``gain_scored`` is False. Zero is a value."""
+    gain_scored: BoolArray
+    penalty: FloatArray
+    """Format penalty of the turn, 0 or negative."""
+
+    def __len__(self) -> int:
+        return int(self.trajectory.shape[0])
+
+
+class Estimator(Protocol):
+    """Credit: a pure function of a table to one advantage per turn (K)."""
+
+    def __call__(self, table: TurnTable) -> FloatArray: ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """One branch, ready to train on. All per-token arrays are parallel to ``ids`` (T)."""
+
+    ids: IntArray
+    loss_mask: BoolArray
+    """True on tokens that are trained: predicting ``ids[t]`` from ``ids[:t]``."""
+    advantages: FloatArray | None = None
+    """None for supervised rows."""
+    sampler_logprobs: FloatArray | None = None
+    proximal_logprobs: FloatArray | None = None
+    reference_logprobs: FloatArray | None = None
+    versions: IntArray | None = None
+    turn: IntArray | None = None
+    """Turn index of each sampled token, -1 elsewhere."""
+    trajectory: str = ""
+    group: str = ""
+    weight: float = 1.0
+    meta: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        size = self.ids.shape[0]
+        for name in ("loss_mask", "advantages", "sampler_logprobs", "proximal_logprobs", "reference_logprobs", "versions", "turn"):
+            values = getattr(self, name)
+            if values is not None and values.shape != (size,):
+                raise ValueError(f"row {self.trajectory or '?'}: {name} has shape {values.shape}, ids have {size} tokens")
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """A trajectory and the continuations to score at some of its boundaries."""
+
+    ids: Sequence[int]
+    """The whole branch."""
+    cuts: Sequence[int]
+    """Boundary b is the context ``ids[:cuts[b]]``."""
+    continuations: Sequence[Sequence[int]]
+    """What is teacher-forced after each boundary (prefix, answer, suffix); one per cut."""
+    answer_spans: Sequence[tuple[int, int]]
+    """Half-open span of the answer's tokens within each continuation."""
+
+
+class Scorer(Protocol):
+    """Teacher-forced log-probabilities under one policy version."""
+
+    def score_many(self, requests: Sequence[ScoreRequest]) -> list[list[FloatArray]]:
+        """For each request and boundary, the log-probabilities of the answer span's tokens."""
+        ...

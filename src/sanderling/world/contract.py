@@ -1,0 +1,88 @@
+"""What a world is: pages, a search over them, a visit to one of them. Deterministic, and without sockets.
+
+The same world, seed and call give the same bytes. Search hits are structured; how they are laid out as text is the profile's
+business (``tools/``). A world knows nothing of agents or models.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from sanderling.tools.contract import ToolStatus
+
+
+class Page(BaseModel):
+    """One page as it is stored: clean text in Markdown, headings as ``#`` lines."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str
+    title: str
+    text: str
+    links: tuple[str, ...] = ()
+    date: str = ""
+    """As the page gives it; empty: undated."""
+    source: str = ""
+    """Which builder or site it came from."""
+
+
+@dataclass(frozen=True)
+class SearchHit:
+    """One ranked result."""
+
+    title: str
+    url: str
+    snippet: str
+    date: str = ""
+    score: float = 0.0
+
+
+@dataclass(frozen=True)
+class SearchReply:
+    """The ranked results of one query."""
+
+    query: str
+    hits: tuple[SearchHit, ...]
+    status: ToolStatus = ToolStatus.OK
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class VisitReply:
+    """The passages of one page that serve a goal."""
+
+    url: str
+    title: str
+    text: str
+    status: ToolStatus = ToolStatus.OK
+    latency_s: float = 0.0
+
+
+class World(Protocol):
+    """An offline web."""
+
+    @property
+    def name(self) -> str:
+        """Short name for records: builder, seed, size."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the pages in order: equal fingerprints, equal worlds."""
+        ...
+
+    @property
+    def page_count(self) -> int: ...
+
+    def search(
+        self, query: str, *, limit: int = 10, masked: frozenset[str] = frozenset(), episode_seed: int = 0
+    ) -> SearchReply:
+        """Rank pages for a query. Never raises for any text; an empty query has status EMPTY."""
+        ...
+
+    def visit(
+        self, url: str, goal: str = "", *, max_words: int = 2000, masked: frozenset[str] = frozenset(), episode_seed: int = 0
+    ) -> VisitReply:
+        """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND."""
+        ...
