@@ -11,31 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from sanderling.protocol.messages import Message
+from sanderling.protocol.sampling import Sampling
 from sanderling.protocol.tokens import Tokenizer
 
 
-class PolicyOutage(Exception):
+class PolicyOutageError(Exception):
     """The model's backend is broken or unreachable: the episode ends unscored, and may be tried again."""
-
-
-class Sampling(BaseModel):
-    """How to sample one turn. Log-probabilities are reported under exactly this distribution (after temperature and cuts)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    temperature: float = Field(1.0, ge=0.0)
-    """0 is greedy: log-probabilities are then those of temperature 1, and the record says temperature 0."""
-    top_p: float = Field(1.0, gt=0.0, le=1.0)
-    top_k: int = Field(0, ge=0)
-    """0: no cut."""
-    presence_penalty: float = 0.0
-    max_tokens: int = Field(1024, ge=1)
-    """Most tokens in one turn."""
-    stop: tuple[str, ...] = ()
-    """Strings that end the turn besides the end token; text is cut before them."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +81,7 @@ class Session(Protocol):
     ) -> Completion:
         """Append the delta, sample one turn, keep both. ``on_text`` receives text as it comes.
 
-        Cancellable at any await. Raises PolicyOutage when the backend is broken.
+        Cancellable at any await. Raises PolicyOutageError when the backend is broken.
         """
         ...
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.policy.contract import Sampling
+from sanderling.protocol.sampling import Sampling
 
 
 class ResultLayout(StrEnum):

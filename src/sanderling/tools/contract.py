@@ -1,36 +1,18 @@
 """The contract of a tool: an async callable with a JSON schema, handed a context, returning text with its status.
 
 A tool never raises for what the world does (dead links, time-outs, wrong arguments): those are statuses with a text that the
-agent reads. It raises :class:`ToolOutage` when its own backend is broken, which ends the episode unscored.
+agent reads. It raises :class:`ToolOutageError` when its own backend is broken, which ends the episode unscored.
 Tools do not know which model calls them.
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Protocol
 
 from sanderling.protocol.messages import ToolSpec
+from sanderling.protocol.status import ToolStatus
 
 
-class ToolStatus(StrEnum):
-    """What became of one call (or of one query or URL within it)."""
-
-    OK = "ok"
-    EMPTY = "empty"
-    """The search found nothing."""
-    NOT_FOUND = "not_found"
-    GONE = "gone"
-    TIMEOUT = "timeout"
-    BLOCKED = "blocked"
-    PAYWALLED = "paywalled"
-    NOT_TEXT = "not_text"
-    RATE_LIMITED = "rate_limited"
-    BAD_ARGUMENTS = "bad_arguments"
-    UNKNOWN_TOOL = "unknown_tool"
-    OUTAGE = "outage"
-
-
-class ToolOutage(Exception):
+class ToolOutageError(Exception):
     """The tool's backend is broken or unreachable: the episode ends unscored, and may be tried again."""
 
 
@@ -74,5 +56,5 @@ class Tool(Protocol):
         ...
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Run one call. Wrong arguments are answered with status ``BAD_ARGUMENTS``; raises ToolOutage when broken."""
+        """Run one call. Wrong arguments are answered with status ``BAD_ARGUMENTS``; raises ToolOutageError when broken."""
         ...

@@ -87,7 +87,8 @@ class Row:
 
     def __post_init__(self) -> None:
         size = self.ids.shape[0]
-        for name in ("loss_mask", "advantages", "sampler_logprobs", "proximal_logprobs", "reference_logprobs", "versions", "turn"):
+        logprobs = ("sampler_logprobs", "proximal_logprobs", "reference_logprobs")
+        for name in ("loss_mask", "advantages", "versions", "turn", *logprobs):
             values = getattr(self, name)
             if values is not None and values.shape != (size,):
                 raise ValueError(f"row {self.trajectory or '?'}: {name} has shape {values.shape}, ids have {size} tokens")

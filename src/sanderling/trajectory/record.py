@@ -1,8 +1,8 @@
 """The record of an episode: a small message graph.
 
 A node holds only what it adds: role, kind, text, token ids, loss mask, log-probabilities, policy versions. A branch is the path
-from the root to a leaf: what a model once saw. A plain run is one branch; a rejected attempt stays as a leaf of its own; a history
-reset is another branch. Concatenating the token ids along a branch gives exactly what the model saw and sampled.
+from the root to a leaf: what a model once saw. A plain run is one branch; a rejected attempt stays as a leaf of its own; a
+history reset is another branch. Concatenating the token ids along a branch gives exactly what the model saw and sampled.
 
 Where a policy gives token ids they are the truth and text is derived from them. Imports and chat endpoints have text only:
 ``token_ids`` is then None, never guessed. Stores, training, evaluation and the viewer all read this one record.
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Message, Role, ToolCall
-from sanderling.tools.contract import ToolStatus
+from sanderling.protocol.status import ToolStatus
 
 SCHEMA_VERSION = 1
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.tools.contract import ToolStatus
+from sanderling.protocol.status import ToolStatus
 
 
 class Page(BaseModel):
