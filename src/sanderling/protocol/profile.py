@@ -39,15 +39,15 @@ class Budgets(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_turns: int = Field(200, ge=1)
+    max_turns: int = Field(default=200, ge=1)
     """Model turns, the forced answer not counted."""
-    max_context_tokens: int = Field(262_144, ge=16)
+    max_context_tokens: int = Field(default=262_144, ge=16)
     """Most tokens the model may see, answer included."""
-    answer_reserve_tokens: int = Field(8_192, ge=1)
+    answer_reserve_tokens: int = Field(default=8_192, ge=1)
     """Kept free for a forced answer."""
-    max_seconds: float | None = Field(None, gt=0)
+    max_seconds: float | None = Field(default=None, gt=0)
     """Wall time of an episode; None: unlimited."""
-    tool_timeout_s: float = Field(150.0, gt=0)
+    tool_timeout_s: float = Field(default=150.0, gt=0)
     force_answer: bool = True
     """Whether the agent is told to answer when a budget is used up."""
 
@@ -57,14 +57,14 @@ class Guards(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_retries: int = Field(4, ge=0)
+    max_retries: int = Field(default=4, ge=0)
     """Further attempts at a turn that is malformed, repetitive or repeats a call. Recipes set 0 for RL."""
-    max_repeated_calls: int = Field(8, ge=1)
+    max_repeated_calls: int = Field(default=8, ge=1)
     """The episode ends in REPETITION when turns that only repeat earlier calls number this many."""
-    repetition_tail_chars: int = Field(50, ge=8)
-    repetition_count: int = Field(5, ge=2)
+    repetition_tail_chars: int = Field(default=50, ge=8)
+    repetition_count: int = Field(default=5, ge=2)
     """A turn is repetitive when its last ``repetition_tail_chars`` characters occur more often than this in it."""
-    max_malformed: int = Field(5, ge=1)
+    max_malformed: int = Field(default=5, ge=1)
     """The episode ends in MALFORMED after this many malformed turns in a row."""
 
 
@@ -83,8 +83,8 @@ class Profile(BaseModel):
     """Put after ``<|im_start|>assistant\\n``: the model continues inside its reasoning. Empty: the model opens it itself."""
     tools: ToolNames = ToolNames()
     results: ResultLayout = ResultLayout.JSON
-    results_per_query: int = Field(10, ge=1)
-    visit_tokens: int = Field(2_000, ge=8)
+    results_per_query: int = Field(default=10, ge=1)
+    visit_tokens: int = Field(default=2_000, ge=8)
     """Budget of one visited page's extract, in words."""
     force_hint: str
     """What the agent reads when a budget is used up; put *after* the last observation, which is kept, in the same wrapper."""

@@ -1,7 +1,8 @@
 """Tokenizers, as the protocol needs them: text to ids and back, control tokens by name, a fingerprint.
 
-Loads the ``tokenizer.json`` of any local Hugging Face directory through the `tokenizers` library, without torch. Text from outside (questions, pages, tool results) is encoded with control tokens *off*, so a page that contains the text
-``<|im_end|>`` cannot end the turn it stands in.
+Loads the ``tokenizer.json`` of any local Hugging Face directory through the `tokenizers` library, without torch. Text from
+outside (questions, pages, tool results) is encoded with control tokens *off*, so a page that contains the text ``<|im_end|>``
+cannot end the turn it stands in.
 """
 
 import hashlib
