@@ -1,0 +1,207 @@
+"""Semantics of the figures: unbiased, bounded, honest about what could not be scored."""
+
+from itertools import combinations
+from math import comb, isnan, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from sanderling.evaluate.metrics import (
+    Interval,
+    average_at_k,
+    bootstrap_interval,
+    mean_interval,
+    paired_difference,
+    pass_at_k,
+    pass_at_k_each,
+    pass_hat_k,
+    pass_hat_k_each,
+    wilson_interval,
+)
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> tuple[int, int, int]:
+    n = draw(st.integers(1, 40))
+    return n, draw(st.integers(0, n)), draw(st.integers(1, n))
+
+
+@st.composite
+def question_counts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
+    rows = draw(st.lists(st.tuples(*[st.integers(0, 8)] * 3), min_size=1, max_size=20))
+    triples = [sorted(row) for row in rows]
+    return [max(1, m) for _, _, m in triples], [n for _, n, _ in triples], [c for c, _, _ in triples]
+
+
+@given(counts())
+def test_pass_at_k_equals_the_binomial_form(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    assert pass_at_k_each([n], [c], k)[0] == pytest.approx(1 - comb(n - c, k) / comb(n, k), abs=1e-12)
+    assert pass_hat_k_each([n], [c], k)[0] == pytest.approx(comb(c, k) / comb(n, k), abs=1e-12)
+
+
+def test_pass_at_k_is_the_share_of_k_subsets_with_a_right_one() -> None:
+    outcomes = [True, False, False, True, False]
+    subsets = list(combinations(outcomes, 3))
+    assert pass_at_k([5], [2], 3).value == pytest.approx(sum(map(any, subsets)) / len(subsets))
+    assert pass_hat_k([5], [2], 2).value == pytest.approx(sum(map(all, combinations(outcomes, 2))) / comb(5, 2))
+
+
+@given(counts())
+def test_pass_at_k_grows_with_k_and_pass_hat_k_falls(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    any_of, all_of = pass_at_k_each([n], [c], k)[0], pass_hat_k_each([n], [c], k)[0]
+    assert -1e-12 <= all_of <= c / n + 1e-12 <= any_of + 2e-12 <= 1 + 4e-12
+    if k > 1:
+        assert pass_at_k_each([n], [c], k - 1)[0] <= any_of + 1e-12
+
+
+def test_pass_at_k_does_not_overflow() -> None:
+    assert pass_at_k([100_000], [1], 64).value == pytest.approx(64 / 100_000, rel=1e-9)
+
+
+def test_pass_at_one_is_accuracy_and_not_any_of_k() -> None:
+    assert pass_at_k([4, 4], [1, 0], 1).value == pytest.approx(0.125)
+
+
+def test_questions_with_too_few_scored_are_counted_apart() -> None:
+    found = pass_at_k([4, 3, 0], [0, 3, 0], 4)
+    assert (found.value, found.questions, found.too_few) == (0.0, 1, 2)
+    nothing = pass_at_k([0], [0], 1)
+    assert isnan(nothing.value)
+    assert (nothing.questions, nothing.too_few) == (0, 1)
+
+
+@pytest.mark.parametrize(("scored", "correct", "k"), [([3], [4], 1), ([3], [-1], 1), ([3], [1], 0), ([3], [1, 1], 1)])
+def test_impossible_counts_are_refused(scored: list[int], correct: list[int], k: int) -> None:
+    with pytest.raises(ValueError, match=r"correct|k is 0"):
+        pass_at_k(scored, correct, k)
+
+
+@given(question_counts())
+def test_average_lies_within_its_bounds(case: tuple[list[int], list[int], list[int]]) -> None:
+    attempts, scored, correct = case
+    found = average_at_k(attempts, scored, correct)
+    assert found.questions + found.without_score == len(attempts)
+    assert 0 <= found.bounds.low <= found.bounds.high <= 1
+    if attempts == scored:
+        assert found.bounds.low == pytest.approx(found.bounds.high)
+    if found.questions:
+        assert found.bounds.low - 1e-12 <= found.value <= found.bounds.high + 1e-12
+
+
+def test_unscored_attempts_widen_the_bounds_and_do_not_move_the_average() -> None:
+    found = average_at_k([4, 4, 4], [2, 4, 0], [1, 2, 0])
+    assert found.value == pytest.approx(0.5)
+    assert found.bounds == pytest.approx(Interval((1 / 4 + 2 / 4 + 0) / 3, (3 / 4 + 2 / 4 + 1) / 3))
+    assert found.without_score == 1
+
+
+def test_average_refuses_more_scored_than_attempted() -> None:
+    with pytest.raises(ValueError, match="attempts"):
+        average_at_k([1], [2], [1])
+
+
+def test_bootstrap_agrees_with_scipy() -> None:
+    values = np.random.default_rng(3).binomial(4, 0.4, 200) / 4
+    ours = bootstrap_interval(values, seed=0)
+    theirs = stats.bootstrap(
+        (values,), np.mean, method="percentile", n_resamples=10_000, rng=np.random.default_rng(1)
+    ).confidence_interval
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.004)
+
+
+def test_bootstrap_is_seeded_and_leaves_out_nan() -> None:
+    values = [0.0, 1.0, nan, 0.5, 1.0]
+    assert bootstrap_interval(values, seed=5) == bootstrap_interval([0.0, 1.0, 0.5, 1.0], seed=5)
+    assert bootstrap_interval(range(50), seed=5) != bootstrap_interval(range(50), seed=6)
+    assert all(map(isnan, bootstrap_interval([nan], seed=0)))
+
+
+def test_bootstrap_in_chunks_has_every_resample() -> None:
+    values = np.random.default_rng(0).random(3_000)
+    low, high = bootstrap_interval(values, seed=0, resamples=3_000)
+    spread = values.std() / np.sqrt(values.size)
+    assert (high - low) == pytest.approx(2 * 1.96 * spread, rel=0.1)
+
+
+def test_bootstrap_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(11)
+    hits = 0
+    for trial in range(300):
+        low, high = bootstrap_interval(rng.binomial(1, 0.4, 100), seed=trial, resamples=500)
+        hits += low <= 0.4 <= high
+    assert 0.90 <= hits / 300 <= 0.98
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_agrees_with_scipy(case: tuple[int, int]) -> None:
+    successes, trials = case
+    expected = stats.binomtest(successes, trials).proportion_ci(method="wilson")
+    assert wilson_interval(successes, trials) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_wilson_edges() -> None:
+    assert wilson_interval(0, 0) == Interval(0.0, 1.0)
+    with pytest.raises(ValueError, match="trials"):
+        wilson_interval(3, 2)
+
+
+def test_constant_shares_still_have_a_width() -> None:
+    assert mean_interval([0.0] * 20, seed=0) == wilson_interval(0, 20)
+    assert mean_interval([1.0] * 20, seed=0) == wilson_interval(20, 20)
+    assert mean_interval([0.0, 0.5, 1.0], seed=0) == bootstrap_interval([0.0, 0.5, 1.0], seed=0)
+
+
+def test_paired_p_value_is_exact_for_few_pairs() -> None:
+    a = np.array([1.0, 0.5, 0.75, 0.25, 1.0, 0.0, 0.5, 0.9])
+    b = np.array([0.5, 0.5, 0.25, 0.5, 0.0, 0.0, 0.25, 0.1])
+    theirs = stats.permutation_test(
+        (a, b), lambda x, y: float(np.mean(x - y)), permutation_type="samples", n_resamples=np.inf, vectorized=False
+    )
+    assert paired_difference(a, b, seed=0).p_value == pytest.approx(theirs.pvalue)
+
+
+def test_paired_p_value_agrees_with_a_wilcoxon_sized_sample() -> None:
+    rng = np.random.default_rng(2)
+    b = rng.random(60)
+    a = b + rng.normal(0.05, 0.2, 60)
+    found = paired_difference(a, b, seed=0)
+    assert found.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue, abs=0.02)
+    assert found.interval.low < found.difference < found.interval.high
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30))
+def test_paired_difference_is_antisymmetric(pairs: list[tuple[float, float]]) -> None:
+    a, b = [p[0] for p in pairs], [p[1] for p in pairs]
+    forth, back = paired_difference(a, b, seed=1, resamples=200), paired_difference(b, a, seed=1, resamples=200)
+    assert forth.difference == pytest.approx(-back.difference, abs=1e-12)
+    assert forth.p_value == back.p_value
+    assert 0 < forth.p_value <= 1
+    assert forth.interval.low == pytest.approx(-back.interval.high, abs=1e-9)
+
+
+def test_equal_sides_show_no_difference() -> None:
+    found = paired_difference([0.5, 1.0], [0.5, 1.0], seed=0)
+    assert (found.difference, found.interval, found.p_value) == (0.0, Interval(0.0, 0.0), 1.0)
+
+
+def test_paired_difference_counts_what_it_drops() -> None:
+    found = paired_difference([1.0, nan, 0.0], [0.0, 1.0, nan], seed=0)
+    assert (found.difference, found.questions, found.dropped) == (1.0, 1, 2)
+    with pytest.raises(ValueError, match="both sides"):
+        paired_difference([nan], [1.0], seed=0)
+    with pytest.raises(ValueError, match="shapes"):
+        paired_difference([1.0, 0.0], [1.0], seed=0)
+
+
+def test_no_false_alarms_beyond_the_level() -> None:
+    rng = np.random.default_rng(7)
+    alarms = sum(
+        paired_difference(rng.binomial(4, 0.5, 60) / 4, rng.binomial(4, 0.5, 60) / 4, seed=i, resamples=300).p_value < 0.05
+        for i in range(200)
+    )
+    assert alarms / 200 < 0.10
