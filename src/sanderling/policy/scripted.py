@@ -1,0 +1,119 @@
+"""Policies that say what a function or a list tells them: for tests, replays and the teacher.
+
+Text-level: a session keeps its messages, and ids are None, never guessed. A stop string ends a turn as it would for a model.
+Knows no model and draws no random numbers; a reply that wants some keys them by its :class:`SampleKey`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
+from sanderling.protocol.messages import Message, Role
+from sanderling.protocol.sampling import Sampling
+
+Reply = Callable[[Sequence[Message], SampleKey], str]
+"""Everything said on the branch so far, ending with what is new, and the turn's key, to the text of the next turn."""
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """Cut a text before the earliest of the stop strings; says whether one was found."""
+    found = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
+    return (text[: min(found)], True) if found else (text, False)
+
+
+class ScriptedSession:
+    """A branch of messages that a reply function continues."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._messages: list[Message] = []
+        self._closed = False
+
+    async def generate(
+        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
+    ) -> Completion:
+        """Append the delta's messages and the reply. Whatever the reply raises, the session is then as it was before."""
+        if self._closed:
+            raise RuntimeError("The session was closed: open another one.")
+        await asyncio.sleep(0)  # a model would yield here: others run, and a cancellation arrives
+        seen = [*self._messages, *delta.messages]
+        text, stopped = cut_at_stop(self._reply(tuple(seen), key), sampling.stop)
+        self._messages = [*seen, Message(role=Role.ASSISTANT, content=text)]
+        if on_text is not None:
+            on_text(text)
+        return Completion(text=text, finish=Finish.STOP if stopped else Finish.END)
+
+    def mark(self) -> int:
+        """Number of messages on the branch."""
+        return len(self._messages)
+
+    def rewind(self, mark: int) -> None:
+        """Forget the messages after ``mark``."""
+        if not 0 <= mark <= len(self._messages):
+            raise ValueError(f"mark {mark} is not on this branch of {len(self._messages)} messages")
+        del self._messages[mark:]
+
+    def close(self) -> None:
+        self._messages.clear()
+        self._closed = True
+
+
+class ScriptedPolicy:
+    """A policy that asks a function for every turn.
+
+    Example: ``ScriptedPolicy(lambda messages, key: "<think>easy</think><answer>Paris</answer>")``
+    """
+
+    def __init__(self, reply: Reply, name: str = "scripted", context_length: int | None = None) -> None:
+        self._reply = reply
+        self._name = name
+        self._context_length = context_length
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def tokenizer(self) -> None:
+        """None: scripts are text-level."""
+        return
+
+    @property
+    def context_length(self) -> int | None:
+        return self._context_length
+
+    @property
+    def version(self) -> int:
+        """Always 0: a script is never updated."""
+        return 0
+
+    def open(self, key: SampleKey) -> Session:
+        return ScriptedSession(self._reply)
+
+
+class ListPolicy(ScriptedPolicy):
+    """A policy whose every session says the given turns in order.
+
+    A rewound turn is not said again: a second attempt gets the list's next entry. At the end comes a PolicyOutageError.
+    """
+
+    def __init__(self, turns: Sequence[str], name: str = "list") -> None:
+        super().__init__(_Reader(turns), name)
+        self._turns = tuple(turns)
+
+    def open(self, key: SampleKey) -> Session:
+        return ScriptedSession(_Reader(self._turns))
+
+
+class _Reader:
+    """Reads a list of turns from its start, whatever the branch says."""
+
+    def __init__(self, turns: Sequence[str]) -> None:
+        self._turns = tuple(turns)
+        self._said = 0
+
+    def __call__(self, messages: Sequence[Message], key: SampleKey) -> str:
+        if self._said == len(self._turns):
+            raise PolicyOutageError(f"The script holds {len(self._turns)} turns, and one more was asked for.")
+        self._said += 1
+        return self._turns[self._said - 1]

@@ -1,0 +1,74 @@
+"""Scripted policies keep the branch they were told, and follow the session contract."""
+
+import asyncio
+
+import pytest
+
+from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
+from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
+from sanderling.protocol.messages import Message, Role
+from sanderling.protocol.sampling import Sampling
+
+KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
+
+
+def said(*texts: str) -> Delta:
+    return Delta(messages=tuple(Message(role=Role.USER, content=text) for text in texts))
+
+
+async def test_reply_sees_the_whole_branch_and_key():
+    seen = []
+
+    def reply(messages, key):
+        seen.append(([message.content for message in messages], key.turn))
+        return f"r{len(messages)}"
+
+    policy: Policy = ScriptedPolicy(reply)
+    session = policy.open(KEY)
+    streamed: list[str] = []
+    first = await session.generate(said("a", "b"), Sampling(), KEY, streamed.append)
+    await session.generate(said("c"), Sampling(), SampleKey(0, "q", 0, 1))
+    assert first.text == "r2" and first.finish is Finish.END and first.token_ids is None
+    assert streamed == ["r2"]
+    assert seen == [(["a", "b"], 0), (["a", "b", "r2", "c"], 1)]
+
+
+async def test_rewind_forgets_and_close_is_idempotent():
+    policy = ScriptedPolicy(lambda messages, key: "|".join(message.content for message in messages))
+    session = policy.open(KEY)
+    await session.generate(said("a"), Sampling(), KEY)
+    mark = session.mark()
+    await session.generate(said("b"), Sampling(), KEY)
+    session.rewind(mark)
+    assert (await session.generate(said("c"), Sampling(), KEY)).text == "a|a|c"
+    with pytest.raises(ValueError):
+        session.rewind(99)
+    session.close()
+    session.close()
+    with pytest.raises(RuntimeError):
+        await session.generate(said("d"), Sampling(), KEY)
+
+
+async def test_stop_string_cuts_before_the_earliest():
+    session = ScriptedPolicy(lambda messages, key: "one<b>two<a>").open(KEY)
+    done = await session.generate(said("x"), Sampling(stop=("<a>", "<b>")), KEY)
+    assert (done.text, done.finish) == ("one", Finish.STOP)
+
+
+async def test_list_goes_on_after_a_rewind_and_ends_in_an_outage():
+    session = ListPolicy(["bad", "good"]).open(KEY)
+    mark = session.mark()
+    assert (await session.generate(said("x"), Sampling(), KEY)).text == "bad"
+    session.rewind(mark)
+    assert (await session.generate(said("x"), Sampling(), KEY)).text == "good"
+    before = session.mark()
+    with pytest.raises(PolicyOutageError):
+        await session.generate(said("x"), Sampling(), KEY)
+    assert session.mark() == before
+
+
+async def test_sessions_of_a_list_are_independent():
+    policy = ListPolicy(["1", "2"])
+    a, b = policy.open(KEY), policy.open(KEY)
+    texts = await asyncio.gather(a.generate(said("x"), Sampling(), KEY), b.generate(said("x"), Sampling(), KEY))
+    assert [done.text for done in texts] == ["1", "1"]
