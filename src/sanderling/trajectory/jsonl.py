@@ -1,0 +1,180 @@
+"""Append-only JSONL stores that survive ``kill -9``.
+
+Contract: a record is written by one ``write`` of one line under a file lock, then flushed to the disk, so a crash can only tear
+the *last* line. Reading drops a torn last line with a warning; the next append cuts it off first. Any other unreadable line is
+damage that nobody here can explain, and a :class:`UserError` names its file and line. A store that does not exist yet is empty.
+Ids may repeat: the store does not judge. Knows nothing of what the records mean.
+"""
+
+import fcntl
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.trajectory.codec import check_json, decode_record, decode_trajectory, encode_record, encode_trajectory
+from sanderling.trajectory.record import Trajectory
+
+_BLOCK = 1 << 16
+
+
+class TornLineWarning(UserWarning):
+    """The last line of a store was cut off by a crash and is left out."""
+
+
+class _Lines:
+    """A file of JSON lines: the crash-safe core of both stores."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, line: bytes) -> None:
+        """Add one line durably. Raises UserError when the file cannot be written; it is then as it was before."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = not self.path.exists()
+            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise UserError(f"Cannot open {self.path} for writing ({error.strerror}): choose another place.") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            self._write(handle, line + b"\n")
+        finally:
+            os.close(handle)
+        if is_new:
+            _sync_directory(self.path.parent)
+
+    def _write(self, handle: int, data: bytes) -> None:
+        end, joint = self._mend(handle)
+        rest = memoryview(joint + data)
+        try:
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            os.fsync(handle)
+        except OSError as error:
+            os.ftruncate(handle, end)
+            raise UserError(f"Cannot write to {self.path} ({error.strerror}): free some space and run again.") from error
+
+    def _mend(self, handle: int) -> tuple[int, bytes]:
+        """Cut off a torn last line. Returns the end of the file and what must stand before the next line."""
+        size = os.fstat(handle).st_size
+        tail = _tail(handle, size)
+        if not tail:
+            return size, b""
+        if _is_record(tail):
+            return size, b"\n"
+        warnings.warn(f"{self.path}: the torn last line ({len(tail)} bytes) is cut off", TornLineWarning, stacklevel=5)
+        os.ftruncate(handle, size - len(tail))
+        return size - len(tail), b""
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """Line numbers from 1, and the JSON values. Raises UserError for a damaged line."""
+        if not self.path.exists():
+            return
+        try:
+            with self.path.open("rb") as file:
+                for number, line in enumerate(file, start=1):
+                    try:
+                        yield number, decode_record(line)
+                    except ValueError as error:
+                        if not line.endswith(b"\n"):
+                            warnings.warn(f"{self.path}: the torn last line is left out", TornLineWarning, stacklevel=3)
+                            return
+                        raise self.damaged(number, error) from error
+        except OSError as error:
+            raise UserError(f"Cannot read {self.path} ({error.strerror}): check the path.") from error
+
+    def damaged(self, number: int, error: Exception) -> UserError:
+        """What to tell the person about an unreadable line."""
+        return UserError(f"Line {number} of {self.path} is damaged ({error}): remove that line or restore the file.")
+
+
+class JsonlLog:
+    """An append-only log of JSON objects, such as metrics.
+
+    Example: ``JsonlLog(path).append({"step": 3, "loss": 0.5})``
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._lines = _Lines(Path(path))
+
+    @property
+    def path(self) -> Path:
+        return self._lines.path
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add one object durably. Raises UserError when it is not JSON or the file cannot be written."""
+        check_json(record, "record")
+        self._lines.append(encode_record(record))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for number, value in self._lines:
+            if not isinstance(value, dict):
+                raise self._lines.damaged(number, ValueError("it is not a JSON object"))
+            yield value
+
+    def read_all(self) -> list[dict[str, Any]]:
+        """Every object, in the order written."""
+        return list(self)
+
+
+class TrajectoryStore:
+    """An append-only store of trajectories, one line each.
+
+    Example: ``store = TrajectoryStore("runs/a.jsonl"); done = store.ids(); store.append(trajectory)``
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._lines = _Lines(Path(path))
+
+    @property
+    def path(self) -> Path:
+        return self._lines.path
+
+    def append(self, trajectory: Trajectory) -> None:
+        """Add one trajectory durably. Raises UserError when it is not JSON or the file cannot be written."""
+        self._lines.append(encode_trajectory(trajectory))
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        for number, value in self._lines:
+            try:
+                yield decode_trajectory(value)
+            except ValueError as error:
+                raise self._lines.damaged(number, error) from error
+
+    def read_all(self) -> list[Trajectory]:
+        """Every trajectory, in the order written."""
+        return list(self)
+
+    def ids(self) -> set[str]:
+        """The ids that are stored, for commands that go on where they stopped."""
+        return {value["id"] for _, value in self._lines if isinstance(value, dict) and isinstance(value.get("id"), str)}
+
+
+def _tail(handle: int, size: int) -> bytes:
+    """What follows the last newline."""
+    start, tail = size, b""
+    while start > 0 and b"\n" not in tail:
+        step = min(_BLOCK, start)
+        start -= step
+        tail = os.pread(handle, step, start) + tail
+    return tail.rpartition(b"\n")[2]
+
+
+def _is_record(tail: bytes) -> bool:
+    """Whether a last line without newline is whole: no proper prefix of a JSON object is JSON."""
+    try:
+        return isinstance(decode_record(tail), dict)
+    except ValueError:
+        return False
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a new file's name durable too."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
