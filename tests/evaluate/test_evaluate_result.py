@@ -1,0 +1,182 @@
+"""What counts, what does not, and what invalidates a run."""
+
+from pathlib import Path
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.evaluate.result import META_KEY, Episode, EvalResult, RunInfo, episode_of, summarise, verdict_of
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Role, ToolCall
+from sanderling.protocol.status import ToolStatus
+from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+
+INFO = RunInfo(command="test", seed=7, judge="exact", version="0", date="2026-01-01", seconds=1.0, resumed=0)
+QUESTIONS = [Question(id=name, text=name, answers=("x",)) for name in "abc"]
+
+
+def episode(question: str, attempt: int, correct: bool | None, ending: Ending = Ending.ANSWERED, **changes: object) -> Episode:
+    values: dict[str, object] = {
+        "question": question,
+        "attempt": attempt,
+        "ending": ending,
+        "correct": correct,
+        "model": "m",
+        "world": "w",
+        "turns": 3,
+        "calls": 2,
+        "searches": 1,
+        "visits": 1,
+        "sampled_tokens": 10,
+        "context_tokens": 50,
+        "seconds": 0.5,
+    }
+    return Episode(**(values | changes))  # pyright: ignore[reportArgumentType]
+
+
+def grid(verdicts: dict[str, list[bool | None]]) -> list[Episode]:
+    return [
+        episode(q, i, v, Ending.TOOL_OUTAGE if v is None else Ending.ANSWERED)
+        for q, row in verdicts.items()
+        for i, v in enumerate(row)
+    ]
+
+
+def test_pass_at_one_is_the_mean_share_and_not_any_of_k() -> None:
+    found = summarise(grid({"a": [True, False], "b": [False, False], "c": [True, True]}), QUESTIONS, 2, INFO)
+    assert found.pass_at_1.value == pytest.approx(0.5)
+    assert found.pass_at_k[2].value == pytest.approx(2 / 3)
+    assert found.pass_hat_k[2].value == pytest.approx(1 / 3)
+    assert found.pass_at_1.interval is not None
+    assert found.pass_at_1.interval.low < 0.5 < found.pass_at_1.interval.high
+    assert found.per_question() == {"a": 0.5, "b": 0.0, "c": 1.0}
+
+
+def test_an_outage_is_neither_wrong_nor_silently_dropped() -> None:
+    found = summarise(grid({"a": [True, None], "b": [False, False], "c": [None, None]}), QUESTIONS, 2, INFO)
+    assert found.pass_at_1.value == pytest.approx(0.5)
+    assert (found.pass_at_1.questions, found.pass_at_1.too_few) == (2, 1)
+    assert found.pass_at_1_bounds == pytest.approx((0.5 / 3, (1 + 0 + 1) / 3))
+    assert (found.unscored, found.endings[Ending.TOOL_OUTAGE]) == (3, 3)
+    assert not found.valid
+    assert "3 of 6 attempts" in found.invalid_because
+
+
+def test_nothing_scored_gives_no_figure() -> None:
+    found = summarise(grid({"a": [None], "b": [None], "c": [None]}), QUESTIONS, 1, INFO)
+    assert found.pass_at_1.value is None
+    assert found.pass_at_1.interval is None
+    assert found.mean_turns is None
+    assert found.browse.overall is None
+
+
+@pytest.mark.parametrize(("outages", "valid"), [(2, True), (3, False)])
+def test_more_than_two_percent_unscored_is_invalid(outages: int, valid: bool) -> None:
+    questions = [Question(id=str(i), text="", answers=("x",)) for i in range(100)]
+    rows = [episode(str(i), 0, None if i < outages else True, Ending.ANSWERED) for i in range(100)]
+    found = summarise(rows, questions, 1, INFO)
+    assert found.valid is valid
+    assert found.judge_outages == outages
+
+
+def test_browse_share_is_pooled_and_split_by_outcome() -> None:
+    rows = [
+        episode("a", 0, True, calls=4, visits=3),
+        episode("b", 0, False, calls=6, visits=1),
+        episode("c", 0, None, Ending.TOOL_OUTAGE, calls=90, visits=90),
+    ]
+    found = summarise(rows, QUESTIONS, 1, INFO).browse
+    assert (found.overall, found.correct, found.wrong) == pytest.approx((0.4, 0.75, 1 / 6))
+
+
+def test_the_order_of_episodes_changes_nothing() -> None:
+    rows = grid({"a": [True, False], "b": [None, True], "c": [False, False]})
+    assert summarise(rows, QUESTIONS, 2, INFO) == summarise(rows[::-1], QUESTIONS, 2, INFO)
+
+
+@pytest.mark.parametrize("change", ["missing", "double", "stranger"])
+def test_episodes_must_match_the_attempts(change: str) -> None:
+    rows = grid({"a": [True], "b": [True], "c": [True]})
+    rows = {"missing": rows[:2], "double": [*rows, rows[0]], "stranger": [*rows, episode("d", 0, True)]}[change]
+    with pytest.raises(ValueError, match="do not match"):
+        summarise(rows, QUESTIONS, 1, INFO)
+
+
+def test_text_policies_have_no_token_counts() -> None:
+    rows = [episode("a", 0, True, sampled_tokens=None), episode("b", 0, True), episode("c", 0, True)]
+    found = summarise(rows, QUESTIONS, 1, INFO)
+    assert found.mean_sampled_tokens is None
+    assert found.mean_context_tokens == 50
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    found = summarise(grid({"a": [True, None], "b": [False, False], "c": [None, None]}), QUESTIONS, 2, INFO)
+    found.save(tmp_path / "deep" / "result.json")
+    assert EvalResult.load(tmp_path / "deep" / "result.json") == found
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["result.json"]
+
+
+def test_unreadable_results_are_user_errors(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="run the evaluation"):
+        EvalResult.load(tmp_path / "none.json")
+    (tmp_path / "torn.json").write_text('{"model": "m"')
+    with pytest.raises(UserError, match="run the evaluation again"):
+        EvalResult.load(tmp_path / "torn.json")
+
+
+def trajectory(**changes: object) -> Trajectory:
+    call = ToolCall(name="visit", arguments={})
+    nodes = (
+        Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="q", token_ids=(1, 2)),
+        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="bad", token_ids=(3, 4, 5), rejected=True),
+        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="call", token_ids=(6,), calls=(call,)),
+        Node(
+            parent=2,
+            role=Role.USER,
+            kind=NodeKind.OBSERVATION,
+            text="<answer>x</answer>",
+            token_ids=(7, 8),
+            events=(
+                ToolEvent(name="fetch_url", role="visit", status=ToolStatus.OK),
+                ToolEvent(name="search", role="search", status=ToolStatus.EMPTY),
+            ),
+        ),
+        Node(parent=3, role=Role.ASSISTANT, kind=NodeKind.TURN, text="end", token_ids=(9, 10), answer="x"),
+    )
+    values: dict[str, object] = {
+        "id": "t",
+        "question": QUESTIONS[0],
+        "nodes": nodes,
+        "leaf": 4,
+        "ending": Ending.ANSWERED,
+        "answer": "x",
+        "seeds": Seeds(attempt=1),
+        "meta": {META_KEY: {"judge": "exact", "correct": True}},
+    }
+    return Trajectory.model_validate(values | changes)
+
+
+def test_an_episode_counts_the_main_branch_and_pays_for_rejected_turns() -> None:
+    found = episode_of(trajectory(), "exact")
+    assert (found.turns, found.calls, found.searches, found.visits) == (2, 2, 1, 1)
+    assert (found.sampled_tokens, found.context_tokens) == (6, 7)
+    assert (found.question, found.attempt, found.correct) == ("a", 1, True)
+
+
+def test_an_outage_has_no_verdict_whatever_was_recorded() -> None:
+    assert episode_of(trajectory(ending=Ending.POLICY_OUTAGE), "exact").correct is None
+
+
+def test_an_episode_without_nodes() -> None:
+    found = episode_of(trajectory(nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE), "exact")
+    assert (found.turns, found.calls, found.sampled_tokens, found.context_tokens) == (0, 0, None, None)
+
+
+def test_an_import_without_ending_is_not_evaluated() -> None:
+    with pytest.raises(ValueError, match="ending"):
+        episode_of(trajectory(ending=None), "exact")
+
+
+@pytest.mark.parametrize("meta", [{}, {META_KEY: "yes"}, {META_KEY: {"judge": "other", "correct": True}}])
+def test_verdicts_of_others_do_not_count(meta: dict[str, object]) -> None:
+    assert verdict_of(trajectory(meta=meta), "exact") is None

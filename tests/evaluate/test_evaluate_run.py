@@ -1,0 +1,280 @@
+"""The runner: bounded, resumable after ``kill -9``, honest about outages. Rollouts are scripted at the real seam."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.run import FunctionJudge, JudgeOutageError, Progress, Retry, evaluate
+from sanderling.policy.contract import PolicyOutageError
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Role
+from sanderling.tools.contract import ToolOutageError
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, Trajectory
+
+QUESTIONS = [Question(id=f"q{i}", text=f"text {i}", answers=(f"a{i}",)) for i in range(4)]
+EXACT = FunctionJudge("exact", lambda question, answer: answer in question.answers)
+PATIENT = Retry(times=2, pause_s=0.0)
+
+
+def episode(question: Question, attempt: int, answer: str | None, ending: Ending = Ending.ANSWERED, run: int = 7) -> Trajectory:
+    node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text=answer or "", answer=answer)
+    return Trajectory(
+        id=f"{question.id}/{attempt}",
+        question=question,
+        nodes=(node,),
+        leaf=0,
+        ending=ending,
+        answer=answer,
+        model="tiny",
+        seeds=Seeds(run=run, attempt=attempt),
+    )
+
+
+class Script:
+    """A rollout that plays a list of outcomes per attempt and counts its calls."""
+
+    def __init__(self, play: Callable[[Question, int, int], Trajectory] | None = None) -> None:
+        self.calls: Counter[tuple[str, int]] = Counter()
+        self.running = self.most = 0
+        self._play = play or (lambda question, attempt, _: episode(question, attempt, f"a{attempt}"))
+
+    async def __call__(self, question: Question, attempt: int) -> Trajectory:
+        self.calls[question.id, attempt] += 1
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            await asyncio.sleep(0)
+            return self._play(question, attempt, self.calls[question.id, attempt])
+        finally:
+            self.running -= 1
+
+
+async def run(script: Script, store: TrajectoryStore, **changes: object) -> EvalResult:
+    options: dict[str, object] = {"judge": EXACT, "questions": QUESTIONS, "attempts": 2, "retry": PATIENT}
+    options |= {"command": "sanderling test", "seed": 7} | changes
+    return await evaluate(rollout=script, store=store, **options)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TrajectoryStore:
+    return TrajectoryStore(tmp_path / "episodes.jsonl")
+
+
+async def test_every_question_is_attempted_and_judged(store: TrajectoryStore) -> None:
+    script = Script()
+    found = await run(script, store)
+    assert set(script.calls.values()) == {1}
+    assert len(script.calls) == 8
+    assert found.per_question() == {"q0": 0.5, "q1": 0.5, "q2": 0.0, "q3": 0.0}
+    assert (found.model, found.command, found.seed, found.judge) == ("tiny", "sanderling test", 7, "exact")
+    assert found.valid
+
+
+async def test_concurrency_is_bounded_and_changes_no_figure(tmp_path: Path) -> None:
+    results = []
+    for width in (1, 3, 50):
+        script = Script()
+        results.append(await run(script, TrajectoryStore(tmp_path / f"{width}.jsonl"), concurrency=width))
+        assert script.most == min(width, 8)
+    figures = [result.model_dump(exclude={"seconds", "date"}) for result in results]
+    assert figures[0] == figures[1] == figures[2]
+
+
+async def test_a_finished_run_is_not_repeated(store: TrajectoryStore) -> None:
+    first = await run(Script(), store)
+    again = Script()
+    second = await run(again, store)
+    assert not again.calls
+    assert second.resumed == 8
+    assert second.questions == first.questions
+
+
+async def test_more_attempts_add_to_those_already_made(store: TrajectoryStore) -> None:
+    await run(Script(), store)
+    script = Script()
+    found = await run(script, store, attempts=3)
+    assert set(script.calls) == {(q.id, 2) for q in QUESTIONS}
+    assert found.attempts == 3
+
+
+async def test_a_run_that_dies_midway_loses_nothing_finished(store: TrajectoryStore) -> None:
+    def die(question: Question, attempt: int, _: int) -> Trajectory:
+        if question.id == "q2":
+            raise RuntimeError("a bug")
+        return episode(question, attempt, "a0")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        await run(Script(die), store, concurrency=1)
+    script = Script()
+    await run(script, store)
+    assert set(script.calls) == {(q, a) for q in ("q2", "q3") for a in (0, 1)}
+
+
+@pytest.mark.parametrize("error", [PolicyOutageError("down"), ToolOutageError("down")])
+async def test_outages_are_retried_and_then_unscored(store: TrajectoryStore, error: Exception) -> None:
+    def play(question: Question, attempt: int, call: int) -> Trajectory:
+        if question.id == "q0" and attempt == 0:
+            raise error
+        if question.id == "q1" and call <= 2:
+            return episode(question, attempt, None, Ending.TOOL_OUTAGE)
+        return episode(question, attempt, f"a{question.id[1]}")
+
+    script = Script(play)
+    found = await run(script, store)
+    assert script.calls["q0", 0] == 3
+    assert script.calls["q1", 0] == 3
+    assert (found.unscored, found.valid) == (1, False)
+    assert found.pass_at_1.value == 1.0
+    assert found.questions[0].scored == 1
+
+
+async def test_the_next_run_tries_outages_again_and_mends_the_result(store: TrajectoryStore) -> None:
+    def outage(question: Question, attempt: int, _: int) -> Trajectory:
+        if question.id == "q3":
+            raise PolicyOutageError("down")
+        return episode(question, attempt, "a0")
+
+    assert not (await run(Script(outage), store)).valid
+    script = Script()
+    found = await run(script, store)
+    assert set(script.calls) == {("q3", 0), ("q3", 1)}
+    assert found.valid
+    assert found.endings == {Ending.ANSWERED: 8}
+
+
+async def test_cancelled_episodes_are_unscored_and_not_retried(store: TrajectoryStore) -> None:
+    script = Script(lambda question, attempt, _: episode(question, attempt, None, Ending.CANCELLED))
+    found = await run(script, store)
+    assert set(script.calls.values()) == {1}
+    assert found.unscored == 8
+
+
+async def test_no_answer_is_wrong_and_the_judge_is_not_asked(store: TrajectoryStore) -> None:
+    def forbidden(question: Question, answer: str) -> bool:
+        raise AssertionError("the judge was asked")
+
+    script = Script(lambda question, attempt, _: episode(question, attempt, None, Ending.NO_ANSWER))
+    found = await run(script, store, judge=FunctionJudge("none", forbidden))
+    assert (found.pass_at_1.value, found.unscored) == (0.0, 0)
+
+
+class FlakyJudge:
+    """Fails a number of times for each question, then tells."""
+
+    name = "flaky"
+
+    def __init__(self, failures: int) -> None:
+        self._left = Counter({q.id: failures for q in QUESTIONS})
+
+    async def __call__(self, question: Question, answer: str) -> bool:
+        if self._left[question.id] > 0:
+            self._left[question.id] -= 1
+            raise JudgeOutageError("busy")
+        return True
+
+
+async def test_a_failing_judge_is_retried(store: TrajectoryStore) -> None:
+    found = await run(Script(), store, judge=FlakyJudge(2), concurrency=1)
+    assert (found.unscored, found.pass_at_1.value) == (0, 1.0)
+
+
+async def test_what_the_judge_could_not_judge_is_judged_later_without_a_new_episode(store: TrajectoryStore) -> None:
+    first = await run(Script(), store, judge=FlakyJudge(10**6))
+    assert (first.judge_outages, first.pass_at_1.value, first.valid) == (8, None, False)
+    script = Script()
+    second = await run(script, store, judge=FlakyJudge(0))
+    assert not script.calls
+    assert (second.unscored, second.pass_at_1.value, second.valid) == (0, 1.0, True)
+
+
+async def test_another_judge_judges_anew_without_new_episodes(store: TrajectoryStore) -> None:
+    await run(Script(), store)
+    script = Script()
+    found = await run(script, store, judge=FunctionJudge("lenient", lambda question, answer: True))
+    assert not script.calls
+    assert (found.judge, found.pass_at_1.value) == ("lenient", 1.0)
+
+
+async def test_progress_reaches_the_total(store: TrajectoryStore) -> None:
+    seen: list[Progress] = []
+    await run(Script(), store, on_progress=seen.append)
+    assert seen[0] == Progress(0, 8, 0, 0)
+    assert seen[-1] == Progress(8, 8, 8, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"questions": []}, "no questions"),
+        ({"attempts": 0}, "at least 1"),
+        ({"questions": [QUESTIONS[0], QUESTIONS[0]]}, "give each its own"),
+        ({"questions": [Question(id="x", text="?")]}, "no accepted answer"),
+    ],
+)
+async def test_what_cannot_be_evaluated(store: TrajectoryStore, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        await run(Script(), store, **changes)
+
+
+async def test_a_store_of_another_run_is_refused(store: TrajectoryStore) -> None:
+    await run(Script(), store)
+    changed = [QUESTIONS[0].model_copy(update={"text": "another"})]
+    with pytest.raises(UserError, match="another store"):
+        await run(Script(), store, questions=changed)
+    with pytest.raises(UserError, match="another store"):
+        await run(Script(), store, seed=8)
+    other = Script(lambda q, a, _: episode(q, a, "x").model_copy(update={"model": "large"}))
+    with pytest.raises(UserError, match="'tiny', not 'large'"):
+        await run(other, store, attempts=3)
+
+
+async def test_a_rollout_must_do_the_attempt_it_was_given(store: TrajectoryStore) -> None:
+    with pytest.raises(ValueError, match="returned the trajectory"):
+        await run(Script(lambda question, attempt, _: episode(question, 0, "x")), store, attempts=2)
+    with pytest.raises(ValueError, match="returned the trajectory"):
+        await run(Script(lambda question, attempt, _: episode(question, attempt, "x", run=1)), store, attempts=3)
+
+
+CHILD = """
+import asyncio, os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from test_evaluate_run import EXACT, PATIENT, QUESTIONS, episode
+from sanderling.evaluate.run import evaluate
+from sanderling.trajectory.jsonl import TrajectoryStore
+
+done = 0
+async def rollout(question, attempt):
+    global done
+    if done == 5:
+        with open(sys.argv[1], "ab") as file:
+            file.write(b'{"id": "torn')
+        os.kill(os.getpid(), signal.SIGKILL)
+    done += 1
+    return episode(question, attempt, "a0")
+
+store = TrajectoryStore(sys.argv[1])
+asyncio.run(evaluate(QUESTIONS, 2, rollout, EXACT, store, command="c", seed=7, concurrency=1, retry=PATIENT))
+"""
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+async def test_a_killed_process_is_resumed(store: TrajectoryStore) -> None:
+    here = str(Path(__file__).parent)
+    child = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", CHILD, str(store.path), here], check=False, env=dict(os.environ)
+    )
+    assert child.returncode == -signal.SIGKILL
+    script = Script()
+    found = await run(script, store)
+    assert sum(script.calls.values()) == 3
+    assert (found.resumed, found.unscored) == (5, 0)
