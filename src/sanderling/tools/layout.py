@@ -1,0 +1,131 @@
+"""Replies as the text a model reads: pure functions, one for search and one for visit, in three layouts.
+
+The JSON and Markdown layouts have the shapes that the released checkpoints saw in training (checked against recorded
+trajectories); the compact one spends as few tokens as can be. Knows replies and layouts, neither worlds nor profiles.
+"""
+
+import json
+from collections.abc import Sequence
+
+from sanderling.protocol.profile import ResultLayout
+from sanderling.protocol.status import ToolStatus
+from sanderling.world.contract import SearchHit, SearchReply, VisitReply
+from sanderling.world.text import plain, sentences, word_count
+
+BETWEEN = "\n=======\n"
+"""Stands between the blocks of one call in the JSON and Markdown layouts."""
+_SUMMARY_WORDS = 60
+_NO_SUMMARY = "No information from this page is available."
+
+_SENTENCES = {
+    ToolStatus.EMPTY: "The search found nothing; try other words.",
+    ToolStatus.NOT_FOUND: "No page was found at this address; check the URL or try another page.",
+    ToolStatus.GONE: "The page no longer exists; try another page.",
+    ToolStatus.TIMEOUT: "The request timed out; try again or try something else.",
+    ToolStatus.BLOCKED: "The site refused access; try another page.",
+    ToolStatus.PAYWALLED: "The page is behind a paywall; try another page.",
+    ToolStatus.NOT_TEXT: "The page is not readable text; try another page.",
+    ToolStatus.RATE_LIMITED: "Too many requests at once; try again later.",
+    ToolStatus.OUTAGE: "The service is unreachable.",
+}
+_SHORT = {
+    ToolStatus.EMPTY: "No results.",
+    ToolStatus.NOT_FOUND: "Page not found.",
+    ToolStatus.GONE: "Page gone.",
+    ToolStatus.TIMEOUT: "Timed out.",
+    ToolStatus.BLOCKED: "Page blocked.",
+    ToolStatus.PAYWALLED: "Page paywalled.",
+    ToolStatus.NOT_TEXT: "Page not readable.",
+    ToolStatus.RATE_LIMITED: "Try later.",
+    ToolStatus.OUTAGE: "Unreachable.",
+}
+
+
+def status_sentence(status: ToolStatus, layout: ResultLayout) -> str:
+    """What the agent reads for a part that failed; a word or two in the compact layout."""
+    table = _SHORT if layout is ResultLayout.COMPACT else _SENTENCES
+    return table.get(status, "The call failed.")
+
+
+def search_text(replies: Sequence[SearchReply], layout: ResultLayout) -> str:
+    """The results of one search call, a block for each query, in order."""
+    match layout:
+        case ResultLayout.JSON:
+            return json.dumps([_json_block(reply) for reply in replies], ensure_ascii=False)
+        case ResultLayout.MARKDOWN:
+            return BETWEEN.join(_markdown_block(reply) for reply in replies)
+        case ResultLayout.COMPACT:
+            return "\n\n".join(_compact_block(reply) for reply in replies)
+
+
+def visit_text(replies: Sequence[VisitReply], goal: str, layout: ResultLayout) -> str:
+    """The pages of one visit call, a block for each URL, in order."""
+    if layout is ResultLayout.COMPACT:
+        return "\n\n".join(_compact_page(reply) for reply in replies)
+    return BETWEEN.join(_extract_block(reply, goal, layout) for reply in replies)
+
+
+def summary(text: str, most_words: int = _SUMMARY_WORDS) -> str:
+    """The first sentences of an extract, headings left out; at least one."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    kept: list[str] = []
+    left = most_words
+    for sentence in (s for line in lines for s in sentences(" ".join(plain(line).split()))):
+        left -= word_count(sentence)
+        if kept and left < 0:
+            break
+        kept.append(sentence)
+    return " ".join(kept)
+
+
+def _failed(status: ToolStatus) -> bool:
+    return status not in (ToolStatus.OK, ToolStatus.EMPTY)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _json_block(reply: SearchReply) -> dict[str, object]:
+    pages = [{"title": _one_line(hit.title), "url": hit.url, "snippet": hit.snippet, "date": hit.date} for hit in reply.hits]
+    block: dict[str, object] = {"query": reply.query, "web_page_info_list": pages}
+    if _failed(reply.status):
+        block["error"] = status_sentence(reply.status, ResultLayout.JSON)
+    return block
+
+
+def _markdown_block(reply: SearchReply) -> str:
+    if _failed(reply.status):
+        return f"A Google search for '{reply.query}' failed. {status_sentence(reply.status, ResultLayout.MARKDOWN)}"
+    entries = [_markdown_entry(number, hit) for number, hit in enumerate(reply.hits, start=1)]
+    head = f"A Google search for '{reply.query}' found {len(entries)} results:\n\n## Web Results\n"
+    return head + "\n\n".join(entries)
+
+
+def _markdown_entry(number: int, hit: SearchHit) -> str:
+    date = f"\nDate published: {hit.date}" if hit.date else ""
+    return f"{number}. [{_one_line(hit.title)}]({hit.url}){date}\n\n{hit.snippet}"
+
+
+def _compact_block(reply: SearchReply) -> str:
+    if not reply.hits:
+        status = ToolStatus.EMPTY if reply.status is ToolStatus.OK else reply.status
+        return status_sentence(status, ResultLayout.COMPACT)
+    return "\n".join(
+        f"[{number}] {_one_line(hit.title)}\n{hit.url}\n{hit.snippet}" for number, hit in enumerate(reply.hits, start=1)
+    )
+
+
+def _compact_page(reply: VisitReply) -> str:
+    if reply.status is not ToolStatus.OK:
+        return status_sentence(reply.status, ResultLayout.COMPACT)
+    return f"{_one_line(reply.title)}\n{reply.text}"
+
+
+def _extract_block(reply: VisitReply, goal: str, layout: ResultLayout) -> str:
+    if reply.status is ToolStatus.OK:
+        evidence, short = reply.text, summary(reply.text)
+    else:
+        evidence, short = status_sentence(reply.status, layout), _NO_SUMMARY
+    head = f"The useful information in {reply.url} for user goal {goal} as follows: \n\n"
+    return f"{head}Evidence in page: \n{evidence}\n\nSummary: \n{short}"

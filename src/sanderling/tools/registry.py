@@ -1,0 +1,17 @@
+"""Which tools an agent of a profile has, written out. Knows no model."""
+
+from sanderling.protocol.profile import Profile
+from sanderling.tools.contract import Tool
+from sanderling.tools.search import SearchTool
+from sanderling.tools.visit import VisitTool
+from sanderling.world.contract import World
+
+
+def world_tools(world: World, profile: Profile) -> dict[str, Tool]:
+    """Search and visit over a world, by the names the profile gives them."""
+    return {profile.tools.search: SearchTool(world, profile), profile.tools.visit: VisitTool(world, profile)}
+
+
+def tool_roles(profile: Profile) -> dict[str, str]:
+    """What each of the profile's tools is: its name -> ``"search"`` or ``"visit"``."""
+    return {profile.tools.search: "search", profile.tools.visit: "visit"}

@@ -1,0 +1,81 @@
+"""The search tool over a world: several queries in one call, laid out as the profile says.
+
+Time is the world's own, virtual time: a query whose turn comes after the call's deadline has status TIMEOUT, so that results do
+not depend on the machine. Does not know which model calls it.
+"""
+
+from typing import Any
+
+from sanderling.protocol.messages import ToolSpec
+from sanderling.protocol.profile import Profile
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.arguments import BadArgumentsError, string_list
+from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
+from sanderling.tools.layout import search_text
+from sanderling.world.contract import SearchReply, World
+
+
+def overall(parts: list[ToolStatus]) -> ToolStatus:
+    """One status for a call of several parts: OK when any part is, else that of the first part."""
+    return ToolStatus.OK if ToolStatus.OK in parts else parts[0]
+
+
+class SearchTool:
+    """Ranks pages for each query of a call."""
+
+    def __init__(self, world: World, profile: Profile) -> None:
+        self._world = world
+        self._names = profile.tools
+        self._layout = profile.results
+        self._limit = profile.results_per_query
+
+    @property
+    def spec(self) -> ToolSpec:
+        queries = {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "description": "Search queries, each run on its own.",
+        }
+        return ToolSpec(
+            name=self._names.search,
+            description="Search the web. Takes one or more queries; returns title, URL and snippet of each one's top results.",
+            parameters={
+                "type": "object",
+                "properties": {self._names.search_query: queries},
+                "required": [self._names.search_query],
+            },
+        )
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Run one call; see `tools.contract.Tool`."""
+        try:
+            queries = string_list(arguments, self._names.search_query, self._names.search, "tidal flats")
+        except BadArgumentsError as problem:
+            return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
+        replies: list[SearchReply] = []
+        latency = 0.0
+        for query in queries:
+            reply = self._one(query, context, latency)
+            latency += reply.latency_s
+            replies.append(reply)
+        parts = [reply.status for reply in replies]
+        return ToolResult(
+            text=search_text(replies, self._layout),
+            status=overall(parts),
+            latency_s=latency,
+            provenance=tuple(hit.url for reply in replies for hit in reply.hits),
+            parts=tuple(parts),
+        )
+
+    def _one(self, query: str, context: ToolContext, spent: float) -> SearchReply:
+        deadline = context.deadline_s
+        if deadline is not None and spent >= deadline:
+            return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT)
+        try:
+            reply = self._world.search(query, limit=self._limit, masked=context.masked_urls, episode_seed=context.episode_seed)
+        except OSError as error:
+            raise ToolOutageError(f"search: {error}") from error
+        if deadline is not None and spent + reply.latency_s > deadline:
+            return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT, latency_s=deadline - spent)
+        return reply

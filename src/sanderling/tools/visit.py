@@ -1,0 +1,76 @@
+"""The visit tool over a world: the passages of one or more pages that serve a goal, laid out as the profile says.
+
+Time is the world's own, virtual time; see `search`. Does not know which model calls it.
+"""
+
+from typing import Any
+
+from sanderling.protocol.messages import ToolSpec
+from sanderling.protocol.profile import Profile
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.arguments import BadArgumentsError, optional_string, string_list
+from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
+from sanderling.tools.layout import visit_text
+from sanderling.tools.search import overall
+from sanderling.world.contract import VisitReply, World
+
+
+class VisitTool:
+    """Reads each page of a call."""
+
+    def __init__(self, world: World, profile: Profile) -> None:
+        self._world = world
+        self._names = profile.tools
+        self._layout = profile.results
+        self._max_words = profile.visit_tokens
+
+    @property
+    def spec(self) -> ToolSpec:
+        urls = {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Addresses of the pages to read."}
+        goal = {"type": "string", "description": "What to look for on the pages."}
+        return ToolSpec(
+            name=self._names.visit,
+            description="Read one or more web pages and return what serves the goal.",
+            parameters={
+                "type": "object",
+                "properties": {self._names.visit_url: urls, self._names.visit_goal: goal},
+                "required": [self._names.visit_url, self._names.visit_goal],
+            },
+        )
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Run one call; see `tools.contract.Tool`."""
+        names = self._names
+        try:
+            urls = string_list(arguments, names.visit_url, names.visit, "https://example.org/page")
+            goal = optional_string(arguments, names.visit_goal, names.visit, "when it was founded")
+        except BadArgumentsError as problem:
+            return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
+        replies: list[VisitReply] = []
+        latency = 0.0
+        for url in urls:
+            reply = self._one(url, goal, context, latency)
+            latency += reply.latency_s
+            replies.append(reply)
+        parts = [reply.status for reply in replies]
+        return ToolResult(
+            text=visit_text(replies, goal, self._layout),
+            status=overall(parts),
+            latency_s=latency,
+            provenance=tuple(reply.url for reply in replies if reply.status is ToolStatus.OK),
+            parts=tuple(parts),
+        )
+
+    def _one(self, url: str, goal: str, context: ToolContext, spent: float) -> VisitReply:
+        deadline = context.deadline_s
+        if deadline is not None and spent >= deadline:
+            return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT)
+        try:
+            reply = self._world.visit(
+                url, goal, max_words=self._max_words, masked=context.masked_urls, episode_seed=context.episode_seed
+            )
+        except OSError as error:
+            raise ToolOutageError(f"visit: {error}") from error
+        if deadline is not None and spent + reply.latency_s > deadline:
+            return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT, latency_s=deadline - spent)
+        return reply

@@ -1,0 +1,62 @@
+"""Canonical URLs: one key for the many spellings of one address.
+
+A key is for looking up and comparing, not for showing: worlds show a page's own URL and find it by this key. Rules: ``http``
+and ``https`` are one; an address without a scheme that starts like a host is taken as ``https``; scheme and host are lowercase;
+default ports, fragments, dot segments and trailing slashes go; percent-escapes are decoded where they protect nothing
+(letters, digits, ``-._~!*'(),:@``) and written in upper case elsewhere; everything outside ASCII is escaped as UTF-8.
+Parentheses therefore always stand as themselves. Query strings keep their order. Pure text work, no network; never raises.
+"""
+
+import re
+from functools import lru_cache
+
+_ESCAPE_OR_CHAR = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~!*'(),:@/?#\[\]&=+$;]", re.DOTALL)
+_DECODABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!*'(),:@")
+_WITH_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?]*)([^?]*)(.*)")
+_LIKE_HOST = re.compile(r"[^/?:@\s]+\.[A-Za-z][A-Za-z0-9\-]*(:\d*)?(?=[/?]|$)")
+_HOST_TAIL = re.compile(r"(?:\.|:(?:80|443)?)+$")
+
+
+def _escape(match: re.Match[str]) -> str:
+    piece = match.group()
+    if len(piece) == 3:
+        char = chr(int(piece[1:], 16))
+        return char if char in _DECODABLE else piece.upper()
+    return "".join(f"%{byte:02X}" for byte in piece.encode("utf-8", "replace"))
+
+
+def _without_dot_segments(path: str) -> str:
+    if "/." not in path:
+        return path
+    kept: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            if len(kept) > 1:
+                kept.pop()
+        elif segment != ".":
+            kept.append(segment)
+    return "/".join(kept)
+
+
+@lru_cache(maxsize=65_536)
+def canonical_url(url: str) -> str:
+    """The key of an address; equal for all its spellings, and its own key (idempotent)."""
+    text = _ESCAPE_OR_CHAR.sub(_escape, url.strip()).partition("#")[0]
+    if "://" not in text.partition("?")[0] and _LIKE_HOST.match(text):
+        text = "https://" + text
+    found = _WITH_SCHEME.fullmatch(text)
+    if found is None:
+        return text
+    scheme, host, path, query = found.groups()
+    scheme = scheme.lower()
+    if scheme == "http":
+        scheme = "https"
+    host = _HOST_TAIL.sub("", host.lower())
+    path = _without_dot_segments(path).rstrip("/")
+    return f"{scheme}://{host}{path}{query}"
+
+
+@lru_cache(maxsize=256)
+def canonical_set(urls: frozenset[str]) -> frozenset[str]:
+    """The keys of a set of addresses (a mask), remembered because an episode asks with the same mask at every call."""
+    return frozenset(canonical_url(url) for url in urls)

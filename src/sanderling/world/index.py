@@ -1,0 +1,102 @@
+"""The full-text index: ranked page numbers for a query, by BM25 over one combined field.
+
+Title and text are one field (the title's words count ``TITLE_WEIGHT`` times), because summing the scores of separate fields
+lets short titles dominate. Text is tokenised by `terms` and queries are built as terms, never parsed, so no character of an
+agent's query has a meaning of its own. Equal scores are ordered by page number, and a tie across the cut is resolved by
+fetching further, so results depend neither on threads nor on how the index was laid out. Knows page numbers, not pages.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+
+import tantivy
+
+from sanderling.world import terms
+
+INDEX_VERSION = 1
+"""Raised when tokenisation or the schema changes: an index of another version is rebuilt."""
+TITLE_WEIGHT = 2
+MAX_QUERY_TERMS = 64
+MAX_QUERY_CHARS = 8_192
+"""Queries are read up to here; agents' queries are sentences, and what is longer is a pasted page."""
+_MOST_FETCHED = 20_000
+_SCORE_DIGITS = 3
+_HEAP_BYTES = 64_000_000
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("text", stored=False, tokenizer_name="whitespace", index_option="freq")
+    builder.add_unsigned_field("page", stored=False, indexed=False, fast=True)
+    return builder.build()
+
+
+def _register(index: tantivy.Index) -> None:
+    index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
+
+
+class IndexBuilder:
+    """Takes pages one by one, in one thread; ``directory`` None builds in memory."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._index = tantivy.Index(_schema(), path=None if directory is None else str(directory))
+        _register(self._index)
+        self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
+
+    def add(self, number: int, title: str, text: str) -> None:
+        """Index one page under its number."""
+        document = tantivy.Document()
+        document.add_text("text", " ".join(terms.index_terms(title) * TITLE_WEIGHT + terms.index_terms(text)))
+        document.add_unsigned("page", number)
+        self._writer.add_document(document)
+
+    def finish(self) -> "TextIndex":
+        """Commit and open for reading."""
+        self._writer.commit()
+        self._writer.wait_merging_threads()
+        self._index.reload()
+        return TextIndex(self._index)
+
+
+class TextIndex:
+    """A finished index; may be read from many threads."""
+
+    def __init__(self, index: tantivy.Index) -> None:
+        self._schema = index.schema
+        self._searcher = index.searcher()
+        self.page_count = self._searcher.num_docs
+        self.frequency: Callable[[str], int] = lru_cache(maxsize=100_000)(self._frequency)
+        """Number of pages that contain a term."""
+
+    @staticmethod
+    def open(directory: Path) -> "TextIndex":
+        """Open a finished index. Raises ValueError when it cannot be read."""
+        index = tantivy.Index.open(str(directory))
+        _register(index)
+        return TextIndex(index)
+
+    def _frequency(self, term: str) -> int:
+        return self._searcher.doc_freq("text", term)
+
+    def search(self, query: str, limit: int, hidden: Iterable[int] = ()) -> list[tuple[int, float]]:
+        """The ``limit`` best pages outside ``hidden``, as (page number, score), best first, ties by number."""
+        found = terms.query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)
+        asked = [term for term in found if self.frequency(term)]
+        if not asked or limit < 1:
+            return []
+        clauses = [(tantivy.Occur.Should, tantivy.Query.term_query(self._schema, "text", term, "freq")) for term in asked]
+        return self._ranked(tantivy.Query.boolean_query(clauses), limit, frozenset(hidden))
+
+    def _ranked(self, query: tantivy.Query, limit: int, hidden: frozenset[int]) -> list[tuple[int, float]]:
+        fetch = limit + len(hidden) + 8
+        while True:
+            hits = self._searcher.search(query, limit=fetch, count=False).hits
+            numbers = self._searcher.fast_field_values("page", [address for _, address in hits])
+            scored = [(int(number or 0), round(hit[0], _SCORE_DIGITS)) for number, hit in zip(numbers, hits, strict=True)]
+            ranked = sorted((pair for pair in scored if pair[0] not in hidden), key=lambda pair: (-pair[1], pair[0]))
+            exhausted = len(hits) < fetch or fetch >= _MOST_FETCHED
+            cut_is_clear = len(ranked) > limit and ranked[limit - 1][1] > scored[-1][1]
+            if exhausted or cut_is_clear:
+                return ranked[:limit]
+            fetch *= 4

@@ -1,0 +1,127 @@
+"""A world on this machine: pages, an index over them, snippets and extracts. Implements `contract.World`.
+
+The same code serves a world opened from a directory (`store.open_world`) and one built in memory (`LocalWorld.in_memory`, for
+tests and RL workers). Opens no socket, draws no random number, reads no clock. May be called from many threads.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from sanderling.errors import UserError
+from sanderling.protocol.status import ToolStatus
+from sanderling.world.canonical import canonical_set, canonical_url
+from sanderling.world.contract import Page, SearchHit, SearchReply, VisitReply
+from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder, TextIndex
+from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
+from sanderling.world.passages import extract
+from sanderling.world.snippet import DEFAULT_WORDS, snippet
+from sanderling.world.terms import content_terms
+from sanderling.world.text import Flow, flow
+
+_CACHED_PAGES = 2_048
+_LONGEST_SNIPPET_SOURCE = 200_000
+
+
+class LocalWorld:
+    """Pages with search and visit.
+
+    Args:
+        name: for records.
+        fingerprint: SHA-256 over the pages in order.
+        pages: the store.
+        index: over exactly these pages.
+        snippet_words: length of a snippet.
+
+    """
+
+    def __init__(
+        self, name: str, fingerprint: str, pages: PageStore, index: TextIndex, snippet_words: int = DEFAULT_WORDS
+    ) -> None:
+        self._name = name
+        self._fingerprint = fingerprint
+        self._pages = pages
+        self._index = index
+        self._snippet_words = snippet_words
+        self._laid_out: Callable[[int], tuple[Page, Flow]] = lru_cache(maxsize=_CACHED_PAGES)(self._lay_out)
+
+    @staticmethod
+    def in_memory(pages: Iterable[Page], *, name: str, snippet_words: int = DEFAULT_WORDS) -> "LocalWorld":
+        """Build a world in memory. Raises UserError when no page is left to hold."""
+        intake, store, index = Intake(), MemoryPages(), IndexBuilder(None)
+        for page in pages:
+            take_in(page, intake, store.add, index)
+        if not intake.counts.kept:
+            raise UserError(f"The world {name!r} would hold no page: give pages that have a URL and text.")
+        return LocalWorld(name, intake.fingerprint, store, index.finish(), snippet_words)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    @property
+    def page_count(self) -> int:
+        return self._index.page_count
+
+    def search(
+        self, query: str, *, limit: int = 10, masked: frozenset[str] = frozenset(), episode_seed: int = 0
+    ) -> SearchReply:
+        """Rank pages; see `contract.World`. Raises OSError when the store has become unreadable."""
+        hidden = [number for key in canonical_set(masked) if (number := self._pages.find(key)) is not None]
+        ranked = self._index.search(query, limit, hidden)
+        if not ranked:
+            return SearchReply(query=query, hits=(), status=ToolStatus.EMPTY)
+        weights = self._weights(query)
+        return SearchReply(query=query, hits=tuple(self._hit(number, score, weights) for number, score in ranked))
+
+    def visit(
+        self, url: str, goal: str = "", *, max_words: int = 2000, masked: frozenset[str] = frozenset(), episode_seed: int = 0
+    ) -> VisitReply:
+        """Read a page; see `contract.World`. Raises OSError when the store has become unreadable."""
+        key = canonical_url(url)
+        number = None if key in canonical_set(masked) else self._pages.find(key)
+        if number is None:
+            return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
+        stored = self._pages.get(number)
+        page = stored.page
+        if not stored.readable:
+            return VisitReply(url=page.url, title=page.title, text="", status=ToolStatus.NOT_TEXT)
+        return VisitReply(url=page.url, title=page.title, text=extract(page.text, goal, max(max_words, 1)))
+
+    def page(self, url: str) -> Page | None:
+        """The whole page of an address, or None; for builders and judges, not for agents."""
+        number = self._pages.find(canonical_url(url))
+        return None if number is None else self._pages.get(number).page
+
+    def _weights(self, query: str) -> dict[str, float]:
+        """Inverse document frequency of the query's words."""
+        total = self._index.page_count
+        words = content_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)
+        counts = {word: self._index.frequency(word) for word in words}
+        return {word: math.log1p((total - n + 0.5) / (n + 0.5)) for word, n in counts.items() if n}
+
+    def _hit(self, number: int, score: float, weights: dict[str, float]) -> SearchHit:
+        page, laid_out = self._laid_out(number)
+        text = snippet(laid_out, weights, self._snippet_words)
+        return SearchHit(title=page.title, url=page.url, snippet=text, date=page.date, score=score)
+
+    def _lay_out(self, number: int) -> tuple[Page, Flow]:
+        page = self._pages.get(number).page
+        return page, flow(page.title, page.text[:_LONGEST_SNIPPET_SOURCE])
+
+
+def take_in(page: Page, intake: Intake, add: Callable[[StoredPage], int | None], index: IndexBuilder) -> None:
+    """One page on its way into a world: admitted, stored, indexed, counted."""
+    stored = intake.admit(page)
+    if stored is None:
+        return
+    number = add(stored)
+    if number is None:
+        intake.counts.duplicate += 1
+        return
+    intake.keep(stored)
+    index.add(number, stored.page.title, stored.page.text)

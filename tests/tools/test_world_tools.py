@@ -1,0 +1,125 @@
+"""Search and visit over a world: argument shapes, several parts in one call, deadlines, masks, provenance, outages."""
+
+import pytest
+
+from sanderling.protocol.profile import Profile, ResultLayout, ToolNames
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.registry import tool_roles, world_tools
+from sanderling.world.contract import Page, SearchHit, SearchReply, VisitReply
+from sanderling.world.local import LocalWorld
+
+PAGES = [
+    Page(url="https://w.example/Anna_Bel_(poet)", title="Anna Bel (poet)", text="Anna Bel was a poet. She was born in Orlo."),
+    Page(url="https://w.example/Orlo", title="Orlo", text="Orlo is a town by the sea. It was founded in 1203."),
+    Page(url="https://w.example/bin", title="Blob", text="\x01\x02\x03\x04\x05" * 50),
+]
+
+
+def profile(**changes) -> Profile:
+    base = {
+        "name": "t", "source": "test", "system_prompt": "{tools}", "force_hint": "Answer.", "malformed_hint": "{problem}",
+        "results": ResultLayout.COMPACT,
+    }  # fmt: skip
+    return Profile(**(base | changes))
+
+
+@pytest.fixture(scope="module")
+def world() -> LocalWorld:
+    return LocalWorld.in_memory(PAGES, name="test")
+
+
+async def test_names_and_arguments_follow_the_profile(world):
+    names = ToolNames(visit="fetch_url", visit_goal="purpose")
+    tools = world_tools(world, profile(tools=names))
+    assert set(tools) == {"search", "fetch_url"}
+    assert tool_roles(profile(tools=names)) == {"search": "search", "fetch_url": "visit"}
+    spec = tools["fetch_url"].spec
+    assert spec.name == "fetch_url" and spec.parameters["required"] == ["url", "purpose"]
+    reply = await tools["fetch_url"]({"url": "https://w.example/Orlo", "purpose": "founded"}, ToolContext())
+    assert reply.text == "Orlo\nOrlo is a town by the sea. It was founded in 1203."
+
+
+async def test_several_queries_and_urls_have_a_part_each(world):
+    tools = world_tools(world, profile())
+    found = await tools["search"]({"query": ["poet Anna", "zzz qqq"]}, ToolContext())
+    assert found.parts == (ToolStatus.OK, ToolStatus.EMPTY)
+    assert found.status is ToolStatus.OK
+    assert found.text.endswith("\n\nNo results.")
+    assert found.provenance == ("https://w.example/Anna_Bel_(poet)",)
+    urls = ["https://w.example/none", "http://w.example/Anna_Bel_%28poet%29#life", "https://w.example/bin"]
+    read = await tools["visit"]({"url": urls, "goal": "birth place"}, ToolContext())
+    assert read.parts == (ToolStatus.NOT_FOUND, ToolStatus.OK, ToolStatus.NOT_TEXT)
+    assert read.provenance == ("https://w.example/Anna_Bel_(poet)",)
+    assert read.text == "Page not found.\n\nAnna Bel (poet)\nAnna Bel was a poet. She was born in Orlo.\n\nPage not readable."
+
+
+@pytest.mark.parametrize("value", [None, 3, 2.5, True, [], [[]], [["a"]], [1], {"q": "a"}, "", "  ", ["a", ""], ["a", None]])
+async def test_wrong_queries_and_urls_are_answered_with_one_sentence(world, value):
+    tools = world_tools(world, profile())
+    for tool, arguments in (("search", {"query": value}), ("visit", {"url": value, "goal": "g"})):
+        reply = await tools[tool](arguments, ToolContext())
+        assert reply.status is ToolStatus.BAD_ARGUMENTS
+        assert "list of one or more non-empty strings" in reply.text and "\n" not in reply.text
+        assert reply.provenance == ()
+
+
+async def test_a_goal_may_be_missing_but_not_a_number(world):
+    visit = world_tools(world, profile())["visit"]
+    assert (await visit({"url": ["https://w.example/Orlo"]}, ToolContext())).status is ToolStatus.OK
+    assert (await visit({"url": ["https://w.example/Orlo"], "goal": 5}, ToolContext())).status is ToolStatus.BAD_ARGUMENTS
+    assert (await visit({"url": ["https://w.example/Orlo"], "goal": ["x"]}, ToolContext())).status is ToolStatus.BAD_ARGUMENTS
+
+
+async def test_lone_surrogates_do_not_reach_the_reply(world):
+    search = world_tools(world, profile(results=ResultLayout.MARKDOWN))["search"]
+    reply = await search({"query": ["poet \ud800 東京"]}, ToolContext())
+    assert reply.text.encode("utf-8") and "東京" in reply.text
+
+
+async def test_masked_pages_are_hidden_from_both_tools(world):
+    tools = world_tools(world, profile())
+    context = ToolContext(masked_urls=frozenset({"http://W.example/Anna_Bel_%28poet%29/"}))
+    assert (await tools["search"]({"query": "poet Anna"}, context)).status is ToolStatus.EMPTY
+    read = await tools["visit"]({"url": "https://w.example/Anna_Bel_(poet)", "goal": "x"}, context)
+    assert read.status is ToolStatus.NOT_FOUND
+
+
+class SlowWorld:
+    """Each call takes two virtual seconds."""
+
+    name, fingerprint, page_count = "slow", "0", 1
+
+    def search(self, query, *, limit=10, masked=frozenset(), episode_seed=0):
+        return SearchReply(query, (SearchHit("T", "https://t.example", "s"),), latency_s=2.0)
+
+    def visit(self, url, goal="", *, max_words=2000, masked=frozenset(), episode_seed=0):
+        return VisitReply(url, "T", "text", latency_s=2.0)
+
+
+async def test_the_deadline_counts_the_worlds_own_time():
+    tools = world_tools(SlowWorld(), profile())
+    context = ToolContext(deadline_s=5.0)
+    found = await tools["search"]({"query": ["a", "b", "c", "d"]}, context)
+    assert found.parts == (ToolStatus.OK, ToolStatus.OK, ToolStatus.TIMEOUT, ToolStatus.TIMEOUT)
+    assert found.latency_s == 5.0
+    assert found.text.endswith("Timed out.\n\nTimed out.")
+    read = await tools["visit"]({"url": ["a", "b", "c"], "goal": ""}, context)
+    assert read.parts == (ToolStatus.OK, ToolStatus.OK, ToolStatus.TIMEOUT)
+    assert (await tools["visit"]({"url": "a"}, ToolContext(deadline_s=0.0))).status is ToolStatus.TIMEOUT
+
+
+class BrokenWorld(SlowWorld):
+    def search(self, query, *, limit=10, masked=frozenset(), episode_seed=0):
+        raise OSError("disk gone")
+
+    def visit(self, url, goal="", *, max_words=2000, masked=frozenset(), episode_seed=0):
+        raise OSError("disk gone")
+
+
+async def test_a_broken_store_is_an_outage_not_a_reply():
+    tools = world_tools(BrokenWorld(), profile())
+    with pytest.raises(ToolOutageError, match="disk gone"):
+        await tools["search"]({"query": "a"}, ToolContext())
+    with pytest.raises(ToolOutageError, match="disk gone"):
+        await tools["visit"]({"url": "a"}, ToolContext())
