@@ -1,0 +1,138 @@
+r"""The strict check of a turn's form, which reward uses. Apart from the tolerant parser on purpose: it shares no code with it.
+
+The grammar is DR-Venus's (arXiv 2604.19859: one reasoning block, then one tool call or the answer), as its released format
+checker applies it per assistant turn::
+
+    turn     := think (call | answer)
+    think    := "<think>" non-blank "</think>"          nothing but white space before it
+    call     := "<tool_call>" object "</tool_call>"     strict JSON with a string name and an object of arguments
+    answer   := "<answer>" non-blank "</answer>"
+
+with white space allowed between and around the parts, and no tag of one part inside another. Where the prompt already holds
+``<think>``, the turn begins inside the reasoning. Deliberate differences from the released checker: reasoning must be non-empty
+and comes once (it accepts several blocks), and a tag mentioned within the reasoning is no violation unless it is a think tag.
+Tool names are not checked, as there: an unknown tool is the tool layer's business. The end token is not part of the text.
+
+Pure; linear in the text; raises nothing for any text.
+"""
+
+import json
+import re
+from enum import StrEnum
+from typing import Any
+
+_THINK_TAGS = re.compile("</?think>")
+_ACTION_TAGS = re.compile("</?(?:tool_call|answer)>")
+
+
+class Violation(StrEnum):
+    """A way of breaking the grammar."""
+
+    NO_THINK = "no_think"
+    THINK_NOT_FIRST = "think_not_first"
+    THINK_UNORDERED = "think_unordered"
+    """Think tags that are doubled, missing their partner or out of order."""
+    THINK_EMPTY = "think_empty"
+    NO_ACTION = "no_action"
+    """Neither a call nor an answer after the reasoning."""
+    BOTH_ACTIONS = "both_actions"
+    SEVERAL_CALLS = "several_calls"
+    SEVERAL_ANSWERS = "several_answers"
+    ACTION_UNORDERED = "action_unordered"
+    """An action's tags are missing a partner or out of order."""
+    STRAY_TEXT = "stray_text"
+    """Text between the reasoning and the action, or after it."""
+    CALL_NOT_JSON = "call_not_json"
+    CALL_NOT_OBJECT = "call_not_object"
+    CALL_NAME = "call_name"
+    """No name, or a name that is no string or blank."""
+    CALL_ARGUMENTS = "call_arguments"
+    """No arguments, or arguments that are no object."""
+    ANSWER_EMPTY = "answer_empty"
+    NOT_AN_ANSWER = "not_an_answer"
+    """A final turn that does not give an answer."""
+
+
+def check_turn(text: str, *, think_open: bool) -> tuple[Violation, ...]:
+    """Every way in which a turn breaks the grammar, each once; empty: well formed.
+
+    ``think_open``: the prompt already ended in ``<think>``, so the text begins inside the reasoning.
+    """
+    violations, rest = _check_think(f"<think>{text}" if think_open else text)
+    if rest is not None:
+        violations += _check_action(rest)
+    return tuple(dict.fromkeys(violations))
+
+
+def check_final(text: str, *, think_open: bool) -> tuple[Violation, ...]:
+    """:func:`check_turn` for a turn that has to be the answer: a well-formed tool call is a violation here."""
+    violations = check_turn(text, think_open=think_open)
+    if not violations and not text.rstrip().endswith("</answer>"):
+        return (Violation.NOT_AN_ANSWER,)
+    return violations
+
+
+def _check_think(text: str) -> tuple[list[Violation], str | None]:
+    """Violations of the reasoning, and what follows it (None where that cannot be told)."""
+    found = list(_THINK_TAGS.finditer(text))
+    if not found:
+        return [Violation.NO_THINK], text
+    if [tag[0] for tag in found] != ["<think>", "</think>"]:
+        last = found[-1]
+        return [Violation.THINK_UNORDERED], text[last.end() :] if last[0] == "</think>" else None
+    opened, closed = found
+    violations = [Violation.THINK_NOT_FIRST] if text[: opened.start()].strip() else []
+    if not text[opened.end() : closed.start()].strip():
+        violations.append(Violation.THINK_EMPTY)
+    return violations, text[closed.end() :]
+
+
+def _check_action(rest: str) -> list[Violation]:
+    """Violations of what follows the reasoning."""
+    found = list(_ACTION_TAGS.finditer(rest))
+    calls, answers = (sum(tag[0] == name for tag in found) for name in ("<tool_call>", "<answer>"))
+    if not found:
+        return [Violation.NO_ACTION]
+    violations = [
+        violation
+        for violation, broken in (
+            (Violation.BOTH_ACTIONS, calls > 0 and answers > 0),
+            (Violation.SEVERAL_CALLS, calls > 1),
+            (Violation.SEVERAL_ANSWERS, answers > 1),
+        )
+        if broken
+    ]
+    if violations:
+        return violations
+    if [tag[0] for tag in found] not in (["<tool_call>", "</tool_call>"], ["<answer>", "</answer>"]):
+        return [Violation.ACTION_UNORDERED]
+    opened, closed = found
+    if rest[: opened.start()].strip() or rest[closed.end() :].strip():
+        violations.append(Violation.STRAY_TEXT)
+    body = rest[opened.end() : closed.start()]
+    return violations + (_check_call(body) if calls else _check_answer(body))
+
+
+def _check_answer(body: str) -> list[Violation]:
+    return [] if body.strip() else [Violation.ANSWER_EMPTY]
+
+
+def _check_call(body: str) -> list[Violation]:
+    try:
+        call: Any = json.loads(body, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return [Violation.CALL_NOT_JSON]
+    if not isinstance(call, dict):
+        return [Violation.CALL_NOT_OBJECT]
+    violations: list[Violation] = []
+    name = call.get("name")
+    if not isinstance(name, str) or not name.strip():
+        violations.append(Violation.CALL_NAME)
+    if not isinstance(call.get("arguments"), dict):
+        violations.append(Violation.CALL_ARGUMENTS)
+    return violations
+
+
+def _refuse(constant: str) -> None:
+    """NaN and the infinities are no JSON (RFC 8259), although the json module reads them."""
+    raise ValueError(f"{constant} is not JSON")

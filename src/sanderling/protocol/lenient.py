@@ -1,0 +1,70 @@
+"""JSON as models write it: strict, then with raw control characters in strings, then JSON5.
+
+Values come out clean: nothing in them that JSON, UTF-8, a database or a search engine could not take. Every function raises
+nothing for any text and takes time linear in it.
+"""
+
+import json
+import math
+import re
+from typing import Any
+
+import json5
+
+_MAX_DEPTH = 32
+"""Deepest nesting that is kept; JSON writers refuse much deeper values."""
+_MAX_JSON5_CHARS = 8_000
+"""json5 is written in Python, about five microseconds a character: longer texts are given up."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _constant(name: str) -> str:
+    """NaN and the infinities have no place in JSON: they stay as words."""
+    return name
+
+
+_STRICT = json.JSONDecoder(parse_constant=_constant)
+_LOOSE = json.JSONDecoder(parse_constant=_constant, strict=False)
+
+
+def without_surrogates(text: str) -> str:
+    """The text with lone surrogates, which UTF-8 cannot hold, as U+FFFD; of the same length."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def decode_json(text: str, start: int = 0) -> tuple[Any, int, bool] | None:
+    """The JSON value that begins at ``start``: value, index after it, whether leniency was needed. None: no value there."""
+    for decoder, lenient in ((_STRICT, False), (_LOOSE, True)):
+        try:
+            value, end = decoder.raw_decode(text, start)
+            return _clean(value), end, lenient
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def decode_json5(text: str) -> Any | None:
+    """The whole text as one JSON5 value (single quotes, bare keys, trailing commas, comments), or None."""
+    if len(text) > _MAX_JSON5_CHARS:
+        return None
+    try:
+        return _clean(json5.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _clean(value: Any, depth: int = 0) -> Any:
+    """Without NUL characters and lone surrogates; non-finite and giant numbers as strings. Raises ValueError when too deep."""
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"nested more than {_MAX_DEPTH} levels")
+    if isinstance(value, str):
+        return without_surrogates(value).replace("\x00", "")
+    if isinstance(value, dict):
+        return {_clean(str(key)): _clean(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item, depth + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and value.bit_length() > 63:
+        return hex(value)
+    return value
