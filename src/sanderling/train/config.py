@@ -1,0 +1,83 @@
+"""How training is set up, as data: importable without torch.
+
+Every class is frozen and refuses unknown keys. Nothing here builds anything; `trainer`, `supervised` and `rl` read these.
+"""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Packing(StrEnum):
+    """How rows of different lengths share one forward pass. Both are exact: no row ever sees another."""
+
+    VARLEN = "varlen"
+    """Rows one behind the other without padding; attention runs row by row, everything else over all tokens at once."""
+    PADDED = "padded"
+    """Rows of similar length side by side, padded on the right, where causal attention never looks."""
+
+
+class Schedule(StrEnum):
+    """What the learning rate does after warm-up."""
+
+    CONSTANT = "constant"
+    LINEAR = "linear"
+    COSINE = "cosine"
+
+
+class Aggregation(StrEnum):
+    """How per-token losses become one number, over the whole optimizer batch, however it is cut into micro-batches."""
+
+    TOKEN_MEAN = "token_mean"
+    """Every trained token counts the same (times its row's weight)."""
+    TRAJECTORY_MEAN = "trajectory_mean"
+    """Every trajectory counts the same (times its row's weight), however long it is and however many rows it has."""
+
+
+class TrainerConfig(BaseModel):
+    """One optimizer and how a step is executed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lr: float = Field(default=1e-5, gt=0)
+    betas: tuple[float, float] = (0.9, 0.95)
+    eps: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Not applied to norms and biases (tensors of fewer than two dimensions)."""
+    grad_clip: float = Field(default=1.0, gt=0)
+    """Largest global gradient norm."""
+    warmup_steps: int = Field(default=0, ge=0)
+    total_steps: int | None = Field(default=None, ge=1)
+    """Where a linear or cosine schedule ends; the supervised runs fill it in themselves."""
+    schedule: Schedule = Schedule.CONSTANT
+    final_lr_share: float = Field(default=0.0, ge=0, le=1)
+    """The share of ``lr`` at which a linear or cosine schedule ends."""
+    micro_batch_tokens: int = Field(default=4096, ge=1)
+    """Most tokens in one forward pass, padding included; a single longer row is still run, alone."""
+    packing: Packing = Packing.VARLEN
+    aggregation: Aggregation = Aggregation.TOKEN_MEAN
+    temperature: float = Field(default=1.0, gt=0)
+    """Logits are divided by it before log-probabilities are taken: the temperature the rollouts were sampled at."""
+    entropy: bool = False
+    """Whether the policy's entropy at trained positions is measured (never trained)."""
+    gradient_checkpointing: bool = False
+    logit_chunk: int = Field(default=16_000_000, ge=1)
+    """Most logits (positions times vocabulary) that exist at once."""
+
+
+class SupervisedConfig(BaseModel):
+    """A supervised run: rows in seeded order, epoch after epoch."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trainer: TrainerConfig = TrainerConfig()
+    epochs: int = Field(default=1, ge=1)
+    batch_tokens: int = Field(default=32_768, ge=1)
+    """Tokens of an optimizer batch: it is closed by the row that reaches this many."""
+    max_steps: int | None = Field(default=None, ge=1)
+    """Stop after this many optimizer steps."""
+    save_every: int = Field(default=100, ge=1)
+    """Steps between checkpoints."""
+    keep: int = Field(default=1, ge=1)
+    """Checkpoints that stay."""
+    seed: int = 0

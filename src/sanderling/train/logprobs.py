@@ -1,0 +1,71 @@
+"""Log-probabilities of given tokens under a causal language model: one implementation for SFT, RL and the scorer.
+
+The head is applied only where a token is asked for, and in chunks, so that [T, V] logits never exist for long T. Knows no loss.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+from sanderling.errors import UserError
+from sanderling.train.packing import MicroBatch
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """What the model says about N given tokens; float32 [N] each."""
+
+    logprobs: Tensor
+    entropy: Tensor | None
+    """Of the whole next-token distribution at each token's place, without gradient; None when not asked for."""
+
+
+def token_logprobs(
+    model: PreTrainedModel, batch: MicroBatch, *, temperature: float = 1.0, entropy: bool = False, logit_chunk: int = 16_000_000
+) -> TokenScores:
+    """Log-probabilities of a micro-batch's trained tokens, in its order.
+
+    A packed batch must run inside :func:`sanderling.train.attention.packed_attention`. ``logit_chunk`` bounds the number of
+    logits alive at once; beyond it chunks are recomputed in the backward pass.
+    """
+    extra = {} if batch.row_lengths is None else {"row_lengths": batch.row_lengths}
+    output = model.base_model(input_ids=batch.ids, position_ids=batch.positions, use_cache=False, **extra)
+    hidden = output.last_hidden_state.flatten(0, 1)[batch.source]
+    return head_logprobs(model, hidden, batch.target, temperature=temperature, entropy=entropy, logit_chunk=logit_chunk)
+
+
+def head_logprobs(
+    model: PreTrainedModel, hidden: Tensor, target: Tensor, *, temperature: float, entropy: bool, logit_chunk: int
+) -> TokenScores:
+    """Log-probabilities of ``target`` [N] given the hidden states [N, H] that predict it."""
+    weight = _head(model)
+    size = max(1, logit_chunk // weight.shape[0])
+    if hidden.shape[0] <= size:
+        return TokenScores(*_scores(hidden, weight, target, temperature, entropy))
+    pairs = [
+        checkpoint(_scores, h, weight, t, temperature, entropy, use_reentrant=False)
+        for h, t in zip(hidden.split(size), target.split(size), strict=True)
+    ]
+    return TokenScores(torch.cat([p[0] for p in pairs]), torch.cat([p[1] for p in pairs]) if entropy else None)
+
+
+def _head(model: PreTrainedModel) -> Tensor:
+    head = model.get_output_embeddings()
+    if not isinstance(head, torch.nn.Linear):
+        raise UserError("This model has no language-model head: load it as a causal language model.")
+    return head.weight
+
+
+def _scores(hidden: Tensor, weight: Tensor, target: Tensor, temperature: float, entropy: bool) -> tuple[Tensor, Tensor | None]:
+    logits = torch.nn.functional.linear(hidden, weight).float()
+    if temperature != 1.0:
+        logits = logits / temperature
+    logprobs = -torch.nn.functional.cross_entropy(logits, target, reduction="none")
+    if not entropy:
+        return logprobs, None
+    with torch.no_grad():
+        distribution = logits.log_softmax(-1)
+        return logprobs, -(distribution.exp() * distribution).sum(-1)

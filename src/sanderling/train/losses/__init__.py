@@ -1,0 +1,1 @@
+"""Losses: one small file each."""

@@ -1,0 +1,44 @@
+"""What a loss is: per-token log-probabilities and weights to one scalar, and what was seen on the way.
+
+A loss knows neither models nor batches. Weights arrive normalised over the whole optimizer batch, so losses of micro-batches
+simply add up.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """The N trained tokens of a micro-batch; every tensor is float32 [N]."""
+
+    logprobs: Tensor
+    """Under the model being trained; the only one with a gradient."""
+    weights: Tensor
+    """Sum to 1 over the optimizer batch."""
+    advantages: Tensor | None = None
+    sampler: Tensor | None = None
+    """Log-probabilities under the distribution the token was sampled from."""
+    proximal: Tensor | None = None
+    """Under the trainer's own weights before this batch's first update."""
+    reference: Tensor | None = None
+    """Under a frozen model."""
+
+    def need(self, name: str) -> Tensor:
+        """The named tensor. Raises ValueError when the rows did not bring it."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(f"this loss needs {name}, and the rows have none")
+        return value
+
+
+Metrics = dict[str, Tensor]
+"""Per-token values [N] by name; the trainer reports their mean over the batch."""
+
+
+class Loss(Protocol):
+    """A scalar to be minimised: the weighted sum of per-token losses."""
+
+    def __call__(self, tokens: LossInputs) -> tuple[Tensor, Metrics]: ...

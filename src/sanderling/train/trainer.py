@@ -1,0 +1,170 @@
+"""The trainer executes rows: one optimizer step for a list of them. It knows no algorithm.
+
+Advantages, log-probabilities and weights come with the rows; how they become a scalar is the loss that is handed in.
+The loss is normalised over the whole optimizer batch, so the cut into micro-batches changes nothing but speed and memory.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from sanderling.errors import UserError
+from sanderling.train.attention import packed_attention
+from sanderling.train.config import Aggregation, Schedule, TrainerConfig
+from sanderling.train.contract import FloatArray, Row
+from sanderling.train.logprobs import TokenScores, token_logprobs
+from sanderling.train.losses.contract import Loss, LossInputs
+from sanderling.train.packing import MicroBatch, collate, per_token, plan
+
+
+def lr_at(step: int, config: TrainerConfig) -> float:
+    """The learning rate of a step, counted from 0: linear warm-up, then the schedule down to ``final_lr_share``."""
+    if step < config.warmup_steps:
+        return config.lr * (step + 1) / config.warmup_steps
+    if config.schedule is Schedule.CONSTANT:
+        return config.lr
+    if config.total_steps is None:
+        raise UserError(f"A {config.schedule} schedule needs trainer.total_steps: set it to the number of optimizer steps.")
+    done = min(1.0, (step - config.warmup_steps) / max(1, config.total_steps - config.warmup_steps))
+    left = 1.0 - done if config.schedule is Schedule.LINEAR else 0.5 * (1.0 + math.cos(math.pi * done))
+    return config.lr * (config.final_lr_share + (1.0 - config.final_lr_share) * left)
+
+
+def row_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[float]:
+    """Weight of each of a row's trained tokens, such that all tokens' weights sum to 1. Rows without trained tokens get 0.
+
+    Rows of one trajectory (same id) share that trajectory's weight in ``trajectory_mean``; rows without an id stand alone.
+    """
+    counts = [int(row.loss_mask.sum()) for row in rows]
+    if aggregation is Aggregation.TOKEN_MEAN:
+        shares = [row.weight if count else 0.0 for row, count in zip(rows, counts, strict=True)]
+    else:
+        names = [row.trajectory or f"row {index}" for index, row in enumerate(rows)]
+        tokens: Counter[str] = Counter()
+        for name, count in zip(names, counts, strict=True):
+            tokens[name] += count
+        shares = [r.weight / tokens[n] if c else 0.0 for r, n, c in zip(rows, names, counts, strict=True)]
+    total = sum(share * count for share, count in zip(shares, counts, strict=True))
+    if total <= 0:
+        raise UserError("This batch has no token to train on: check the rows' loss masks and weights.")
+    return [share / total for share in shares]
+
+
+class Trainer:
+    """One model, one AdamW, one step at a time."""
+
+    def __init__(self, model: PreTrainedModel, config: TrainerConfig) -> None:
+        self.model = model
+        self.config = config
+        self.steps = 0
+        """Optimizer steps taken."""
+        if config.gradient_checkpointing:
+            model.gradient_checkpointing_enable()
+        decayed = [p for p in model.parameters() if p.requires_grad and p.ndim >= 2]
+        plain = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
+        groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+
+    def step(self, rows: Sequence[Row], loss: Loss) -> dict[str, float]:
+        """One optimizer step over all rows; returns means over the trained tokens, and the step's figures.
+
+        Raises UserError, before any weight changes, when the batch has nothing to train or its loss or gradient is not finite.
+        """
+        began = time.perf_counter()
+        weights = row_weights(rows, self.config.aggregation)
+        lr = lr_at(self.steps, self.config)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.model.train()
+        total, sums = 0.0, Counter[str]()
+        with packed_attention(self.model):
+            for indices in self._plan(rows):
+                value, seen = self._accumulate([rows[i] for i in indices], [weights[i] for i in indices], loss)
+                total += value
+                sums.update(seen)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip))
+        if not math.isfinite(norm):
+            self._refuse("gradient", rows)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.steps += 1
+        trained = int(sum(row.loss_mask.sum() for row in rows))
+        seconds = time.perf_counter() - began
+        tokens = sum(len(row.ids) for row in rows)
+        means = {name: value / trained for name, value in sums.items()}
+        figures = {"loss": total, "grad_norm": norm, "lr": lr, "rows": len(rows), "tokens": tokens, "trained_tokens": trained}
+        return {**means, **figures, "seconds": seconds, "tokens_per_second": tokens / seconds}
+
+    def logprobs(self, rows: Sequence[Row]) -> list[FloatArray]:
+        """Log-probabilities of each row's ids under the present weights, [T] with 0 where a token is not trained."""
+        found: list[FloatArray] = [np.zeros(len(row.ids)) for row in rows]
+        self.model.eval()
+        with torch.inference_mode(), packed_attention(self.model):
+            for indices in self._plan(rows):
+                batch = self._collate([rows[i] for i in indices])
+                scores = self._scores(batch, entropy=False).logprobs.double().cpu().numpy()
+                owner = batch.row_index.cpu().numpy()
+                for place, i in enumerate(indices):
+                    found[i][rows[i].loss_mask] = scores[owner == place]
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint needs beside the weights."""
+        return {"optimizer": self.optimizer.state_dict(), "steps": self.steps}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state`, bit for bit; the model's weights are loaded elsewhere."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.steps = int(state["steps"])
+
+    def _plan(self, rows: Sequence[Row]) -> list[list[int]]:
+        return plan([len(row.ids) for row in rows], self.config.micro_batch_tokens, self.config.packing)
+
+    def _collate(self, rows: Sequence[Row]) -> MicroBatch:
+        return collate(rows, self.config.packing, self.model.device)
+
+    def _scores(self, batch: MicroBatch, entropy: bool) -> TokenScores:
+        config = self.config
+        return token_logprobs(
+            self.model, batch, temperature=config.temperature, entropy=entropy, logit_chunk=config.logit_chunk
+        )
+
+    def _accumulate(self, rows: Sequence[Row], weights: Sequence[float], loss: Loss) -> tuple[float, Counter[str]]:
+        """Forward and backward of one micro-batch; returns its share of the loss and the sums of its metrics."""
+        batch = self._collate(rows)
+        if batch.target.numel() == 0:
+            return 0.0, Counter()
+        scores = self._scores(batch, self.config.entropy)
+        per_row = torch.tensor(weights, dtype=torch.float32, device=batch.ids.device)
+        value, metrics = loss(
+            LossInputs(
+                logprobs=scores.logprobs,
+                weights=per_row[batch.row_index],
+                advantages=per_token(batch, "advantages"),
+                sampler=per_token(batch, "sampler_logprobs"),
+                proximal=per_token(batch, "proximal_logprobs"),
+                reference=per_token(batch, "reference_logprobs"),
+            )
+        )
+        if not torch.isfinite(value):
+            bad = torch.unique(batch.row_index[~torch.isfinite(scores.logprobs)]).tolist()
+            self._refuse("loss", [rows[i] for i in bad] or rows)
+        value.backward()
+        if scores.entropy is not None:
+            metrics = {**metrics, "entropy": scores.entropy}
+        return float(value.detach()), Counter({name: float(values.sum()) for name, values in metrics.items()})
+
+    def _refuse(self, what: str, rows: Sequence[Row]) -> None:
+        self.optimizer.zero_grad()
+        names = [row.trajectory or "unnamed" for row in rows]
+        listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        raise UserError(
+            f"The {what} of step {self.steps} is not finite, so training stopped with the weights unchanged: "
+            f"look at rows {listed}, or lower the learning rate."
+        )

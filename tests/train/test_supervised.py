@@ -1,0 +1,158 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from tiny import random_rows, save_tiny, tiny_model
+
+from sanderling.errors import UserError
+from sanderling.train.checkpoint import checkpoints, load_model, save_checkpoint
+from sanderling.train.config import SupervisedConfig, TrainerConfig
+from sanderling.train.lm import BlockSource, run_lm
+from sanderling.train.metrics import MetricsLog, read_metrics
+from sanderling.train.sft import run_sft
+from sanderling.train.supervised import batches, schedule
+
+CONFIG = SupervisedConfig(
+    trainer=TrainerConfig(lr=1e-2, micro_batch_tokens=64, schedule="cosine", warmup_steps=2),
+    epochs=3,
+    batch_tokens=80,
+    save_every=2,
+    seed=5,
+)
+
+VICTIM = """
+import sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+sys.path.insert(0, sys.argv[1])
+from tiny import random_rows
+from sanderling.train.config import SupervisedConfig
+from sanderling.train.sft import run_sft
+config = SupervisedConfig.model_validate_json(sys.argv[4])
+run_sft(config, random_rows(12), Path(sys.argv[2]), Path(sys.argv[3]), lambda p: print(p.step, flush=True))
+"""
+
+
+def weights(run: Path) -> dict[str, np.ndarray]:
+    return load_file(run / "model" / "model.safetensors")
+
+
+def test_a_run_killed_at_any_step_ends_with_the_same_weights_bit_for_bit(tmp_path: Path):
+    base = save_tiny(tmp_path / "base")
+    straight = run_sft(CONFIG, random_rows(12), base, tmp_path / "straight")
+    assert straight.steps >= 6 and straight.trained
+    victim = subprocess.Popen(
+        [sys.executable, "-c", VICTIM, str(Path(__file__).parent), base, tmp_path / "killed", CONFIG.model_dump_json()],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert victim.stdout is not None
+    for line in victim.stdout:
+        if int(line) == 5:
+            break
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    assert not (tmp_path / "killed" / "model").exists()
+    seen: list[int] = []
+    run_sft(CONFIG, random_rows(12), base, tmp_path / "killed", lambda p: seen.append(p.step))
+    assert seen[0] == 5, "steps 1 to 4 were saved at step 4 and are not run again"
+    ours, theirs = weights(tmp_path / "killed"), weights(tmp_path / "straight")
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+    logs = [read_metrics(tmp_path / run / "metrics.jsonl") for run in ("killed", "straight")]
+    assert [line["step"] for line in logs[0]] == [line["step"] for line in logs[1]] == list(range(1, straight.steps + 1))
+    assert [line["loss"] for line in logs[0]] == [line["loss"] for line in logs[1]]
+
+
+def test_training_lowers_the_loss_and_a_finished_run_is_not_repeated(tmp_path: Path):
+    base = save_tiny(tmp_path / "base")
+    config = CONFIG.model_copy(update={"epochs": 8})
+    done = run_sft(config, random_rows(12), base, tmp_path / "run")
+    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert log[-1]["loss"] < 0.7 * log[0]["loss"]
+    assert (done.model_dir / "tokenizer.json").is_file()
+    again = run_sft(config, random_rows(12), base, tmp_path / "run", lambda p: pytest.fail("trained again"))
+    assert again.model_dir == done.model_dir and not again.trained
+    load_model(done.model_dir)
+
+
+SAVER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tiny import tiny_model
+from sanderling.train.checkpoint import save_checkpoint
+model, root = tiny_model(), Path(sys.argv[2])
+for step in range(1, 100000):
+    save_checkpoint(root, step, model, {"step": step}, None, 2)
+    print(step, flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.003, 0.01])
+def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path, delay: float):
+    saver = subprocess.Popen(
+        [sys.executable, "-c", SAVER, str(Path(__file__).parent), tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    assert saver.stdout is not None
+    saved = 0
+    for line in saver.stdout:
+        saved = int(line)
+        if saved == 4:
+            break
+    time.sleep(delay)
+    saver.send_signal(signal.SIGKILL)
+    saver.wait()
+    for path in checkpoints(tmp_path):
+        load_model(path)
+    newest = int(checkpoints(tmp_path)[-1].name.removeprefix("step_"))
+    assert newest >= saved
+    save_checkpoint(tmp_path, newest + 1, tiny_model(), {}, None, 2)
+    assert len(list(tmp_path.iterdir())) == 2, "remains of the interrupted save are gone"
+
+
+def test_order_depends_on_seed_and_epoch_only():
+    lengths = np.array([10, 20, 30, 40, 50])
+    assert batches(lengths, 50, 1, 0) == batches(lengths, 50, 1, 0)
+    orders = {tuple(i for batch in batches(lengths, 50, seed, epoch) for i in batch) for seed in (1, 2) for epoch in (0, 1)}
+    assert len(orders) > 1
+    for batch in batches(lengths, 50, 1, 0)[:-1]:
+        assert sum(lengths[batch]) >= 50 > sum(lengths[batch[:-1]])
+    assert len(schedule(lengths, SupervisedConfig(batch_tokens=50, epochs=4, max_steps=3))) == 3
+
+
+def test_language_modelling_trains_every_token_but_the_first(tmp_path: Path):
+    base = save_tiny(tmp_path / "base")
+    stream = np.tile(np.arange(12, dtype=np.uint16), 60)
+    row = BlockSource(stream, 24)[1]
+    assert row.ids.tolist() == list(range(12)) * 2 and row.loss_mask.tolist() == [False] + [True] * 23
+    config = CONFIG.model_copy(update={"batch_tokens": 96})
+    run_lm(config, stream, 24, base, tmp_path / "run")
+    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert log[-1]["loss"] < 0.5 * log[0]["loss"]
+    with pytest.raises(UserError, match="no block"):
+        BlockSource(stream[:5], 24)
+
+
+def test_missing_models_and_rows_get_one_sentence(tmp_path: Path):
+    with pytest.raises(UserError, match="No model at"):
+        run_sft(CONFIG, random_rows(2), tmp_path / "nowhere", tmp_path / "run")
+    with pytest.raises(UserError, match="no rows"):
+        run_sft(CONFIG, [], tmp_path / "nowhere", tmp_path / "run")
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="safetensors"):
+        load_model(tmp_path / "bare")
+
+
+def test_a_torn_metrics_line_and_later_steps_are_dropped(tmp_path: Path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(json.dumps({"step": s}) + "\n" for s in (1, 2, 3)) + '{"step": 4, "lo')
+    MetricsLog(path, resume_step=2).append({"step": 3, "loss": 1.0})
+    assert read_metrics(path) == [{"step": 1}, {"step": 2}, {"step": 3, "loss": 1.0}]

@@ -1,0 +1,155 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import random_rows, tiny_model
+
+from sanderling.errors import UserError
+from sanderling.train.attention import packed_attention
+from sanderling.train.config import Aggregation, Packing, Schedule, TrainerConfig
+from sanderling.train.contract import Row
+from sanderling.train.logprobs import token_logprobs
+from sanderling.train.losses.sft import sft
+from sanderling.train.packing import collate, plan
+from sanderling.train.trainer import Trainer, lr_at, row_weights
+
+
+def one_by_one(model, row: Row) -> torch.Tensor:
+    logits = model(input_ids=torch.from_numpy(row.ids)[None]).logits[0]
+    picked = logits.log_softmax(-1)[:-1].gather(1, torch.from_numpy(row.ids)[1:, None])[:, 0]
+    return picked[torch.from_numpy(row.loss_mask[1:])]
+
+
+@pytest.mark.parametrize("packing", list(Packing))
+def test_batched_rows_equal_rows_one_by_one_including_gradients(packing: Packing):
+    rows, model = random_rows(5), tiny_model()
+    expected = torch.cat([one_by_one(model, row) for row in rows])
+    expected.sum().backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    with packed_attention(model):
+        got = token_logprobs(model, collate(rows, packing)).logprobs
+        got.sum().backward()
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], atol=2e-4, rtol=1e-4)
+
+
+def test_transformers_own_packing_mask_agrees_with_ours():
+    rows, model = random_rows(4), tiny_model()
+    batch = collate(rows, Packing.VARLEN)
+    with packed_attention(model):
+        ours = token_logprobs(model, batch).logprobs
+    hidden = model.model(input_ids=batch.ids, position_ids=batch.positions, use_cache=False).last_hidden_state[0]
+    theirs = model.lm_head(hidden[batch.source]).log_softmax(-1).gather(1, batch.target[:, None])[:, 0]
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_the_models_own_attention_is_given_back_even_after_an_error():
+    model = tiny_model()
+    before = model.config._attn_implementation
+    with pytest.raises(RuntimeError), packed_attention(model):
+        raise RuntimeError
+    assert model.config._attn_implementation == before
+
+
+def test_chunked_head_equals_whole_head():
+    rows, model = random_rows(3), tiny_model()
+    batch = collate(rows, Packing.PADDED)
+    results = []
+    for chunk in (1, 7 * 61, 10**9):
+        model.zero_grad()
+        scores = token_logprobs(model, batch, temperature=0.7, entropy=True, logit_chunk=chunk)
+        scores.logprobs.sum().backward()
+        results.append((scores.logprobs.detach(), scores.entropy, model.model.embed_tokens.weight.grad.clone()))
+    for other in results[:-1]:
+        for a, b in zip(other, results[-1], strict=True):
+            torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=30), st.integers(1, 120), st.sampled_from(list(Packing)))
+def test_plan_holds_every_row_once_within_the_budget(lengths, budget, packing):
+    groups = plan(lengths, budget, packing)
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    for group in groups:
+        sizes = [lengths[i] for i in group]
+        used = sum(sizes) if packing is Packing.VARLEN else max(sizes) * len(sizes)
+        assert used <= budget or len(group) == 1
+
+
+@pytest.mark.parametrize("aggregation", list(Aggregation))
+def test_the_cut_into_micro_batches_changes_nothing(aggregation: Aggregation):
+    rows = random_rows(6)
+    states = []
+    for budget, packing in ((1, Packing.VARLEN), (60, Packing.PADDED), (10_000, Packing.VARLEN)):
+        model = tiny_model()
+        config = TrainerConfig(lr=0.01, micro_batch_tokens=budget, packing=packing, aggregation=aggregation, eps=1e-3)
+        metrics = Trainer(model, config).step(rows, sft)
+        states.append((metrics, torch.cat([p.detach().flatten() for p in model.parameters()])))
+    for metrics, weights in states[1:]:
+        assert metrics["loss"] == pytest.approx(states[0][0]["loss"], rel=1e-5)
+        torch.testing.assert_close(weights, states[0][1], atol=1e-5, rtol=1e-5)
+
+
+def test_sft_loss_is_the_token_mean_of_the_batch():
+    rows, model = random_rows(4), tiny_model()
+    expected = -torch.cat([one_by_one(model, row) for row in rows]).mean().item()
+    metrics = Trainer(model, TrainerConfig()).step(rows, sft)
+    assert metrics["loss"] == pytest.approx(expected, rel=1e-5)
+    assert metrics["nll"] == pytest.approx(expected, rel=1e-5)
+    assert metrics["trained_tokens"] == sum(row.loss_mask.sum() for row in rows)
+
+
+def test_trajectory_mean_gives_long_and_short_trajectories_the_same_say():
+    def row(name: str, trained: int) -> Row:
+        mask = np.zeros(trained + 1, dtype=bool)
+        mask[1:] = True
+        return Row(ids=np.zeros(trained + 1, dtype=np.int64), loss_mask=mask, trajectory=name)
+
+    weights = row_weights([row("a", 1), row("b", 4), row("b", 5), row("c", 0)], Aggregation.TRAJECTORY_MEAN)
+    assert weights == pytest.approx([0.5, 0.5 / 9, 0.5 / 9, 0.0])
+    assert row_weights([row("a", 1), row("b", 4)], Aggregation.TOKEN_MEAN) == pytest.approx([0.2, 0.2])
+
+
+def test_a_step_that_is_not_finite_names_its_rows_and_changes_nothing():
+    rows, model = random_rows(3), tiny_model()
+
+    def broken(tokens):
+        return (tokens.weights * tokens.logprobs * float("nan")).sum(), {}
+
+    before = [p.detach().clone() for p in model.parameters()]
+    trainer = Trainer(model, TrainerConfig())
+    with pytest.raises(UserError, match="t0"):
+        trainer.step(rows, broken)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert all(p.grad is None for p in model.parameters())
+    assert trainer.steps == 0
+
+
+def test_a_batch_without_trained_tokens_is_refused():
+    row = Row(ids=np.arange(4), loss_mask=np.zeros(4, dtype=bool))
+    with pytest.raises(UserError, match="no token to train"):
+        Trainer(tiny_model(), TrainerConfig()).step([row], sft)
+
+
+def test_a_first_token_cannot_be_trained():
+    with pytest.raises(ValueError, match="nothing precedes"):
+        collate([Row(ids=np.arange(3), loss_mask=np.ones(3, dtype=bool))], Packing.VARLEN)
+
+
+def test_logprobs_of_rows_stand_at_their_own_tokens():
+    rows, model = random_rows(5), tiny_model()
+    got = Trainer(model, TrainerConfig(micro_batch_tokens=50)).logprobs(rows)
+    for row, values in zip(rows, got, strict=True):
+        np.testing.assert_allclose(values[row.loss_mask], one_by_one(model, row).detach().numpy(), atol=1e-5)
+        assert not values[~row.loss_mask].any()
+
+
+def test_learning_rate_warms_up_and_decays():
+    config = TrainerConfig(lr=1.0, warmup_steps=4, total_steps=14, schedule=Schedule.LINEAR, final_lr_share=0.2)
+    assert [lr_at(s, config) for s in (0, 3, 4, 9, 14, 99)] == pytest.approx([0.25, 1.0, 1.0, 0.6, 0.2, 0.2])
+    cosine = config.model_copy(update={"schedule": Schedule.COSINE, "final_lr_share": 0.0})
+    assert [lr_at(s, cosine) for s in (4, 9, 14)] == pytest.approx([1.0, 0.5, 0.0])
+    with pytest.raises(UserError, match="total_steps"):
+        lr_at(9, cosine.model_copy(update={"total_steps": None}))

@@ -1,0 +1,46 @@
+"""A random Qwen3 small enough for any test, and rows for it."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from sanderling.train.contract import Row
+
+VOCAB = 61
+
+
+def tiny_model(seed: int = 0, layers: int = 2) -> Qwen3ForCausalLM:
+    torch.manual_seed(seed)
+    config = Qwen3Config(
+        vocab_size=VOCAB,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        initializer_range=0.3,
+    )
+    return Qwen3ForCausalLM(config)
+
+
+def save_tiny(directory: Path, seed: int = 0) -> Path:
+    tiny_model(seed).save_pretrained(directory)
+    (directory / "tokenizer.json").write_text("{}")
+    return directory
+
+
+def random_rows(count: int, seed: int = 0, longest: int = 40) -> list[Row]:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for index in range(count):
+        size = int(rng.integers(4, longest))
+        mask = rng.random(size) < 0.5
+        mask[0] = False
+        mask[-1] = True
+        rows.append(Row(ids=rng.integers(0, VOCAB, size), loss_mask=mask, trajectory=f"t{index}"))
+    return rows
