@@ -1,0 +1,136 @@
+"""The one command, ``sanderling``: it finds the sub-command, runs it, and turns failures into one sentence.
+
+A sub-command's module is imported only when it is called, so ``--help`` is quick and works without torch. Failures a person can
+mend (:class:`~sanderling.errors.UserError`) are printed as one sentence with exit status 2; an interrupt exits with 130;
+anything else is a bug, and its traceback is shown. Holds no logic of any room.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from sanderling import __version__
+from sanderling.errors import UserError
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Command:
+    """Where a sub-command lives, and what ``--help`` says of it."""
+
+    module: str
+    attribute: str
+    """A typer.Typer (a group of commands) or a function (one command)."""
+    help: str
+
+
+COMMANDS = {
+    "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns."),
+    "recipe": Command("sanderling.cli.recipe", "app", "Run a whole recipe: world, data, SFT, RL, evaluation, report."),
+    "show": Command("sanderling.cli.show", "show", "Print stored trajectories readably."),
+    "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages."),
+}
+
+_EXTRA_OF = {"torch": "local", "transformers": "local", "safetensors": "local"}
+"""Which extra brings a package that the core does without."""
+
+
+def build_app(chosen: str | None = None) -> typer.Typer:
+    """The application with the real sub-command ``chosen``; the others are there by name and help only."""
+    app = typer.Typer(
+        name="sanderling", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich"
+    )
+    app.callback()(_root)
+    for name, command in COMMANDS.items():
+        target = _load(name, command) if name == chosen else _placeholder
+        if isinstance(target, typer.Typer):
+            app.add_typer(target, name=name, help=command.help)
+        else:
+            app.command(name, help=command.help)(target)
+    return app
+
+
+def main() -> None:
+    """Entry point of the ``sanderling`` command."""
+    warnings.showwarning = _show_warning
+    try:
+        build_app(_chosen(sys.argv[1:]))()
+    except UserError as error:
+        fail(str(error))
+    except ExceptionGroup as group:
+        error = _first_user_error(group)
+        if error is None:
+            raise
+        fail(str(error))
+    except ModuleNotFoundError as error:
+        extra = _EXTRA_OF.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        fail(f"This command needs {error.name}: install it with pip install 'sanderling[{extra}]'.")
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def fail(message: str) -> None:
+    """Print one sentence to standard error and exit with status 2."""
+    _say("error:", "bold red", message)
+    sys.exit(EXIT_USER_ERROR)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sanderling {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Small models, long research: build, train, measure and run edge-scale deep research agents."""
+
+
+def _placeholder() -> None:
+    """Stands in for a sub-command that was not called."""
+
+
+def _chosen(arguments: Sequence[str]) -> str | None:
+    """The sub-command's name: the first argument that is not an option (the root has flags only)."""
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
+
+
+def _load(name: str, command: Command) -> typer.Typer | Callable[..., object]:
+    try:
+        return getattr(import_module(command.module), command.attribute)
+    except ModuleNotFoundError as error:
+        if error.name != command.module:
+            raise
+        raise UserError(f"This installation has no command {name!r}: install a complete sanderling.") from error
+
+
+def _first_user_error(group: BaseExceptionGroup[BaseException]) -> UserError | None:
+    for error in group.exceptions:
+        found = _first_user_error(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, UserError):
+            return found
+    return None
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """Warnings are for the person at the terminal: no file and line of our own code."""
+    _say("warning:", "yellow", str(message))
+
+
+def _say(label: str, style: str, message: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True).print(Text.assemble((label, style), " ", message), soft_wrap=True)

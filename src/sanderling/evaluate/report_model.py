@@ -1,0 +1,246 @@
+"""What a report says, as data: stages, the comparison, curves, trajectories to read, and what made each number.
+
+The HTML page, the JSON file and the tables are all views of :class:`RecipeReport`; none of them computes a figure. Sentences of
+the verdict are made from the numbers, whichever way they went. Knows nothing of HTML.
+"""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
+
+from sanderling.evaluate.metrics import Interval, paired_difference
+from sanderling.evaluate.reading import Reading
+from sanderling.evaluate.result import EvalResult, Record
+from sanderling.protocol.endings import Ending
+
+ENOUGH_QUESTIONS = 200
+"""With fewer held-out questions a run is a check of the machinery, and its report claims nothing."""
+
+
+class Fact(Record):
+    """One labelled line, such as a world's number of pages."""
+
+    label: str
+    value: str
+
+
+class FactSheet(Record):
+    """A titled list of facts: a world, the model, the tokenizer."""
+
+    title: str
+    facts: tuple[Fact, ...]
+
+
+class RunFacts(Record):
+    """What was run, where, and what it cost."""
+
+    command: str
+    seed: int
+    date: str
+    machine: str
+    version: str
+    """Of the package."""
+    seconds: float
+    peak_memory_mb: float | None = None
+
+
+class Stage(Record):
+    """One row of the table."""
+
+    name: str
+    n: int
+    """Questions."""
+    attempts: int
+    """At each question."""
+    pass_at_1: float | None
+    pass_at_1_interval: Interval | None
+    """95%."""
+    pass_at_4: float | None
+    """None with fewer than four attempts."""
+    pass_at_4_interval: Interval | None
+    endings: dict[Ending, int]
+    unscored: int
+    turns: float | None
+    """Mean over scored episodes."""
+    calls: float | None
+    browse_share: float | None
+    """Visits among all tool calls."""
+    browse_share_correct: float | None
+    browse_share_wrong: float | None
+    tokens: float | None
+    """Mean sampled tokens of an episode."""
+    seconds: float
+    """Of making this stage and evaluating it."""
+    command: str
+    seed: int
+    invalid_because: str = ""
+    note: str = ""
+
+    @classmethod
+    def of(cls, name: str, result: EvalResult, *, seconds: float, note: str = "") -> Self:
+        """The row of an evaluation; ``seconds`` is what the whole stage took."""
+        four = result.pass_at_k.get(4)
+        return cls(
+            name=name,
+            n=len(result.questions),
+            attempts=result.attempts,
+            pass_at_1=result.pass_at_1.value,
+            pass_at_1_interval=result.pass_at_1.interval,
+            pass_at_4=four.value if four else None,
+            pass_at_4_interval=four.interval if four else None,
+            endings=result.endings,
+            unscored=result.unscored,
+            turns=result.mean_turns,
+            calls=result.mean_calls,
+            browse_share=result.browse.overall,
+            browse_share_correct=result.browse.correct,
+            browse_share_wrong=result.browse.wrong,
+            tokens=result.mean_sampled_tokens,
+            seconds=seconds,
+            command=result.command,
+            seed=result.seed,
+            invalid_because=result.invalid_because,
+            note=note,
+        )
+
+
+class Comparison(Record):
+    """Two stages on the same questions, pass@1."""
+
+    candidate: str
+    baseline: str
+    candidate_pass_at_1: float
+    baseline_pass_at_1: float
+    """Both over the paired questions only."""
+    difference: float
+    interval: Interval
+    """95% bootstrap interval of the difference over questions."""
+    p_value: float
+    """Two-sided sign-flip test."""
+    questions: int
+    dropped: int
+    """Questions without a scored attempt on one side."""
+    seed: int
+    valid: bool
+    """Both runs are valid, and there are enough questions for a claim."""
+    verdict: str
+    """The comparison in plain words."""
+
+
+class Series(Record):
+    """One line of a chart; a value of None is a gap, and so is one that is not finite."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+
+    @field_validator("y", mode="before")
+    @classmethod
+    def _gaps(cls, values: Sequence[float | None]) -> tuple[float | None, ...]:
+        return tuple(None if value is None or not isfinite(value) else value for value in values)
+
+    @model_validator(mode="after")
+    def _parallel(self) -> Self:
+        if len(self.x) != len(self.y):
+            raise ValueError(f"series {self.name!r} has {len(self.x)} x and {len(self.y)} y values")
+        return self
+
+
+class Chart(Record):
+    """A learning curve or several on the same axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    smooth: int = Field(default=1, ge=1)
+    """Points in the moving average that is drawn over the raw line; 1: raw only."""
+    percent: bool = False
+    """Whether y values are shares to be shown as percentages."""
+    note: str = ""
+
+
+class RecipeReport(Record):
+    """A whole run of a recipe.
+
+    Example: ``write_report(RecipeReport(title="tiny", ...), Path("runs/tiny"))``
+    """
+
+    schema_version: int = 1
+    title: str
+    summary: str = ""
+    """One or two sentences on what the recipe does."""
+    run: RunFacts
+    sheets: tuple[FactSheet, ...] = ()
+    """Worlds, model, data: whatever a reader needs to know of the material."""
+    stages: tuple[Stage, ...]
+    comparison: Comparison | None = None
+    """The one the recipe was made for."""
+    other_comparisons: tuple[Comparison, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What else should be said in plain words, such as that this was a quick run."""
+    charts: tuple[Chart, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    settings: str = ""
+    """The recipe as TOML, as resolved."""
+
+
+def compare(
+    candidate: tuple[str, EvalResult], baseline: tuple[str, EvalResult], *, seed: int, enough: int = ENOUGH_QUESTIONS
+) -> Comparison:
+    """Compare two evaluations of the same questions by pass@1. Raises ValueError when the questions differ."""
+    (name, result), (other_name, other) = candidate, baseline
+    ids = [question.id for question in result.questions]
+    if ids != [question.id for question in other.questions]:
+        raise ValueError(f"{name} and {other_name} were not evaluated on the same questions")
+    ours, theirs = result.per_question(), other.per_question()
+    nan = float("nan")
+    found = paired_difference([ours.get(i, nan) for i in ids], [theirs.get(i, nan) for i in ids], seed=seed)
+    both = [i for i in ids if i in ours and i in theirs]
+    problems = [f"the run of {n} is invalid" for n, r in (candidate, baseline) if not r.valid]
+    if found.questions < enough:
+        problems.append(f"{found.questions} questions are fewer than the {enough} a claim needs")
+    figures = {
+        "candidate_pass_at_1": sum(ours[i] for i in both) / len(both),
+        "baseline_pass_at_1": sum(theirs[i] for i in both) / len(both),
+        "difference": found.difference,
+    }
+    return Comparison(
+        candidate=name,
+        baseline=other_name,
+        interval=found.interval,
+        p_value=found.p_value,
+        questions=found.questions,
+        dropped=found.dropped,
+        seed=seed,
+        valid=not problems,
+        verdict=_verdict(name, other_name, figures, found.interval, found.p_value, found.questions, problems),
+        **figures,
+    )
+
+
+def better(*results: tuple[str, EvalResult]) -> tuple[str, EvalResult]:
+    """The one with the higher pass@1; the first of equals. Raises ValueError for none."""
+    return max(results, key=lambda pair: -1.0 if pair[1].pass_at_1.value is None else pair[1].pass_at_1.value)
+
+
+def _verdict(
+    name: str, other: str, figures: dict[str, float], interval: Interval, p: float, n: int, problems: Sequence[str]
+) -> str:
+    """The comparison in plain words, made from its numbers."""
+    points = f"{100 * figures['difference']:+.1f} points"
+    span = f"95% interval {100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
+    chance = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    rates = f"{figures['candidate_pass_at_1']:.1%} against {figures['baseline_pass_at_1']:.1%}"
+    detail = f"{rates} pass@1 on the same {n} questions, {points} ({span}, {chance})"
+    if interval.low > 0:
+        claim = f"{name} is better than {other}: {detail}. The whole interval lies above zero."
+    elif interval.high < 0:
+        claim = f"{name} is worse than {other}: {detail}. The whole interval lies below zero."
+    else:
+        claim = f"This run does not show that {name} differs from {other}: {detail}. The interval includes zero."
+    if not problems:
+        return claim
+    return f"{claim} But {' and '.join(problems)}, so nothing is claimed."

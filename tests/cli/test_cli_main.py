@@ -1,0 +1,152 @@
+"""The shell around the sub-commands: quick help, one-sentence errors, exit statuses."""
+
+import subprocess
+import sys
+import types
+import warnings
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from sanderling import __version__
+from sanderling.cli import main as shell
+from sanderling.errors import UserError
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sanderling", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            shell.main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+def plug(monkeypatch: pytest.MonkeyPatch, name: str, target: object) -> None:
+    """Put a sub-command where the shell looks for it."""
+    module = types.ModuleType(f"plugged_{name}")
+    module.target = target  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(shell.COMMANDS, name, shell.Command(module.__name__, "target", "Plugged in."))
+
+
+def failing(error: BaseException) -> Callable[[], None]:
+    def command() -> None:
+        raise error
+
+    return command
+
+
+def test_version(call: Callable[..., tuple[int, str, str]]) -> None:
+    assert call("--version") == (0, f"sanderling {__version__}\n", "")
+
+
+def test_help_names_every_command(call: Callable[..., tuple[int, str, str]]) -> None:
+    status, out, _ = call("--help")
+    assert status == 0
+    assert all(name in out for name in shell.COMMANDS)
+
+
+def test_help_imports_no_room() -> None:
+    code = """
+import sys
+from sanderling.cli import main
+sys.argv = ["sanderling", "--help"]
+try:
+    main.main()
+except SystemExit:
+    pass
+print("LOADED", *[name for name in ("torch", "numpy", "tantivy", "pyarrow", "transformers") if name in sys.modules])
+print("ROOMS", *[name for name in sys.modules if name.startswith("sanderling.") and not name.startswith("sanderling.cli")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "LOADED\nROOMS sanderling.errors\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "error", [UserError("Give a file."), ExceptionGroup("g", [ValueError(), ExceptionGroup("h", [UserError("Give a file.")])])]
+)
+def test_a_user_error_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]], error: Exception
+) -> None:
+    plug(monkeypatch, "boom", failing(error))
+    assert call("boom") == (2, "", "error: Give a file.\n")
+
+
+def test_a_long_user_error_is_not_wrapped_and_markup_is_text(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    message = "no [bold]file[/bold] " + "at /a/long/path " * 30
+    plug(monkeypatch, "boom", failing(UserError(message)))
+    assert call("boom")[2] == f"error: {message}\n"
+
+
+def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:
+    plug(monkeypatch, "boom", failing(KeyboardInterrupt()))
+    assert call("boom")[0] == 130
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    plug(monkeypatch, "boom", failing(ZeroDivisionError()))
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(sys, "argv", ["sanderling", "boom"])
+    with pytest.raises(ZeroDivisionError):
+        shell.main()
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:
+    plug(monkeypatch, "boom", failing(ModuleNotFoundError("No module named 'torch'", name="torch")))
+    status, _, err = call("boom")
+    assert status == 2
+    assert "pip install 'sanderling[local]'" in err
+
+
+def test_a_command_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:
+    monkeypatch.setitem(shell.COMMANDS, "later", shell.Command("sanderling.cli.later_module", "app", "Later."))
+    status, _, err = call("later")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "no command 'later'" in err
+
+
+def test_groups_and_functions_are_both_commands(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    group = typer.Typer()
+
+    @group.command()
+    def one(word: str) -> None:
+        typer.echo(f"one {word}")
+
+    @group.command()
+    def two() -> None:
+        typer.echo("two")
+
+    plug(monkeypatch, "many", group)
+    plug(monkeypatch, "single", lambda: typer.echo("single"))
+    assert call("many", "one", "x")[:2] == (0, "one x\n")
+    assert call("single")[:2] == (0, "single\n")
+
+
+def test_warnings_are_short(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:
+    def command() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = shell._show_warning
+            warnings.warn("the torn last line is left out", UserWarning, stacklevel=1)
+
+    plug(monkeypatch, "warn", command)
+    assert call("warn") == (0, "", "warning: the torn last line is left out\n")
+
+
+def test_an_unknown_command_is_refused(call: Callable[..., tuple[int, str, str]]) -> None:
+    status, _, err = call("recpie")
+    assert status == 2
+    assert "recpie" in err
