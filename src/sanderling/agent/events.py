@@ -1,0 +1,68 @@
+"""What the loop tells whoever watches it, while it happens: typed events for terminals and servers.
+
+The record is the truth; events are a live view of it, and an episode nobody watches is the same episode. Text of a turn that is
+later rejected has been streamed all the same: :class:`TurnRejected` says to forget it. Knows no display.
+"""
+
+from dataclasses import dataclass
+
+from sanderling.protocol.messages import ToolCall
+from sanderling.trajectory.record import ToolEvent, Trajectory
+
+
+@dataclass(frozen=True)
+class TurnStarted:
+    """The policy is about to speak."""
+
+    turn: int
+    retry: int
+    forced: bool
+    """Whether this is the forced answer at a spent budget."""
+    prompt_tokens: int
+    """Tokens the model sees; estimated for text-level policies."""
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """Text of a turn as it comes."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TurnRejected:
+    """An attempt is tried again."""
+
+    turn: int
+    retry: int
+    reason: str
+    """The verdict: malformed, repetitive or repeated_call."""
+
+
+@dataclass(frozen=True)
+class CallsMade:
+    """A turn stands, and its calls are about to run."""
+
+    turn: int
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the agent will read next: results, or the loop's notice of a malformed turn (then without outcomes)."""
+
+    turn: int
+    text: str
+    outcomes: tuple[ToolEvent, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The episode is over."""
+
+    trajectory: Trajectory
+
+
+Event = TurnStarted | TextDelta | TurnRejected | CallsMade | Observed | Ended

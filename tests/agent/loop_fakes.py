@@ -1,0 +1,165 @@
+"""Fakes at the loop's real seams: a byte tokenizer, a token-level policy that counts, tools that obey a script."""
+
+import asyncio
+import datetime
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from sanderling.agent.loop import run_episode
+from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
+from sanderling.policy.scripted import ListPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.messages import ToolSpec
+from sanderling.protocol.profile import Profile
+from sanderling.protocol.profiles import get_profile
+from sanderling.protocol.sampling import Sampling
+from sanderling.tools.contract import ToolContext, ToolResult
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+CLOCK_DAY = datetime.date(2026, 3, 1)
+
+
+class ByteTokenizer:
+    """One id for each byte of UTF-8, and two control tokens."""
+
+    fingerprint = "bytes"
+    vocab_size = 258
+    start, end = 256, 257
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode("utf-8"))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        names = {self.start: b"<|im_start|>", self.end: b"<|im_end|>"}
+        return b"".join(names.get(i) or bytes([i]) for i in ids).decode("utf-8", errors="replace")
+
+    def token_id(self, token: str) -> int:
+        return {"<|im_start|>": self.start, "<|im_end|>": self.end}[token]
+
+
+class TokenSession:
+    """Keeps the branch's ids as a cache would, and says the policy's next turn."""
+
+    def __init__(self, policy: "TokenPolicy") -> None:
+        self.policy = policy
+        self.ids: list[int] = []
+
+    async def generate(
+        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
+    ) -> Completion:
+        await asyncio.sleep(0)
+        assert delta.token_ids is not None
+        policy = self.policy
+        policy.calls.append((delta, sampling, key))
+        if not policy.turns:
+            raise PolicyOutageError("The fake has no more turns.")
+        text = policy.turns.pop(0)
+        ids = [*policy.tokenizer.encode(text), policy.tokenizer.end]
+        finish = Finish.END
+        if len(ids) > sampling.max_tokens:
+            ids, finish = ids[: sampling.max_tokens], Finish.LENGTH
+            text = policy.tokenizer.decode(ids)
+        self.ids += [*delta.token_ids, *ids]
+        policy.seen.append(list(self.ids))
+        if on_text is not None:
+            on_text(text)
+        return Completion(
+            text=text,
+            finish=finish,
+            token_ids=tuple(ids),
+            logprobs=(-0.5,) * len(ids),
+            versions=(policy.version,) * len(ids),
+            prefilled_tokens=len(delta.token_ids),
+            prompt_tokens=len(self.ids) - len(ids),
+        )
+
+    def mark(self) -> int:
+        return len(self.ids)
+
+    def rewind(self, mark: int) -> None:
+        del self.ids[mark:]
+
+    def close(self) -> None:
+        self.policy.closed += 1
+
+
+class TokenPolicy:
+    """A token-level policy with a list of turns; records every delta, sampling and key, and what was seen after each turn."""
+
+    name = "tokens"
+    version = 7
+
+    def __init__(self, turns: Sequence[str], context_length: int | None = None) -> None:
+        self.turns = list(turns)
+        self.context_length = context_length
+        self.tokenizer = ByteTokenizer()
+        self.calls: list[tuple[Delta, Sampling, SampleKey]] = []
+        self.seen: list[list[int]] = []
+        self.closed = 0
+
+    def open(self, key: SampleKey) -> Session:
+        return TokenSession(self)
+
+
+class FakeTool:
+    """Answers with a function of arguments and context; remembers both."""
+
+    def __init__(self, name: str, reply: Callable[[dict[str, Any], ToolContext], Any]) -> None:
+        self.spec = ToolSpec(name=name, description=name, parameters={"type": "object", "properties": {}})
+        self.reply = reply
+        self.made: list[tuple[dict[str, Any], ToolContext]] = []
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        self.made.append((arguments, context))
+        result = self.reply(arguments, context)
+        if isinstance(result, Awaitable):
+            result = await result
+        return result if isinstance(result, ToolResult) else ToolResult(text=str(result))
+
+
+def echo(name: str = "search") -> FakeTool:
+    """A tool that says what it was asked."""
+    return FakeTool(name, lambda arguments, context: f"found {arguments['query']}")
+
+
+def call(query: str = "tides", name: str = "search", think: str = "look") -> str:
+    """A turn that searches, as a model with an open think prefix says it."""
+    return f'{think}\n</think>\n<tool_call>\n{{"name": "{name}", "arguments": {{"query": ["{query}"]}}}}\n</tool_call>'
+
+
+def answer(text: str = "Paris") -> str:
+    """A turn that answers."""
+    return f"done\n</think>\n<answer>{text}</answer>"
+
+
+def fake_profile(
+    *, guards: dict[str, Any] | None = None, budgets: dict[str, Any] | None = None, max_tokens: int = 400, **fields: Any
+) -> Profile:
+    """The tiny profile with a wide context and these fields changed."""
+    tiny = get_profile("tiny")
+    wide = {"max_turns": 8, "max_context_tokens": 20_000, "answer_reserve_tokens": 200, **(budgets or {})}
+    update = {
+        "guards": tiny.guards.model_copy(update=guards or {}),
+        "budgets": tiny.budgets.model_copy(update=wide),
+        "sampling": Sampling(max_tokens=max_tokens),
+        "think_prefix": "<think>\n",
+        **fields,
+    }
+    return tiny.model_copy(update=update)
+
+
+async def play(
+    turns: Sequence[str] | TokenPolicy | ListPolicy, *tools: FakeTool, profile: Profile | None = None, **kwargs: Any
+) -> Trajectory:
+    """Run one episode over the fakes."""
+    policy = TokenPolicy(turns) if isinstance(turns, list) else turns
+    settings: dict[str, Any] = {
+        "question": Question(id="q1", text="Where?"),
+        "profile": profile or fake_profile(),
+        "clock": FixedClock(CLOCK_DAY),
+        "seeds": Seeds(run=1, episode=5, attempt=2),
+        "trajectory_id": "t1",
+        **kwargs,
+    }
+    question = settings.pop("question")
+    return await run_episode(question, policy=policy, tools={tool.spec.name: tool for tool in tools or (echo(),)}, **settings)
