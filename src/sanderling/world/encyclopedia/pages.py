@@ -1,7 +1,7 @@
 """Facts as pages: an atlas that is right, an archive that is out of date, and a gazette that is sometimes wrong.
 
 Every entity has its atlas page. Some have a stale copy in the archive (true once) or a page in the gazette that contradicts
-one fact. Each page remembers what it claims, so a teacher and the tests can tell what a reader of that page would believe.
+it. Each page remembers what it claims, so a teacher and the tests can tell what a reader of that page would believe.
 Wordings, order and asides vary by seed. Knows nothing of questions.
 """
 
@@ -23,11 +23,15 @@ class Site(StrEnum):
     ARCHIVE = "https://archive.example/copy/"
     """Old: relations that change have their former objects."""
     GAZETTE = "https://gazette.example/item/"
-    """One fact is wrong."""
+    """Hearsay: each fact is as likely wrong as not."""
 
 
-STALE_SHARE = 0.30
-CONTRADICTING_SHARE = 0.25
+STALE_SHARE = 0.45
+"""Share of entities that have a page in the archive."""
+CONTRADICTING_SHARE = 0.60
+"""Share of entities that have a page in the gazette."""
+RUMOUR_SHARE = 0.6
+"""Share of a gazette page's facts that are wrong; at least one is."""
 LEADS: dict[Kind, tuple[str, ...]] = {
     Kind.PERSON: ("{s} was a {job}.", "{s} earned a living as a {job}.", "{s} is remembered as a {job}."),
     Kind.ORGANISATION: ("{s} is a body of some age.", "{s} is an old house of learning and trade."),
@@ -41,7 +45,11 @@ ASIDES = (
     "A portrait in {p} recalls {s}.",
     "An inn at {p} tells stories about {s}.",
 )
-NOTES: dict[Site, str] = {Site.ATLAS: "", Site.ARCHIVE: "Archived copy from {year}.", Site.GAZETTE: "From the gazette."}
+NOTES: dict[Site, str] = {
+    Site.ATLAS: "",
+    Site.ARCHIVE: "Archived copy from {year}.",
+    Site.GAZETTE: "{title}, as told in the gazette.",
+}
 
 
 @dataclass(frozen=True)
@@ -75,11 +83,10 @@ def render_pages(facts: Facts, seed: int) -> Iterator[EncyclopediaPage]:
 
 
 def _with_rumour(facts: Facts, entity: Entity, rng: random.Random) -> Mapping[tuple[int, str], int | str]:
-    """The facts of an entity with one relation replaced by a rumour."""
-    relation = rng.choice(BY_SUBJECT[entity.kind])
-    key = (entity.id, relation.name)
-    own = {(entity.id, other.name): facts.objects[(entity.id, other.name)] for other in BY_SUBJECT[entity.kind]}
-    return {**own, key: facts.rumoured[key]}
+    """The facts of an entity with some relations, one at least, replaced by rumours."""
+    names = [relation.name for relation in BY_SUBJECT[entity.kind]]
+    wrong = {name for name in names if rng.random() < RUMOUR_SHARE} or {rng.choice(names)}
+    return {(entity.id, name): (facts.rumoured if name in wrong else facts.objects)[(entity.id, name)] for name in names}
 
 
 def _render(
@@ -99,7 +106,7 @@ def _render(
     aside = _capitalised(rng.choice(ASIDES).format(s=_short(entity), p=rng.choice(places)))
     body.insert(rng.randrange(len(body) + 1), aside)
     year = str(rng.randrange(1960, 1990))
-    note = NOTES[site].format(year=year)
+    note = NOTES[site].format(year=year, title=entity.title)
     text = " ".join([lead, *body] if not note else [note, lead, *body])
     links = tuple(url_of(Site.ATLAS, facts.entities[value].title) for value in claims.values() if isinstance(value, int))
     date = year if site is Site.ARCHIVE else ""

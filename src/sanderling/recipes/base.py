@@ -1,0 +1,149 @@
+"""The tiny recipe's base model: language modelling on generated worlds, and nothing else.
+
+Run ahead, once, by ``sanderling recipe base``; its result is shipped. The texts are pages of training worlds: walks along links
+in which each entity is described several times in other words (so that reading a fact back, and copying a name never seen
+before, is what lowers the loss), and lists of titles, addresses and leads. No question, no tool call, no trajectory. Step n's
+texts come from world n alone, so a run resumes at any step without a cursor.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from sanderling.protocol.tokens import FastTokenizer, load_tokenizer
+from sanderling.synth.questions import chain_questions
+from sanderling.synth.teacher import THOUGHTS
+from sanderling.train.bootstrap import END_OF_TEXT, ModelShape, train_tokenizer, write_random_model
+from sanderling.train.config import Schedule, TrainerConfig
+from sanderling.train.contract import Row
+from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Site, generate_encyclopedia, render_pages
+
+PHRASES = (
+    *(site.value for site in Site),
+    "\n</think>\n<tool_call>\n",
+    "\n</think>\n<answer>",
+    '{"name": "search", "arguments": {"query": ["',
+    '{"name": "visit", "arguments": {"url": ["',
+    '"], "goal": "',
+    '"]}}\n</tool_call>',
+    '"}}\n</tool_call>',
+)
+"""Protocol boilerplate that the tiny tokenizer spells in one token."""
+FIRST_WORLD = 1_000_000
+"""Seed of the first training world; the recipe's worlds have seeds below it."""
+
+
+class BaseConfig(BaseModel):
+    """How the base model is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    shape: ModelShape = ModelShape(hidden=128, layers=5, heads=4, kv_heads=4, head_dim=32, intermediate=384)
+    vocab_size: int = Field(default=2000, ge=400)
+    tokenizer_worlds: int = Field(default=100, ge=1)
+    world_size: int = Field(default=80, ge=40)
+    """Entities of the world that a step reads."""
+    document_tokens: int = Field(default=768, ge=32)
+    batch_tokens: int = Field(default=9_216, ge=32)
+    steps: int = Field(default=1_600, ge=1)
+    seed: int = 0
+    trainer: TrainerConfig = TrainerConfig(
+        lr=3e-3,
+        betas=(0.9, 0.95),
+        weight_decay=0.05,
+        warmup_steps=60,
+        total_steps=1_600,
+        schedule=Schedule.COSINE,
+        final_lr_share=0.05,
+        micro_batch_tokens=9_216,
+    )
+
+
+def page_text(item: EncyclopediaPage, rng: random.Random) -> str:
+    """A page as running text, address and title in either order."""
+    head = [item.page.url, item.page.title]
+    rng.shuffle(head)
+    return "\n".join([*head, item.page.text])
+
+
+def documents(world: Encyclopedia, rng: random.Random) -> Iterator[str]:
+    """Endless texts about a world: walks with retellings, and now and then a list of pages."""
+    tellings = [world.pages, *(tuple(render_pages(world.facts, world.seed + extra)) for extra in (1, 2))]
+    about: dict[int, list[EncyclopediaPage]] = {}
+    for pages in tellings:
+        for item in pages:
+            about.setdefault(item.entity, []).append(item)
+    while True:
+        chosen = _walk(world, about, rng)
+        if rng.random() < 0.15:
+            leads = [item.page.text.split(". ")[0] + "." for item in chosen]
+            lines = [f"{item.page.title}\n{item.page.url}\n{lead}" for item, lead in zip(chosen, leads, strict=True)]
+            yield "\n".join(lines + [page_text(item, rng) for item in chosen[:2]])
+        else:
+            yield "\n\n".join(page_text(item, rng) for item in chosen)
+
+
+def _walk(world: Encyclopedia, about: dict[int, list[EncyclopediaPage]], rng: random.Random) -> list[EncyclopediaPage]:
+    """Pages along links, each entity told two or three times, in an order that keeps retellings near but not adjacent."""
+    at = rng.choice(world.facts.entities).id
+    chosen: list[EncyclopediaPage] = []
+    for _ in range(rng.randrange(3, 5)):
+        chosen += rng.sample(about[at], k=min(len(about[at]), rng.randrange(2, 4)))
+        claimed = [value for value in about[at][0].claims.values() if isinstance(value, int)]
+        namesakes = [
+            other.id for other in world.facts.entities if other.name == world.facts.entities[at].name and other.id != at
+        ]
+        at = rng.choice(namesakes if namesakes and rng.random() < 0.3 else claimed)
+    keyed = [(index + rng.uniform(-2.5, 2.5), item) for index, item in enumerate(chosen)]
+    return [item for _, item in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def base_tokenizer_texts(config: BaseConfig) -> Iterator[str]:
+    """What the tokenizer (not the model) is trained on: pages of training worlds, and the words of tasks over them."""
+    for index in range(config.tokenizer_worlds):
+        rng = random.Random(f"tokenizer:{config.seed}:{index}")
+        world = generate_encyclopedia(400, FIRST_WORLD + config.seed + index)
+        yield from (page_text(item, rng) for item in world.pages)
+        yield from (question.text for question in chain_questions(world, 40, index, {1: 1.0, 2: 1.0}))
+        yield from THOUGHTS * 4
+
+
+def base_rows(config: BaseConfig, tokenizer: FastTokenizer, step: int) -> list[Row]:
+    """The rows of one optimizer step: every token is trained but the first."""
+    seed = FIRST_WORLD + config.seed + step
+    rng = random.Random(f"base:{seed}")
+    end = tokenizer.token_id(END_OF_TEXT)
+    texts = documents(generate_encyclopedia(config.world_size, seed), rng)
+    rows: list[Row] = []
+    while len(rows) * config.document_tokens < config.batch_tokens:
+        ids: list[int] = []
+        while len(ids) < config.document_tokens:
+            ids += [end, *tokenizer.encode(next(texts))]
+        array = np.array(ids[: config.document_tokens], dtype=np.int64)
+        mask = np.ones(len(array), dtype=np.bool_)
+        mask[0] = False
+        rows.append(Row(ids=array, loss_mask=mask, trajectory=f"world {seed} text {len(rows)}"))
+    return rows
+
+
+def write_untrained(config: BaseConfig, directory: Path) -> None:
+    """The tokenizer and the random weights that the run starts from."""
+    tokenizer = train_tokenizer(base_tokenizer_texts(config), config.vocab_size, PHRASES)
+    write_random_model(directory, tokenizer, config.shape, config.seed)
+
+
+def train_base(config: BaseConfig, out: Path, on_step: Callable[[int, dict[str, float]], None]) -> None:
+    """Train the base model into ``out``, a Hugging Face directory. Imports torch; resumes from ``out``'s checkpoint."""
+    from sanderling.train.checkpoint import TrainingRun
+    from sanderling.train.losses.sft import sft
+
+    run = TrainingRun.open(out, start=lambda directory: write_untrained(config, directory), config=config.trainer)
+    tokenizer = load_tokenizer(run.model_directory)
+    while run.trainer.steps < config.steps:
+        metrics = run.trainer.step(base_rows(config, tokenizer, run.trainer.steps), sft)
+        on_step(run.trainer.steps, metrics)
+        if run.trainer.steps % 100 == 0:
+            run.save()

@@ -1,0 +1,106 @@
+"""Questions from a generated encyclopedia: chains of relations from a named entity, in wordings that pages do not use.
+
+Relations are functional, so each chain has exactly one answer in its world: uniqueness is by construction. The path is kept in
+the question's ``meta`` for teachers and checks; the agent never sees it. Knows nothing of agents.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.trajectory.record import Question
+from sanderling.world.encyclopedia import Encyclopedia, Facts
+from sanderling.world.encyclopedia.schema import BY_NAME, BY_SUBJECT, QUESTION_FORMS, Relation
+
+HopShares = Mapping[int, float]
+"""Number of hops to its share among the questions."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A chain: the entity it starts from, the relations to follow, and what each leads to."""
+
+    start: int
+    relations: tuple[str, ...]
+    objects: tuple[int | str, ...]
+
+    @classmethod
+    def of(cls, question: Question) -> "Path":
+        """The path of a question made here. Raises UserError for any other question."""
+        meta = question.meta
+        if "relations" not in meta or "start" not in meta or "objects" not in meta:
+            raise UserError(f"Question {question.id} has no answer path: only questions of a generated encyclopedia have one.")
+        return cls(int(meta["start"]), tuple(meta["relations"]), tuple(meta["objects"]))
+
+
+def chain_questions(world: Encyclopedia, count: int, seed: int, hops: HopShares) -> list[Question]:
+    """``count`` different questions with the given shares of hops. Deterministic.
+
+    Raises UserError when the world is too small for that many.
+    """
+    rng = random.Random(f"questions:{seed}:{world.name}")
+    sizes, shares = list(hops), list(hops.values())
+    seen: set[tuple[int, tuple[str, ...]]] = set()
+    questions: list[Question] = []
+    misses = 0
+    while len(questions) < count:
+        path = _draw_path(world.facts, rng.choices(sizes, shares)[0], rng)
+        if path is None or (path.start, path.relations) in seen:
+            misses += 1
+            if misses > 200 + 50 * count:
+                raise UserError(f"World {world.name} has no {count} different questions: make it larger or ask fewer.")
+            continue
+        seen.add((path.start, path.relations))
+        questions.append(_question(world, path, f"{world.name}-{seed}-{len(questions)}", rng))
+    return questions
+
+
+def _draw_path(facts: Facts, hops: int, rng: random.Random) -> Path | None:
+    """A chain of ``hops`` relations through different entities; None when it ran into a literal or a circle."""
+    start = rng.choice(facts.entities).id
+    at: int | str = start
+    visited: list[int | str] = [start]
+    relations: list[str] = []
+    for _ in range(hops):
+        if isinstance(at, str):
+            return None
+        relation = rng.choice(BY_SUBJECT[facts.entities[at].kind])
+        at = facts.objects[(at, relation.name)]
+        if at in visited:
+            return None
+        relations.append(relation.name)
+        visited.append(at)
+    return Path(start, tuple(relations), tuple(visited[1:]))
+
+
+def _question(world: Encyclopedia, path: Path, name: str, rng: random.Random) -> Question:
+    facts = world.facts
+    phrase = facts.entities[path.start].mention
+    relation: Relation | None = None
+    for relation_name in path.relations:
+        relation = BY_NAME[relation_name]
+        phrase = rng.choice(relation.questions).format(x=phrase)
+    if relation is None:
+        raise ValueError("a path has at least one relation")
+    text = rng.choice(QUESTION_FORMS[relation.object]).format(np=phrase)
+    meta: dict[str, Any] = {"start": path.start, "relations": list(path.relations), "objects": list(path.objects)}
+    answers = _accepted(facts, path.objects[-1])
+    return Question(id=name, text=text, answers=answers, hops=len(path.relations), meta={**meta, "world": world.name})
+
+
+def _accepted(facts: Facts, value: int | str) -> tuple[str, ...]:
+    """The bare name first; the full title and the mention are right as well."""
+    if isinstance(value, str):
+        return (value,)
+    entity = facts.entities[value]
+    return tuple(dict.fromkeys((entity.name, entity.title, entity.mention)))
+
+
+def split_by_hops(questions: Sequence[Question]) -> dict[int, list[Question]]:
+    """Questions by number of hops."""
+    found: dict[int, list[Question]] = {}
+    for question in questions:
+        found.setdefault(question.hops or 0, []).append(question)
+    return dict(sorted(found.items()))

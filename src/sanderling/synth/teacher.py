@@ -1,0 +1,246 @@
+"""A teacher of imperfect quality: it knows a question's path, and walks it as real agents do, well or badly.
+
+Its faults are *modes*, visible in the first words of a turn's reasoning, never label noise: at a list of results it compares,
+or takes the first one, or trusts a snippet; it may stop early, repeat a call, or slip in format. A student can therefore learn
+each mode, and reinforcement can move probability between them. What it reads it reads from the page it opened: a teacher that
+opens a stale page honestly believes the stale fact.
+
+A text-level policy for the one agent loop. Knows the encyclopedia; knows nothing of tokens or rewards.
+"""
+
+import asyncio
+import copy
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
+from sanderling.protocol.sampling import Sampling
+from sanderling.synth.questions import Path
+from sanderling.trajectory.record import Question
+from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Entity, Site
+from sanderling.world.encyclopedia.pages import url_of
+from sanderling.world.encyclopedia.schema import BY_NAME
+
+COMPARE = "Compare the results. The atlas page is right."
+FIRST = "The first result will do."
+SNIPPET = "The snippet says enough."
+AGAIN = "Search once more."
+EARLY = "That is good enough."
+ELSEWHERE = "That page is about something else. The atlas page is right."
+NEED = "I need the {relation} of {name}."
+FOUND = "The {relation} is {value}."
+THOUGHTS = (COMPARE, FIRST, SNIPPET, AGAIN, EARLY, ELSEWHERE, NEED, FOUND)
+"""Everything the teacher ever thinks; the first words give its mode away."""
+
+
+class ModeShares(BaseModel):
+    """How often the teacher falls into each fault, per decision."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first_result: float = Field(default=0.35, ge=0, le=1)
+    """At a list of results: open the first one, whatever it is."""
+    trust_snippet: float = Field(default=0.25, ge=0, le=1)
+    """At a list of results: read the fact off a snippet, open nothing."""
+    stop_early: float = Field(default=0.10, ge=0, le=1)
+    """With hops left: answer with what is known so far."""
+    repeat_call: float = Field(default=0.06, ge=0, le=1)
+    """After a search: make the same search again."""
+    slip: float = Field(default=0.06, ge=0, le=1)
+    """At a call: break the format."""
+
+
+class Step(StrEnum):
+    """Where the teacher stands on its path."""
+
+    SEARCH = "search"
+    CHOOSE = "choose"
+    READ = "read"
+
+
+@dataclass
+class TeacherState:
+    """One episode in the teacher's head. Deterministic from its random generator."""
+
+    world: Encyclopedia
+    pages: Mapping[str, EncyclopediaPage]
+    path: Path
+    shares: ModeShares
+    rng: random.Random
+    at: Entity = field(init=False)
+    """The entity it now asks about."""
+    hop: int = 0
+    step: Step = Step.SEARCH
+    visiting: str = ""
+    repeated: bool = False
+    slipped: str = ""
+    """The turn to write again after a slip."""
+    said: str = ""
+    """What it concluded from the last page or snippet; opens the next turn's reasoning."""
+
+    def __post_init__(self) -> None:
+        self.at = self.world.facts.entities[self.path.start]
+
+    @property
+    def relation(self) -> str:
+        return self.path.relations[self.hop]
+
+    def next_turn(self, observation: str) -> str:
+        """The next turn's text, from what was just observed (empty at first)."""
+        if self.slipped:
+            turn, self.slipped = self.slipped, ""
+            return turn
+        if self.step is Step.SEARCH:
+            return self._search()
+        if self.step is Step.CHOOSE:
+            return self._choose(observation)
+        return self._read()
+
+    def _search(self) -> str:
+        self.step = Step.CHOOSE
+        think = self.said + NEED.format(relation=self.relation, name=self.at.mention)
+        return self._call(think, "search", {"query": [self._query()]})
+
+    def _query(self) -> str:
+        return f"{self.at.name} {self.at.occupation}".strip()
+
+    def _choose(self, observation: str) -> str:
+        if not self.repeated and self.rng.random() < self.shares.repeat_call:
+            self.repeated = True
+            return self._call(AGAIN, "search", {"query": [self._query()]})
+        self.repeated = False
+        found = [line for line in observation.splitlines() if line in self.pages]
+        draw = self.rng.random()
+        if draw < self.shares.trust_snippet:
+            claim = self._claim_in(observation, found)
+            if claim is not None:
+                return self._conclude(SNIPPET, claim)
+        right = url_of(Site.ATLAS, self.at.title)
+        if found and draw < self.shares.trust_snippet + self.shares.first_result:
+            think, self.visiting = FIRST, found[0]
+        else:
+            think, self.visiting = COMPARE, right
+        self.step = Step.READ
+        return self._call(think, "visit", {"url": [self.visiting], "goal": self.relation})
+
+    def _claim_in(self, observation: str, found: list[str]) -> int | str | None:
+        """What the snippets seem to say: the relation itself if one is shown, or else anything of the right kind."""
+        kind = BY_NAME[self.relation].object
+        shown = [
+            (name != self.relation, self.pages[url].claims[name])
+            for url in found
+            for name, sentence in self.pages[url].sentences.items()
+            if BY_NAME[name].object is kind and sentence.rstrip(".") in observation
+        ]
+        others = [(wrong, value) for wrong, value in shown if value != self.at.id]
+        return min(others, key=lambda pair: pair[0])[1] if others else None
+
+    def _read(self) -> str:
+        claims = self.pages[self.visiting].claims if self.visiting in self.pages else {}
+        if self.relation not in claims:
+            self.visiting = url_of(Site.ATLAS, self.at.title)
+            think = ELSEWHERE
+            return self._call(think, "visit", {"url": [self.visiting], "goal": self.relation})
+        return self._conclude("", claims[self.relation])
+
+    def _conclude(self, opening: str, value: int | str) -> str:
+        """A fact is known: go on to the next hop, or answer."""
+        facts = self.world.facts
+        text = facts.object_text(value)
+        known = f"{opening} {FOUND.format(relation=self.relation, value=text)} ".lstrip()
+        self.hop += 1
+        done = self.hop == len(self.path.relations) or isinstance(value, str)
+        if done:
+            return self._answer(known.rstrip(), facts.answer_text(value))
+        if self.rng.random() < self.shares.stop_early:
+            return self._answer(known + EARLY, facts.answer_text(value))
+        self.at = facts.entities[int(value)]
+        if not self._can_go_on():
+            return self._answer(known.rstrip(), facts.answer_text(value))
+        self.step, self.said = Step.SEARCH, known
+        return self._search()
+
+    def _can_go_on(self) -> bool:
+        """Whether the next relation exists for what it believes it found (a wrong belief keeps its kind, so it does)."""
+        return (self.at.id, self.relation) in self.world.facts.objects
+
+    def _answer(self, think: str, answer: str) -> str:
+        return f"<think>\n{think}\n</think>\n<answer>{answer}</answer>"
+
+    def _call(self, think: str, name: str, arguments: dict[str, object]) -> str:
+        body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+        turn = f"<think>\n{think}\n</think>\n<tool_call>\n{body}\n</tool_call>"
+        if self.rng.random() < self.shares.slip:
+            self.slipped = turn
+            return f"<think>\n{think}\n<tool_call>\n{body[:-1]}\n</tool_call>"
+        return turn
+
+
+class TeacherSession:
+    """The teacher on one episode; a mark is a copy of its head."""
+
+    def __init__(self, state: TeacherState) -> None:
+        self._state = state
+        self._marks: list[tuple[TeacherState, tuple[Any, ...]]] = []
+
+    async def generate(
+        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
+    ) -> Completion:
+        """The next turn after the delta's last message."""
+        await asyncio.sleep(0)
+        first = self._state.hop == 0 and self._state.step is Step.SEARCH
+        text = self._state.next_turn("" if first or not delta.messages else delta.messages[-1].content)
+        if on_text is not None:
+            on_text(text)
+        return Completion(text=text, finish=Finish.END)
+
+    def mark(self) -> int:
+        self._marks.append((copy.copy(self._state), self._state.rng.getstate()))
+        return len(self._marks) - 1
+
+    def rewind(self, mark: int) -> None:
+        state, numbers = self._marks[mark]
+        self._state = copy.copy(state)
+        self._state.rng.setstate(numbers)
+
+    def close(self) -> None:
+        self._marks.clear()
+
+
+class TeacherPolicy:
+    """The teacher for one world and its questions."""
+
+    def __init__(self, world: Encyclopedia, questions: Mapping[str, Question], shares: ModeShares) -> None:
+        self._world = world
+        self._questions = questions
+        self._shares = shares
+        self._pages = {item.page.url: item for item in world.pages}
+
+    @property
+    def name(self) -> str:
+        return "scripted-teacher"
+
+    @property
+    def tokenizer(self) -> None:
+        """None: text-level."""
+        return
+
+    @property
+    def context_length(self) -> int | None:
+        return None
+
+    @property
+    def version(self) -> int:
+        return 0
+
+    def open(self, key: SampleKey) -> TeacherSession:
+        """A fresh head for one attempt at one question. Raises KeyError for a question that is not of this world."""
+        question = self._questions[key.question]
+        rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}")
+        return TeacherSession(TeacherState(self._world, self._pages, Path.of(question), self._shares, rng))
