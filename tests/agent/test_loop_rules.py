@@ -45,7 +45,7 @@ def kinds(trajectory: Trajectory) -> list[NodeKind]:
     return [node.kind for node in trajectory.branch()]
 
 
-S, Q, T, O, H = NodeKind.SYSTEM, NodeKind.QUESTION, NodeKind.TURN, NodeKind.OBSERVATION, NodeKind.HINT
+SYS, ASK, SAY, OBS, HINT = NodeKind.SYSTEM, NodeKind.QUESTION, NodeKind.TURN, NodeKind.OBSERVATION, NodeKind.HINT
 
 
 # -- 1, 2: deltas and ids ------------------------------------------------------------------------------------------------
@@ -54,9 +54,9 @@ S, Q, T, O, H = NodeKind.SYSTEM, NodeKind.QUESTION, NodeKind.TURN, NodeKind.OBSE
 async def test_rule_1_ids_of_the_branch_are_what_the_model_saw() -> None:
     policy = TokenPolicy([call("a"), call("b"), answer()])
     done = await play(policy)
-    assert done.ending is Ending.ANSWERED and kinds(done) == [S, Q, T, O, T, O, T]
+    assert done.ending is Ending.ANSWERED and kinds(done) == [SYS, ASK, SAY, OBS, SAY, OBS, SAY]
     assert done.token_ids() == policy.seen[-1]
-    for delta, node in zip([c[0] for c in policy.calls[1:]], [n for n in done.branch() if n.kind is O], strict=True):
+    for delta, node in zip([c[0] for c in policy.calls[1:]], [n for n in done.branch() if n.kind is OBS], strict=True):
         assert delta.token_ids == node.token_ids and [m.content for m in delta.messages] == [node.text]
     chat = ChatRenderer(ByteTokenizer(), fake_profile())
     system, question = done.branch()[:2]
@@ -136,7 +136,7 @@ async def test_rule_4_answer_is_the_agents_own() -> None:
 async def test_rule_5_malformed_turns_get_a_reason(bad: str, said: str) -> None:
     tool = echo()
     done = await play([bad, answer()], tool)
-    assert done.ending is Ending.ANSWERED and kinds(done) == [S, Q, T, H, T] and not tool.made
+    assert done.ending is Ending.ANSWERED and kinds(done) == [SYS, ASK, SAY, HINT, SAY] and not tool.made
     turn, hint = done.branch()[2:4]
     assert "malformed" in turn.problems and said in hint.text
     assert hint.text.startswith("<tool_response>\n") and hint.text.endswith("\n</tool_response>")
@@ -155,7 +155,7 @@ async def test_rule_6_rejected_attempts_are_leaves_and_the_session_is_rewound(ba
     events: list[Event] = []
     policy = TokenPolicy([call("a"), bad, bad, call("b"), answer()])
     done = await play(policy, profile=fake_profile(guards={"max_retries": 2}), on_event=events.append)
-    assert done.ending is Ending.ANSWERED and kinds(done) == [S, Q, T, O, T, O, T]
+    assert done.ending is Ending.ANSWERED and kinds(done) == [SYS, ASK, SAY, OBS, SAY, OBS, SAY]
     assert done.token_ids() == policy.seen[-1]
     rejected = [index for index, node in enumerate(done.nodes) if node.rejected]
     assert len(rejected) == 2 and set(rejected) <= set(done.leaves()) and len(done.leaves()) == 3
@@ -167,7 +167,7 @@ async def test_rule_6_rejected_attempts_are_leaves_and_the_session_is_rewound(ba
 
 async def test_rule_6_the_last_attempt_stands() -> None:
     done = await play([NEITHER, NEITHER, answer()], profile=fake_profile(guards={"max_retries": 1}))
-    assert kinds(done) == [S, Q, T, H, T] and sum(node.rejected for node in done.nodes) == 1
+    assert kinds(done) == [SYS, ASK, SAY, HINT, SAY] and sum(node.rejected for node in done.nodes) == 1
 
 
 async def test_rule_7_unknown_tools_are_observations() -> None:
@@ -209,7 +209,7 @@ async def test_rule_9_forced_answer_at_the_turn_limit_keeps_the_observation() ->
     assert (done.ending, done.answer) == (Ending.ANSWERED_AT_BUDGET, "late") and "2 turns" in done.detail
     last = done.branch()[-2]
     assert last.text == "<tool_response>\nfound ['b']\n\nBudget used up. Answer now.\n</tool_response>"
-    assert last.kind is O and FORCED in last.problems and last.events and done.token_ids() == policy.seen[-1]
+    assert last.kind is OBS and FORCED in last.problems and last.events and done.token_ids() == policy.seen[-1]
     assert last.token_ids is not None and ByteTokenizer().decode(last.token_ids).count("<|im_start|>user") == 1
 
 
@@ -230,13 +230,13 @@ async def test_rule_9_wall_time_is_a_budget() -> None:
     profile = fake_profile(budgets={"max_seconds": 10.0})
     done = await play([call("a"), call("b"), answer()], FakeTool("search", slow), profile=profile, clock=clock)
     assert done.ending is Ending.ANSWERED_AT_BUDGET and "10 seconds" in done.detail and done.seconds == 14.0
-    assert [node.seconds for node in done.branch() if node.kind is O] == [7.0, 7.0]
+    assert [node.seconds for node in done.branch() if node.kind is OBS] == [7.0, 7.0]
 
 
 async def test_rule_9_after_a_malformed_turn_the_notice_is_kept_with_the_hint() -> None:
     done = await play([NEITHER, answer()], profile=fake_profile(budgets={"max_turns": 1}))
     last = done.branch()[-2]
-    assert last.kind is H and "neither" in last.text and last.text.endswith("Answer now.\n</tool_response>")
+    assert last.kind is HINT and "neither" in last.text and last.text.endswith("Answer now.\n</tool_response>")
 
 
 async def test_rule_10_a_long_observation_is_cut_from_its_middle() -> None:
@@ -265,7 +265,7 @@ async def test_rule_10_the_context_is_never_exceeded() -> None:
 async def test_rule_10_a_question_that_does_not_fit_is_one_clear_ending() -> None:
     policy = TokenPolicy([answer()])
     done = await play(policy, question=Question(id="long", text="why? " * 20_000))
-    assert done.ending is Ending.CONTEXT_EXHAUSTED and not policy.calls and kinds(done) == [S, Q]
+    assert done.ending is Ending.CONTEXT_EXHAUSTED and not policy.calls and kinds(done) == [SYS, ASK]
     assert "shorten the question" in done.detail and "20000" in done.detail
     text = await play(ListPolicy([answer()]), question=Question(id="long", text="why? " * 20_000))
     assert text.ending is Ending.CONTEXT_EXHAUSTED and "shorten the question" in text.detail
@@ -295,7 +295,7 @@ async def test_rule_11_without_forced_answers_the_budget_is_the_ending(budgets: 
     profile = fake_profile(budgets={**budgets, "force_answer": False})
     turns = [call(str(turn)) for turn in range(8)]
     done = await play(turns, FakeTool("search", reply), profile=profile, clock=clock)
-    assert done.ending is ending and done.detail and kinds(done)[-1] is O  # the last observation stays on record
+    assert done.ending is ending and done.detail and kinds(done)[-1] is OBS  # the last observation stays on record
 
 
 # -- 12: length ----------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ async def test_rule_12_a_turn_cut_by_length_is_read_as_it_stands() -> None:
     turn, hint = done.branch()[2:4]
     end = ByteTokenizer.end
     assert turn.token_ids is not None and len(turn.token_ids) == 40 and turn.token_ids[-1] != end
-    assert hint.kind is H and hint.token_ids is not None and hint.token_ids[0] == end
+    assert hint.kind is HINT and hint.token_ids is not None and hint.token_ids[0] == end
     assert done.ending is Ending.ANSWERED and done.token_ids() == policy.seen[-1]
 
 
@@ -331,7 +331,7 @@ async def test_rule_13_a_policy_outage_keeps_the_record() -> None:
     policy = TokenPolicy([call("a")])
     done = await play(policy)
     assert (done.ending, done.detail) == (Ending.POLICY_OUTAGE, "The fake has no more turns.")
-    assert kinds(done) == [S, Q, T, O] and policy.closed == 1
+    assert kinds(done) == [SYS, ASK, SAY, OBS] and policy.closed == 1
 
 
 async def test_rule_14_the_cancel_event_returns_a_record() -> None:
@@ -348,9 +348,9 @@ async def test_rule_14_the_cancel_event_returns_a_record() -> None:
 
     policy = TokenPolicy([call("a"), answer()])
     done = await play(policy, FakeTool("search", hang), cancel=cancel)
-    assert done.ending is Ending.CANCELLED and kinds(done) == [S, Q, T] and cleaned == ["yes"] and policy.closed == 1
+    assert done.ending is Ending.CANCELLED and kinds(done) == [SYS, ASK, SAY] and cleaned == ["yes"] and policy.closed == 1
     early = await play([answer()], cancel=cancel)
-    assert early.ending is Ending.CANCELLED and kinds(early) == [S, Q]
+    assert early.ending is Ending.CANCELLED and kinds(early) == [SYS, ASK]
 
 
 async def test_rule_14_task_cancellation_hands_over_the_record() -> None:
@@ -368,7 +368,7 @@ async def test_rule_14_task_cancellation_hands_over_the_record() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert kept[0].ending is Ending.CANCELLED and kinds(kept[0]) == [S, Q, T] and policy.closed == 1
+    assert kept[0].ending is Ending.CANCELLED and kinds(kept[0]) == [SYS, ASK, SAY] and policy.closed == 1
     assert Trajectory.model_validate_json(kept[0].model_dump_json()) == kept[0]
 
 

@@ -76,7 +76,7 @@ def cut_middle(text: str, cost: Callable[[str], int], most: int) -> str | None:
         return text
     if least > most:
         return None
-    keep = int(len(text) * (most - least) / max(used - least, 1))
+    keep = int(len(text) * (most - least) / max(used - cost(""), 1))
     while keep > 0:
         shorter = text[: keep - keep // 2] + CUT_MARK + text[len(text) - keep // 2 :]
         if cost(shorter) <= most:

@@ -1,7 +1,7 @@
 """The scribe: turns what the loop wants said into messages, ids and their cost. Text in, drafts out.
 
 A draft is a message that has not been sent yet, so a hint can still be added to it. For token-level policies a draft carries
-the exact ids the template adds; for text-level ones ids are None and the cost is an estimate: one token for four bytes of UTF-8.
+the exact ids the template adds; for text-level ones ids are None, and the cost is estimated (one token for four bytes).
 Knows the profile's words and the chat renderer; knows no budget, tool or policy.
 """
 

@@ -1,0 +1,137 @@
+"""Many episodes: bounded, in order, and one failure stops nobody else."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from loop_fakes import CLOCK_DAY, FakeTool, answer, call, echo, fake_profile
+
+from sanderling.agent.run_many import Job, run_episodes
+from sanderling.errors import UserError
+from sanderling.policy.contract import PolicyOutageError, SampleKey
+from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Message
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+JOBS = [Job(Question(id=f"q{n}", text=f"question {n}"), Seeds(episode=n), f"t{n}") for n in range(6)]
+
+
+def settings(**changed: Any) -> dict[str, Any]:
+    return {
+        "policy": ScriptedPolicy(search_then_answer),
+        "tools": {"search": echo()},
+        "profile": fake_profile(),
+        "clock": FixedClock(CLOCK_DAY),
+        "concurrency": 2,
+        **changed,
+    }
+
+
+def search_then_answer(messages: Sequence[Message], key: SampleKey) -> str:
+    return "<think>" + (call(key.question) if key.turn == 0 else answer(key.question))
+
+
+async def test_results_are_in_job_order_and_never_more_than_the_limit_run() -> None:
+    running, most = 0, 0
+
+    async def slow(arguments: dict[str, list[str]], context: object) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        # the first job takes longest, so completion order differs from job order
+        await asyncio.sleep(0.05 if arguments["query"] == ["q0"] else 0.001)
+        running -= 1
+        return "found"
+
+    ended: list[str] = []
+    tools = {"search": FakeTool("search", slow)}
+    done = await run_episodes(JOBS, **settings(tools=tools, on_done=lambda t: ended.append(t.id)))
+    assert [t.id for t in done] == [f"t{n}" for n in range(6)] and most == 2
+    assert [t.answer for t in done] == [f"q{n}" for n in range(6)] and ended[-1] == "t0"
+    assert all(t.seeds.episode == n for n, t in enumerate(done))
+
+
+async def test_episodes_start_in_job_order() -> None:
+    started: list[str] = []
+
+    def reply(messages: Sequence[Message], key: SampleKey) -> str:
+        started.append(key.question)
+        return "<think>" + answer()
+
+    await run_episodes(JOBS, **settings(policy=ScriptedPolicy(reply), concurrency=3))
+    assert started == [f"q{n}" for n in range(6)]
+
+
+async def test_a_crash_does_not_stop_the_others_and_is_raised_afterwards() -> None:
+    def reply(messages: Sequence[Message], key: SampleKey) -> str:
+        if key.question == "q1":
+            raise ZeroDivisionError("bug")
+        return search_then_answer(messages, key)
+
+    ended: list[str] = []
+    with pytest.raises(ExceptionGroup, match="1 of 6 episodes failed") as failure:
+        await run_episodes(JOBS, **settings(policy=ScriptedPolicy(reply), on_done=lambda t: ended.append(t.id)))
+    assert sorted(ended) == ["t0", "t2", "t3", "t4", "t5"]
+    assert isinstance(failure.value.exceptions[0], ZeroDivisionError)
+    assert failure.value.exceptions[0].__notes__ == ["in the episode 't1'"]
+
+
+async def test_a_users_mistake_stays_one_sentence() -> None:
+    def reply(messages: Sequence[Message], key: SampleKey) -> str:
+        raise UserError("Give it a model.")
+
+    with pytest.raises(UserError) as failure:
+        await run_episodes(JOBS, **settings(policy=ScriptedPolicy(reply)))
+    assert str(failure.value) == "Give it a model."
+
+
+async def test_an_outage_is_an_ending() -> None:
+    def reply(messages: Sequence[Message], key: SampleKey) -> str:
+        if key.question == "q1":
+            raise PolicyOutageError("gone")
+        return search_then_answer(messages, key)
+
+    done = await run_episodes(JOBS, **settings(policy=ScriptedPolicy(reply)))
+    assert [t.ending for t in done].count(Ending.POLICY_OUTAGE) == 1 and done[1].detail == "gone"
+
+
+async def test_cancelling_by_event_ends_every_job_with_a_record() -> None:
+    cancel = asyncio.Event()
+
+    async def stop(arguments: object, context: object) -> str:
+        cancel.set()
+        await asyncio.sleep(3600)
+        return "never"
+
+    done = await run_episodes(JOBS, **settings(tools={"search": FakeTool("search", stop)}, cancel=cancel))
+    assert [t.ending for t in done] == [Ending.CANCELLED] * 6
+    assert len(done[5].nodes) == 2  # never begun: instructions and question
+
+
+async def test_cancelling_the_task_hands_over_what_was_running() -> None:
+    hanging = asyncio.Event()
+
+    async def hang(arguments: object, context: object) -> str:
+        hanging.set()
+        await asyncio.sleep(3600)
+        return "never"
+
+    kept: list[Trajectory] = []
+    task = asyncio.ensure_future(
+        run_episodes(JOBS, **settings(tools={"search": FakeTool("search", hang)}, on_cancel=kept.append))
+    )
+    await hanging.wait()
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [t.id for t in kept] == ["t0", "t1"]
+
+
+async def test_nothing_to_do_and_a_senseless_limit() -> None:
+    assert await run_episodes([], **settings()) == []
+    with pytest.raises(ValueError, match="concurrency is 0"):
+        await run_episodes(JOBS, **settings(concurrency=0))
