@@ -10,7 +10,8 @@ checker applies it per assistant turn::
 
 with white space allowed between and around the parts, and no tag of one part inside another. Where the prompt already holds
 ``<think>``, the turn begins inside the reasoning. Deliberate differences from the released checker: reasoning must be non-empty
-and comes once (it accepts several blocks), and a tag mentioned within the reasoning is no violation unless it is a think tag.
+and comes once (it accepts several blocks); ``<tool_response>`` is forbidden everywhere, because generation and reading stop
+there; a tag mentioned within the reasoning is no other violation unless it is a think tag.
 Tool names are not checked, as there: an unknown tool is the tool layer's business. The end token is not part of the text.
 
 Pure; linear in the text; raises nothing for any text.
@@ -49,6 +50,8 @@ class Violation(StrEnum):
     CALL_ARGUMENTS = "call_arguments"
     """No arguments, or arguments that are no object."""
     ANSWER_EMPTY = "answer_empty"
+    RESPONSE_TAG = "response_tag"
+    """The turn contains ``<tool_response>``: only the loop writes that, and reading stops there."""
     NOT_AN_ANSWER = "not_an_answer"
     """A final turn that does not give an answer."""
 
@@ -61,6 +64,8 @@ def check_turn(text: str, *, think_open: bool) -> tuple[Violation, ...]:
     violations, rest = _check_think(f"<think>{text}" if think_open else text)
     if rest is not None:
         violations += _check_action(rest)
+    if "<tool_response>" in text:
+        violations.append(Violation.RESPONSE_TAG)
     return tuple(dict.fromkeys(violations))
 
 
