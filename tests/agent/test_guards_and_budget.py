@@ -134,6 +134,6 @@ def test_cutting_wastes_little_and_measures_little(size: int, share: float) -> N
         measured += 1
         return len(text) + 30  # a scaffold around the text
 
-    most = int(size * share) + 30 + len(CUT_MARK)
+    most = min(int(size * share) + len(CUT_MARK), size - 1) + 30
     cut = cut_middle("x" * size, cost, most)
     assert cut is not None and len(cut) + 30 >= most - 3 and measured <= 5
