@@ -8,6 +8,7 @@ from typing import Any
 
 from sanderling.protocol.messages import ToolSpec
 from sanderling.protocol.profile import Profile
+from sanderling.protocol.prompts import search_spec
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.arguments import BadArgumentsError, string_list
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
@@ -31,21 +32,7 @@ class SearchTool:
 
     @property
     def spec(self) -> ToolSpec:
-        queries = {
-            "type": "array",
-            "items": {"type": "string"},
-            "minItems": 1,
-            "description": "Search queries, each run on its own.",
-        }
-        return ToolSpec(
-            name=self._names.search,
-            description="Search the web. Takes one or more queries; returns title, URL and snippet of each one's top results.",
-            parameters={
-                "type": "object",
-                "properties": {self._names.search_query: queries},
-                "required": [self._names.search_query],
-            },
-        )
+        return search_spec(self._names)
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Run one call; see `tools.contract.Tool`."""

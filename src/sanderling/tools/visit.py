@@ -7,6 +7,7 @@ from typing import Any
 
 from sanderling.protocol.messages import ToolSpec
 from sanderling.protocol.profile import Profile
+from sanderling.protocol.prompts import visit_spec
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.arguments import BadArgumentsError, optional_string, string_list
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
@@ -26,17 +27,7 @@ class VisitTool:
 
     @property
     def spec(self) -> ToolSpec:
-        urls = {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Addresses of the pages to read."}
-        goal = {"type": "string", "description": "What to look for on the pages."}
-        return ToolSpec(
-            name=self._names.visit,
-            description="Read one or more web pages and return what serves the goal.",
-            parameters={
-                "type": "object",
-                "properties": {self._names.visit_url: urls, self._names.visit_goal: goal},
-                "required": [self._names.visit_url, self._names.visit_goal],
-            },
-        )
+        return visit_spec(self._names)
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Run one call; see `tools.contract.Tool`."""

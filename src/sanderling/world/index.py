@@ -32,7 +32,9 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-def _register(index: tantivy.Index) -> None:
+def _prepare(index: tantivy.Index) -> None:
+    """Name the tokenizer, and read without a thread that watches for commits: a finished index has none."""
+    index.config_reader(reload_policy="manual")
     index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
 
 
@@ -41,7 +43,7 @@ class IndexBuilder:
 
     def __init__(self, directory: Path | None) -> None:
         self._index = tantivy.Index(_schema(), path=None if directory is None else str(directory))
-        _register(self._index)
+        _prepare(self._index)
         self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
 
     def add(self, number: int, title: str, text: str) -> None:
@@ -50,6 +52,10 @@ class IndexBuilder:
         document.add_text("text", " ".join(terms.index_terms(title) * TITLE_WEIGHT + terms.index_terms(text)))
         document.add_unsigned("page", number)
         self._writer.add_document(document)
+
+    def abandon(self) -> None:
+        """Stop without committing; no file is written afterwards."""
+        self._writer.wait_merging_threads()
 
     def finish(self) -> "TextIndex":
         """Commit and open for reading."""
@@ -73,7 +79,7 @@ class TextIndex:
     def open(directory: Path) -> "TextIndex":
         """Open a finished index. Raises ValueError when it cannot be read."""
         index = tantivy.Index.open(str(directory))
-        _register(index)
+        _prepare(index)
         return TextIndex(index)
 
     def _frequency(self, term: str) -> int:

@@ -60,7 +60,7 @@ def extract(text: str, goal: str, max_words: int) -> str:
     text = text.strip()
     if word_count(text) <= max_words:
         return text
-    page = outline(text, min(_PASSAGE_WORDS, max(8, max_words // 3)))
+    page = outline(text, min(_PASSAGE_WORDS, max(max_words // 3, min(8, max_words))))
     scores = _scores(page, goal)
     if any(scores):
         order = sorted((i for i in range(1, len(scores)) if scores[i] > 0), key=lambda i: (-scores[i], i))

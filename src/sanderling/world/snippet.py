@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from sanderling.world.text import Flow
 
 DEFAULT_WORDS = 30
+_LEAD_WORDS = 3
+"""Words shown before a match whose sentence begins too far back."""
+_SENTENCE_SHARE = 0.25
 
 
 def snippet(flow: Flow, weights: Mapping[str, float], most_words: int = DEFAULT_WORDS) -> str:
@@ -25,34 +28,42 @@ def snippet(flow: Flow, weights: Mapping[str, float], most_words: int = DEFAULT_
     total = len(flow.terms)
     if not total:
         return flow.text[:200].strip()
-    hits = [(i, weights[term]) for i, term in enumerate(flow.terms) if term in weights]
-    first, last = _best_window(flow, hits, most_words)
-    begin = _open_at_sentence(flow, first, last, most_words)
-    end = min(begin + most_words, total)
-    end = _close_at_sentence(flow, begin, last, end)
+    begin, last = _best_window(flow, weights, most_words)
+    end = _close_at_sentence(flow, begin, last, min(begin + most_words, total))
     return _cut(flow, begin, end)
 
 
-def _best_window(flow: Flow, hits: list[tuple[int, float]], most_words: int) -> tuple[int, int]:
-    """First and last matching word of the best window; (0, 0) when nothing matches."""
+def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> tuple[int, int]:
+    """First word and last matching word of the best window; (0, 0) when nothing matches.
+
+    Windows begin at the sentence of a match, or a little before the match. Beginning at a sentence is worth a part of the
+    heaviest term, so that a common word more does not cut a sentence in two.
+    """
+    places = [i for i, term in enumerate(flow.terms) if term in weights]
+    if not places:
+        return 0, 0
+    bonus = _SENTENCE_SHARE * max(weights.values())
     best = (0.0, 0, 0)
-    places = [i for i, _ in hits]
-    for n, (start, _) in enumerate(hits):
-        stop = bisect_left(places, start + most_words, lo=n)
-        distinct = {flow.terms[i]: weight for i, weight in hits[n:stop]}
-        value = sum(distinct.values()) + 1e-3 * min(stop - n, 10)
+    for begin in _beginnings(flow, places, most_words):
+        inside = places[bisect_left(places, begin) : bisect_left(places, begin + most_words)]
+        value = sum(weights[term] for term in dict.fromkeys(flow.terms[i] for i in inside)) + 1e-3 * min(len(inside), 10)
+        value += bonus if begin in flow.opens else 0.0
         if value > best[0] + 1e-9:
-            best = (value, start, places[stop - 1])
+            best = (value, begin, inside[-1])
     return best[1], best[2]
 
 
-def _open_at_sentence(flow: Flow, first: int, last: int, most_words: int) -> int:
-    """The opening of the sentence around ``first`` if the window then still reaches ``last``; else a little before."""
-    slack = most_words - 1 - (last - first)
-    for begin in range(first, max(first - slack, 0) - 1, -1):
-        if begin in flow.opens:
-            return begin
-    return max(first - min(slack, 3), 0)
+def _beginnings(flow: Flow, places: list[int], most_words: int) -> list[int]:
+    """Where a window may begin, in order: every window holds at least one match."""
+    opens = sorted(flow.opens)
+    lead = min(_LEAD_WORDS, most_words - 1)
+    found: set[int] = set()
+    for place in places:
+        sentence = opens[bisect_left(opens, place + 1) - 1] if opens else 0
+        if place - sentence < most_words:
+            found.add(sentence)
+        found.add(max(place - lead, 0))
+    return sorted(found)
 
 
 def _close_at_sentence(flow: Flow, begin: int, last: int, end: int) -> int:

@@ -1,0 +1,145 @@
+"""``sanderling world``: build a world, look at it, search it, visit its pages. Thin: the work is done in ``world/``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from sanderling.errors import UserError
+from sanderling.protocol.profile import ResultLayout
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.layout import status_sentence
+from sanderling.world.jsonl import read_jsonl
+from sanderling.world.manifest import WorldInfo, read_manifest
+from sanderling.world.store import build_world, open_world
+
+app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
+build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
+app.add_typer(build, name="build")
+
+Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
+Where = Annotated[Path, typer.Argument(help="Directory of a world.")]
+
+
+@build.command("encyclopedia")
+def build_encyclopedia(
+    out: Out,
+    size: Annotated[int, typer.Option(min=1, help="Number of entities.")] = 2_000,
+    seed: Annotated[int, typer.Option(help="Equal size and seed give equal worlds.")] = 0,
+) -> None:
+    """Generate an encyclopedia of invented people, places, organisations, works and events."""
+    from sanderling.world.encyclopedia import generate_pages
+
+    with _progress() as count:
+        info = build_world(
+            out,
+            generate_pages(size, seed),
+            name=f"encyclopedia-{size}-{seed}",
+            source=f"encyclopedia --size {size} --seed {seed}",
+            seed=seed,
+            progress=count,
+        )
+    _report(out, info)
+
+
+@build.command("jsonl")
+def build_jsonl(
+    file: Annotated[Path, typer.Argument(help="Pages as JSON lines: url, title and text (also: doc, content, contents).")],
+    out: Out,
+    name: Annotated[str, typer.Option(help="Short name for records; the file's by default.")] = "",
+) -> None:
+    """Build a world from a file of JSON lines."""
+    with _progress() as count:
+        info = build_world(out, read_jsonl(file), name=name or file.stem, source=f"jsonl {file.name}", progress=count)
+    _report(out, info)
+
+
+@app.command("info")
+def info(directory: Where) -> None:
+    """What a world holds and where it comes from."""
+    _report(directory, read_manifest(directory))
+
+
+@app.command("search")
+def search(
+    directory: Where,
+    query: Annotated[str, typer.Argument(help="What to search for.")],
+    limit: Annotated[int, typer.Option(min=1, help="Number of results.")] = 10,
+) -> None:
+    """Search a world and show the ranked results."""
+    reply = open_world(directory).search(query, limit=limit)
+    console = Console()
+    if reply.status is not ToolStatus.OK:
+        console.print(status_sentence(reply.status, ResultLayout.MARKDOWN))
+    for number, hit in enumerate(reply.hits, start=1):
+        date = f"  [dim]{escape(hit.date)}[/]" if hit.date else ""
+        console.print(f"[bold]{number:2}. {escape(hit.title)}[/]{date}  [dim]{hit.score:.2f}[/]")
+        console.print(f"    [cyan]{escape(hit.url)}[/]\n    {escape(hit.snippet)}\n", highlight=False)
+
+
+@app.command("visit")
+def visit(
+    directory: Where,
+    url: Annotated[str, typer.Argument(help="Address of a page.")],
+    goal: Annotated[str, typer.Option(help="What to look for; empty: from the top.")] = "",
+    words: Annotated[int, typer.Option(min=1, help="Most words shown.")] = 2_000,
+) -> None:
+    """Show the passages of a page that serve a goal."""
+    reply = open_world(directory).visit(url, goal, max_words=words)
+    console = Console()
+    if reply.status is not ToolStatus.OK:
+        raise UserError(f"{url}: {status_sentence(reply.status, ResultLayout.MARKDOWN)}")
+    console.print(f"[bold]{escape(reply.title)}[/]\n[cyan]{escape(reply.url)}[/]\n", highlight=False)
+    console.print(escape(reply.text), highlight=False)
+
+
+@contextmanager
+def _progress() -> Iterator["_Counter"]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+        yield _Counter(bar)
+
+
+class _Counter:
+    """Moves the bar every hundred pages: moving it at each would cost more than the page."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("pages", total=None)
+
+    def __call__(self, read: int) -> None:
+        if read % 100 == 0:
+            self._bar.update(self._task, completed=read)
+
+
+def _report(directory: Path, world: WorldInfo) -> None:
+    counts = world.counts
+    left_out = {"empty": counts.empty, "duplicate URL": counts.duplicate, "no URL": counts.no_url}
+    table = Table(show_header=False, box=None)
+    rows = {
+        "world": world.name,
+        "directory": str(directory),
+        "source": world.source,
+        "seed": "none" if world.seed is None else str(world.seed),
+        "pages": f"{counts.kept:,}" + (f" ({counts.not_text:,} of them not text)" if counts.not_text else ""),
+        "left out": ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count) or "none",
+        "built by": f"sanderling {world.package}",
+        "sha256": world.fingerprint,
+    }
+    for key, value in rows.items():
+        table.add_row(f"[dim]{key}[/]", escape(value))
+    Console().print(table)

@@ -1,0 +1,43 @@
+"""Pages from JSON lines, in the usual shapes: flat or with ``metadata``; the body as text, doc, content or contents.
+
+Streams; one line is in memory at a time. Knows no world.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+
+_BODY_NAMES = ("text", "doc", "content", "contents")
+
+
+def read_jsonl(file: Path) -> Iterator[Page]:
+    """Pages of a file, in order. Raises UserError when there is none, or naming the line that is not a page."""
+    if not file.is_file():
+        raise UserError(f"There is no file {file}: give a file of JSON lines.")
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                page = page_of(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                shape = "a JSON object with url, title and text"
+                raise UserError(f"Line {number} of {file} is not a page ({shape}): mend or remove it.") from error
+            yield page
+
+
+def page_of(record: Any) -> Page:
+    """A page from one record. Raises ValueError, KeyError or TypeError when it is none."""
+    if not isinstance(record, dict):
+        raise TypeError("not an object")
+    metadata = record.get("metadata")
+    fields = record | (metadata if isinstance(metadata, dict) else {})
+    body = next((name for name in _BODY_NAMES if name in fields), "text")
+    url = fields["url"] if "url" in fields else f"local://{fields['id']}"
+    links = tuple(fields.get("links") or ())
+    date = str(fields.get("date") or "")
+    return Page(url=url, title=fields.get("title") or "", text=fields[body], links=links, date=date, source="jsonl")

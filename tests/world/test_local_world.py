@@ -1,0 +1,190 @@
+"""A world's promises: the same bytes for the same call from any thread, no sockets, masks in search and visit, odd input."""
+
+import random
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.protocol.status import ToolStatus
+from sanderling.world.contract import Page
+from sanderling.world.local import LocalWorld
+from sanderling.world.store import build_world, open_world
+
+TEXT = "river stone harbour poet founder museum school bridge winter garden music glass letter north island"
+WORDS = TEXT.split()
+
+
+def make_pages(count: int, seed: int = 0) -> list[Page]:
+    rng = random.Random(seed)
+    return [
+        Page(url=f"https://w.example/p{i}", title=f"Page {rng.choice(WORDS)}", text=" ".join(rng.choices(WORDS, k=30)) + ".")
+        for i in range(count)
+    ]
+
+
+@pytest.fixture(params=["memory", "disk"])
+def make_world(request, tmp_path):
+    """Builds a world from pages by either of the two ways."""
+
+    def make(pages: list[Page]) -> LocalWorld:
+        if request.param == "memory":
+            return LocalWorld.in_memory(pages, name="t")
+        build_world(tmp_path / "w", pages, name="t", source="test")
+        return open_world(tmp_path / "w")
+
+    return make
+
+
+def test_memory_and_disk_agree_to_the_byte(tmp_path):
+    pages = make_pages(300)
+    memory = LocalWorld.in_memory(pages, name="t")
+    info = build_world(tmp_path / "w", iter(pages), name="t", source="test", seed=0)
+    disk = open_world(tmp_path / "w")
+    assert memory.fingerprint == disk.fingerprint == info.fingerprint
+    assert memory.page_count == disk.page_count == 300
+    for query in ("river poet", "glass island north", "harbour"):
+        assert memory.search(query, limit=25) == disk.search(query, limit=25)
+    assert memory.visit("https://w.example/p7", "poet", max_words=12) == disk.visit(
+        "https://w.example/p7", "poet", max_words=12
+    )
+
+
+def test_threads_change_nothing(make_world):
+    world = make_world(make_pages(400))
+    rng = random.Random(1)
+    calls = [" ".join(rng.sample(WORDS, 3)) for _ in range(120)]
+    serial = [world.search(call, limit=7) for call in calls]
+    order = list(range(len(calls)))
+    rng.shuffle(order)
+    with ThreadPoolExecutor(8) as pool:
+        parallel = dict(zip(order, pool.map(lambda i: world.search(calls[i], limit=7), order), strict=True))
+        visits = set(pool.map(lambda _: world.visit("https://w.example/p3", "stone", max_words=9).text, range(40)))
+    assert [parallel[i] for i in range(len(calls))] == serial
+    assert len(visits) == 1
+
+
+def test_the_fingerprint_is_that_of_the_pages_in_order():
+    pages = make_pages(20)
+    prints = {
+        LocalWorld.in_memory(p, name=n).fingerprint
+        for p, n in (
+            (pages, "a"),
+            (pages, "b"),
+            (pages[::-1], "a"),
+            ([*pages[:-1], pages[-1].model_copy(update={"date": "1999"})], "a"),
+        )
+    }
+    assert len(prints) == 3
+
+
+def test_equal_scores_are_ordered_by_page_wherever_the_cut_falls(make_world):
+    same = [Page(url=f"https://w.example/{i}", title="Same", text="identical words here") for i in range(60)]
+    world = make_world(same)
+    for limit in (1, 9, 10, 41, 60, 100):
+        urls = [hit.url for hit in world.search("identical", limit=limit).hits]
+        assert urls == [page.url for page in same[:limit]]
+
+
+def test_no_socket_is_opened(make_world, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("a socket was asked for")
+
+    for name in ("socket", "create_connection", "getaddrinfo", "socketpair"):
+        monkeypatch.setattr(socket, name, refuse)
+    world = make_world(make_pages(10))
+    assert world.search("river").hits
+    assert world.search("https://w.example/p1").status in (ToolStatus.OK, ToolStatus.EMPTY)
+    assert world.visit("https://w.example/p1", "river").status is ToolStatus.OK
+    assert world.visit("https://unknown.example/").status is ToolStatus.NOT_FOUND
+
+
+def test_masked_pages_vanish_and_the_list_is_filled_up(make_world):
+    pages = [Page(url=f"https://w.example/a_({i})", title="T", text="common words") for i in range(30)]
+    world = make_world(pages)
+    masked = frozenset(f"HTTP://w.example:80/a_%28{i}%29/#x" for i in range(25))
+    urls = [hit.url for hit in world.search("common", limit=10, masked=masked).hits]
+    assert urls == [page.url for page in pages[25:]]
+    assert world.visit("https://w.example/a_(3)", masked=masked).status is ToolStatus.NOT_FOUND
+    assert world.visit("https://w.example/a_(27)", masked=masked).status is ToolStatus.OK
+    everything = frozenset(page.url for page in pages)
+    assert world.search("common", masked=everything).status is ToolStatus.EMPTY
+
+
+def test_chinese_and_japanese_are_found(make_world):
+    world = make_world(
+        [
+            Page(url="https://zh.example/1", title="东京塔", text="东京塔是日本东京的一座电视塔，建成于1958年。"),
+            Page(url="https://zh.example/2", title="京都", text="京都是日本的古都，位于东边的盆地。"),
+            Page(url="https://ja.example/3", title="大阪城", text="大阪城は豊臣秀吉が築いた城である。"),
+        ]
+    )
+    assert world.search("东京塔 建成").hits[0].url == "https://zh.example/1"
+    assert [hit.url for hit in world.search("豊臣").hits] == ["https://ja.example/3"]
+    assert "1958" in world.search("东京塔").hits[0].snippet
+
+
+def test_urls_with_parentheses_and_other_spellings_find_their_page(make_world):
+    world = make_world([Page(url="https://en.example/Alien_(film)", title="Alien", text="A film.")])
+    for url in ("https://en.example/Alien_(film)", "http://EN.example/Alien_%28film%29#Plot", "en.example/Alien_(film)/"):
+        reply = world.visit(url)
+        assert (reply.status, reply.url) == (ToolStatus.OK, "https://en.example/Alien_(film)")
+
+
+def test_binary_noise_is_not_text(make_world):
+    noise = "".join(chr(random.Random(0).randrange(32)) for _ in range(4_000))
+    world = make_world([Page(url="https://w.example/x.bin", title="Blob report", text=noise), *make_pages(3)])
+    assert world.visit("https://w.example/x.bin").status is ToolStatus.NOT_TEXT
+    hit = world.search("blob report").hits[0]
+    assert (hit.url, hit.snippet) == ("https://w.example/x.bin", "")
+
+
+@pytest.mark.parametrize("query", ["", "   ", "?!\"' AND OR (", "\x00", "\ud800", "zzzz", "title:river^9 \\"])
+def test_any_query_has_a_reply(make_world, query):
+    reply = make_world(make_pages(5)).search(query)
+    assert reply.query == query
+    assert (reply.status is ToolStatus.EMPTY) == (not reply.hits)
+
+
+def test_a_query_of_100_000_characters(make_world):
+    world = make_world(make_pages(50))
+    reply = world.search("poet harbour " + "nonsense" * 12_500 + " x" * 1_000, limit=3)
+    assert len(reply.hits) == 3
+    assert world.visit("https://w.example/p1", goal="glass " * 20_000, max_words=10).status is ToolStatus.OK
+    assert world.visit("https://w.example/" + "a" * 100_000).status is ToolStatus.NOT_FOUND
+
+
+def test_an_operator_is_a_word_like_any_other(make_world):
+    world = make_world(
+        [
+            Page(url="https://w.example/1", title="A", text="plain river"),
+            Page(url="https://w.example/2", title="B", text="not here"),
+        ]
+    )
+    assert [hit.url for hit in world.search("river AND -plain").hits] == ["https://w.example/1"]
+
+
+def test_what_is_no_page_is_left_out_and_duplicates_keep_the_first(make_world):
+    world = make_world(
+        [
+            Page(url=" ", title="no url", text="text"),
+            Page(url="https://w.example/e", title="empty", text=" \n"),
+            Page(url="https://w.example/d", title="first", text="first text"),
+            Page(url="http://w.example/d/", title="second", text="second text"),
+        ]
+    )
+    assert world.page_count == 1
+    assert world.visit("w.example/d").title == "first"
+
+
+def test_an_empty_world_is_refused():
+    with pytest.raises(UserError, match="would hold no page"):
+        LocalWorld.in_memory([], name="none")
+    with pytest.raises(UserError, match="would hold no page"):
+        LocalWorld.in_memory([Page(url="u", title="t", text="")], name="none")
+
+
+def test_the_length_of_snippets_is_a_setting():
+    world = LocalWorld.in_memory(make_pages(5), name="t", snippet_words=4)
+    assert all(len(hit.snippet.replace("…", "").split()) <= 4 for hit in world.search("river").hits)

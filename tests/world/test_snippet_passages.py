@@ -1,0 +1,94 @@
+"""Snippets and extracts: the right window, honest ellipses, budgets kept, page order."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.world.passages import extract
+from sanderling.world.snippet import snippet
+from sanderling.world.text import flow, word_count
+
+FILLER = "The old road runs past fields and farms where nothing happens for many miles today. "
+PAGE = FILLER * 4 + "Anna Bel founded the Kestrel Society in Orlo in 1903. " + FILLER * 4
+
+
+def test_the_window_holds_the_rare_words_and_opens_at_the_sentence():
+    text = snippet(flow("", PAGE), {"kestrel": 5.0, "road": 0.1, "founded": 2.0}, 12)
+    assert text.startswith("Anna Bel founded the Kestrel Society in Orlo in 1903.")
+    assert word_count(text) <= 12
+
+
+def test_cut_sentences_are_marked():
+    page = "Aa bb cc dd ee ff gg hh ii jj kk ll mm nn oo pp qq rr ss tt."
+    assert snippet(flow("", page), {"kk": 1.0}, 6) == "… hh ii jj kk ll mm …"
+    assert snippet(flow("", page), {}, 3) == "Aa bb cc …"
+    assert snippet(flow("", page), {"tt": 1.0}, 30) == page
+
+
+def test_a_first_heading_that_is_the_title_is_left_out():
+    assert snippet(flow("Orlo", "# Orlo\n\nOrlo is a town."), {"orlo": 1.0}, 30) == "Orlo is a town."
+
+
+def test_scripts_without_spaces():
+    page = "昨日は雨でした。" * 20 + "東京タワーは1958年に完成した。" + "今日は晴れです。" * 20
+    text = snippet(flow("", page), {"京": 2.0, "東": 2.0, "塔": 1.0}, 16)
+    assert "東京タワー" in text and word_count(text) <= 16
+
+
+def test_pages_without_words_have_a_snippet():
+    assert snippet(flow("", "!!! ???"), {"x": 1.0}) == "!!! ???"
+    assert snippet(flow("", ""), {"x": 1.0}) == ""
+
+
+WORDS = st.lists(st.sampled_from(["alpha", "beta.", "Gamma", "delta!\n", "東京", "\n\n# Head\n\n", "x", "- "]), max_size=80)
+
+
+@given(WORDS, st.integers(1, 40), st.sets(st.sampled_from(["alpha", "gamma", "x", "東"])))
+def test_snippets_keep_their_length_and_come_from_the_page(parts, most, terms):
+    laid_out = flow("", " ".join(parts))
+    text = snippet(laid_out, dict.fromkeys(terms, 1.0), most)
+    assert word_count(text) <= most
+    assert text.removeprefix("… ").removesuffix(" …") in laid_out.text
+
+
+@given(WORDS, st.integers(1, 60), st.sampled_from(["", "alpha", "gamma x", "zzz", "東京"]))
+def test_extracts_keep_their_budget(parts, most, goal):
+    page = " ".join(parts)
+    text = extract(page, goal, most)
+    assert word_count(text) <= most
+    if word_count(page) <= most:
+        assert text == page.strip()
+
+
+LONG = (
+    "# Orlo\n\nOrlo is a town by the sea.\n\n## History\n\n"
+    + FILLER * 3
+    + "\n\n"
+    + "Anna Bel founded the town hall in 1903. "
+    + "\n\n"
+    "## Sports\n\n" + FILLER * 3 + "\n\n## Food\n\nPeople eat herring. The founder of the herring market was Ivo.\n"
+)
+
+
+def test_extracts_hold_what_the_goal_asks_in_page_order_under_headings():
+    text = extract(LONG, "who founded the town hall", 40)
+    assert text == "# Orlo\n\nOrlo is a town by the sea.\n\n## History\n\nAnna Bel founded the town hall in 1903."
+    both = extract(LONG, "founded hall; founder herring market", 60)
+    assert both.index("Anna Bel") < both.index("## Food") < both.index("Ivo")
+    assert "Sports" not in both
+
+
+def test_without_a_goal_the_page_is_read_from_the_top():
+    text = extract(LONG, "", 30)
+    assert text.startswith("# Orlo\n\nOrlo is a town by the sea.\n\n## History\n\nThe old road")
+    assert extract(LONG, "zzz qqq", 30) == text
+
+
+def test_a_gap_within_a_paragraph_is_marked():
+    page = "Orlo is a town. " + FILLER * 6 + "Its mayor is Ivo Kern."
+    text = extract(page, "mayor", 24)
+    assert text.startswith("Orlo is a town.") and " … " in text and text.endswith("Its mayor is Ivo Kern.")
+
+
+def test_text_without_sentences_is_cut():
+    text = extract("word " * 5_000, "", 50)
+    assert 0 < word_count(text) <= 50

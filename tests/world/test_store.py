@@ -1,0 +1,179 @@
+"""Worlds on disk: whole or absent, counted, torn files told apart, the index rebuilt."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.manifest import read_manifest
+from sanderling.world.store import build_world, open_world
+
+
+def pages(count: int = 20) -> list[Page]:
+    return [
+        Page(url=f"https://w.example/{i}", title=f"Title {i}", text=f"Body number{i} of a page. " * 5) for i in range(count)
+    ]
+
+
+@pytest.fixture
+def world_dir(tmp_path) -> Path:
+    build_world(tmp_path / "w", pages(), name="t", source="test")
+    return tmp_path / "w"
+
+
+def test_the_manifest_says_what_became_of_every_page(tmp_path):
+    given = [
+        *pages(3),
+        pages(1)[0],
+        Page(url="", title="", text="x"),
+        Page(url="u", title="", text=""),
+        Page(url="n", title="", text="\x01" * 9),
+    ]
+    seen: list[int] = []
+    info = build_world(tmp_path / "deep" / "w", given, name="t", source="test", seed=5, progress=seen.append)
+    assert info == read_manifest(tmp_path / "deep" / "w")
+    assert info.counts.model_dump() == {"read": 7, "kept": 4, "not_text": 1, "empty": 1, "duplicate": 1, "no_url": 1}
+    assert (info.seed, info.name, info.source) == (5, "t", "test")
+    assert seen == list(range(1, 8))
+    assert {path.name for path in (tmp_path / "deep" / "w").iterdir()} == {"manifest.json", "pages.sqlite", "index"}
+
+
+def test_equal_pages_make_equal_worlds(tmp_path):
+    first = build_world(tmp_path / "a", pages(), name="t", source="test")
+    second = build_world(tmp_path / "b", pages(), name="t", source="test")
+    assert first.fingerprint == second.fingerprint
+    assert open_world(tmp_path / "a").search("number7 page").hits == open_world(tmp_path / "b").search("number7 page").hits
+
+
+def test_a_page_comes_back_as_it_was_given(tmp_path):
+    page = Page(
+        url="https://w.example/ä", title="Ä 東", text="Text\n\n# H\n東京", links=("a", "b"), date="1 May 1903", source="s"
+    )
+    build_world(tmp_path / "w", [page], name="t", source="test")
+    assert open_world(tmp_path / "w").page("https://w.example/%C3%A4") == page
+
+
+def test_no_page_no_world(tmp_path):
+    with pytest.raises(UserError, match="would hold no page"):
+        build_world(tmp_path / "w", [], name="t", source="test")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failing_source_leaves_nothing(tmp_path):
+    def broken():
+        yield from pages(5)
+        raise RuntimeError("source broke")
+
+    with pytest.raises(RuntimeError, match="source broke"):
+        build_world(tmp_path / "w", broken(), name="t", source="test")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_taken_place_is_refused_and_kept(world_dir):
+    before = read_manifest(world_dir)
+    with pytest.raises(UserError, match="already there"):
+        build_world(world_dir, pages(2), name="t2", source="test")
+    assert read_manifest(world_dir) == before
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from sanderling.world.contract import Page
+from sanderling.world.store import build_world
+
+def endless():
+    i = 0
+    while True:
+        yield Page(url=f"https://w.example/{i}", title="T", text=f"word{i} " * 50)
+        i += 1
+        if i == 200:
+            print("building", flush=True)
+
+build_world(Path(sys.argv[1]), endless(), name="t", source="test")
+"""
+
+
+def test_kill_9_leaves_no_half_world_and_the_next_build_clears_up(tmp_path):
+    target = tmp_path / "w"
+    child = subprocess.Popen([sys.executable, "-c", KILLED, str(target)], stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"building\n"
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    assert not target.exists()
+    assert list(tmp_path.glob(".w.building-*"))
+    with pytest.raises(UserError, match="no world at"):
+        open_world(target)
+    build_world(target, pages(), name="t", source="test")
+    assert [path.name for path in tmp_path.iterdir()] == ["w"]
+    assert open_world(target).page_count == 20
+
+
+def test_missing_and_strange_directories(tmp_path):
+    with pytest.raises(UserError, match=r"no world at .*sanderling world build"):
+        open_world(tmp_path / "none")
+    with pytest.raises(UserError, match="not a world"):
+        open_world(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "cannot be read"), ('{"format": 99}', "has format 99"), ("[]", "has format None"), ('{"format": 1}', "is damaged")],
+)
+def test_damaged_manifests(world_dir, content, message):
+    (world_dir / "manifest.json").write_text(content)
+    with pytest.raises(UserError, match=message) as caught:
+        open_world(world_dir)
+    assert "\n" not in str(caught.value)
+
+
+def test_torn_pages_are_told(world_dir):
+    store = world_dir / "pages.sqlite"
+    whole = store.read_bytes()
+    store.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="missing or torn"):
+        open_world(world_dir)
+    store.write_bytes(b"\x07" * len(whole))
+    with pytest.raises(UserError, match="cannot be read"):
+        open_world(world_dir)
+    store.unlink()
+    with pytest.raises(UserError, match="missing or torn"):
+        open_world(world_dir)
+
+
+def _drop(index: Path) -> None:
+    shutil.rmtree(index)
+
+
+def _tear(index: Path) -> None:
+    for path in index.glob("*.term"):
+        path.write_bytes(path.read_bytes()[:-5])
+
+
+def _age(index: Path) -> None:
+    note = index / "sanderling.json"
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"version": 0}))
+
+
+def _unmeta(index: Path) -> None:
+    meta = index / "meta.json"
+    meta.write_bytes(b"x" * meta.stat().st_size)
+
+
+@pytest.mark.parametrize("harm", [_drop, _tear, _age, _unmeta])
+def test_the_index_is_rebuilt(world_dir, harm):
+    before = open_world(world_dir).search("number7 page", limit=5)
+    harm(world_dir / "index")
+    assert open_world(world_dir).search("number7 page", limit=5) == before
+    stamp = (world_dir / "index").stat().st_ino
+    assert open_world(world_dir).search("number7 page", limit=5) == before
+    assert (world_dir / "index").stat().st_ino == stamp, "the rebuilt index is kept"
+    assert not list(world_dir.glob(".index-*"))

@@ -1,0 +1,59 @@
+"""Terms and text: one tokenisation for index and query, noise told from text, sentences."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.world.terms import content_terms, index_terms, query_terms, words
+from sanderling.world.text import clean, flow, is_text, plain, sentences
+
+
+def test_words_are_folded_alike_in_texts_and_queries():
+    assert words("Kroměříž ＡＢＣ Cities' cafés") == ["kromeriz", "abc", "city", "cafe"]
+    assert words("cafe\u0301s") == ["cafe"]
+    assert content_terms("Who was the founder of the city of Orlo?", 10) == ("founder", "city", "orlo")
+    assert content_terms("who was the", 10) == ("who", "was", "the")
+    assert content_terms("a1 a2 a3 a2", 2) == ("a1", "a2")
+
+
+def test_scripts_without_spaces_are_characters_and_pairs():
+    assert index_terms("東京tower") == ["東", "京", "tower", "東京"]
+    assert query_terms("東京都 tower", 9) == ("東京", "京都", "tower")
+    assert query_terms("水", 9) == ("水",)
+
+
+@given(st.text(max_size=80))
+def test_query_terms_of_a_text_are_among_its_index_terms(text):
+    assert set(query_terms(text, 1000)) <= set(index_terms(text))
+
+
+@given(st.text(st.characters(codec=None), max_size=200))
+def test_clean_text_can_be_written(text):
+    assert len(clean(text).encode("utf-8").decode("utf-8")) == len(text)
+    assert clean("a\x00\ud800b") == "a\ufffd?b"
+
+
+def test_noise_is_not_text():
+    assert is_text("Plain text.\n\tWith tabs, 東京, emoji 🙂 and e\u0301.")
+    assert is_text("")
+    assert not is_text("%PDF-1.4 \x00\x01\x02" * 20)
+    assert not is_text("\ufffd\ufffd abc \ufffd")
+    assert not is_text(bytes(range(256)).decode("latin-1") * 4)
+
+
+def test_plain_drops_marks_and_keeps_words():
+    assert plain("## Life\n* **Born** in [Orlo](https://a.example/Orlo_(town)) `x`") == "Life\nBorn in Orlo x"
+
+
+def test_sentences():
+    assert sentences("Dr. J. Bel left. She came back in 1903. 東京です。大阪です。") == [
+        "Dr. J. Bel left.", "She came back in 1903.", "東京です。", "大阪です。",
+    ]  # fmt: skip
+    assert sentences("") == []
+
+
+@given(st.text(max_size=300))
+def test_flow_places_every_word(text):
+    laid_out = flow("T", text)
+    assert len(laid_out.terms) == len(laid_out.starts) == len(laid_out.ends)
+    for term, start, end in zip(laid_out.terms, laid_out.starts, laid_out.ends, strict=True):
+        assert words(laid_out.text[start:end]) == [term]
