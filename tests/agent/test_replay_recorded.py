@@ -1,0 +1,62 @@
+"""On real input: a recorded DR-Venus trajectory's actions drive the loop over replayed tools, and every observation matches.
+
+Needs the recordings that ``SANDERLING_RECORDED`` points to.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from loop_fakes import CLOCK_DAY
+
+from sanderling.agent.loop import run_episode
+from sanderling.policy.scripted import ListPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.profile import Budgets, Guards, Profile
+from sanderling.protocol.profiles import DR_VENUS_4B
+from sanderling.protocol.prompts import default_specs
+from sanderling.trajectory.importers import import_tree
+from sanderling.trajectory.record import NodeKind, Seeds, Trajectory
+from sanderling.world.replay import ReplayTable, ReplayTool
+
+ROOT = os.environ.get("SANDERLING_RECORDED", "")
+FOLDERS = ("dr-venus-rl", "dr-venus-sft")
+pytestmark = pytest.mark.skipif(not ROOT, reason="SANDERLING_RECORDED does not name a directory of recorded trajectories")
+
+PATIENT: Profile = DR_VENUS_4B.model_copy(
+    update={
+        "budgets": Budgets(max_context_tokens=10_000_000),
+        "guards": Guards(max_retries=0, max_repeated_calls=1_000),  # a recording is said once, whatever it repeats
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[Trajectory]:
+    return [trajectory for folder in FOLDERS for trajectory in import_tree(Path(ROOT) / folder).trajectories]
+
+
+@pytest.fixture(scope="module")
+def table(recorded: list[Trajectory]) -> ReplayTable:
+    return ReplayTable.from_trajectories(recorded)
+
+
+async def test_every_observation_is_the_recorded_one(recorded: list[Trajectory], table: ReplayTable) -> None:
+    assert recorded
+    for source in recorded:
+        tools = {spec.name: ReplayTool(table, spec, trajectory_id=source.id) for spec in default_specs(PATIENT)}
+        replayed = await run_episode(
+            source.question,
+            policy=ListPolicy([turn.text for turn in source.turns()]),
+            tools=tools,
+            profile=PATIENT,
+            clock=FixedClock(CLOCK_DAY),
+            seeds=Seeds(),
+            trajectory_id=source.id,
+        )
+        assert (replayed.ending, replayed.answer) == (Ending.ANSWERED, source.answer), source.id
+        expected = [node.text for node in source.branch() if node.kind is not NodeKind.SYSTEM]
+        found = [node.text for node in replayed.branch() if node.kind is not NodeKind.SYSTEM]
+        assert found == expected, source.id
+        assert all(node.kind is not NodeKind.HINT for node in replayed.nodes)
