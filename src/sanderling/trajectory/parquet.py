@@ -2,8 +2,8 @@
 
 Contract: ``list(read_parquet(p)) == trajectories`` after ``write_parquet(p, trajectories)``; None and empty stay apart.
 Token ids and versions are int32 lists, log-probabilities float64, masks bool. A trajectory that the columns cannot hold (a lone
-surrogate in a text, a seed beyond 64 bits) is kept whole as JSON in the column ``exact``, with only its id and question id in the
-other columns. Writing is atomic: the file appears complete or not at all. Memory is bounded by one row group.
+surrogate in a text, a seed beyond 64 bits) is kept whole as JSON in the column ``exact``, with only its id and question id in
+the other columns. Writing is atomic: the file appears complete or not at all. Memory is bounded by one row group.
 """
 
 import json
