@@ -35,6 +35,7 @@ def test_clean_text_can_be_written(text):
 def test_noise_is_not_text():
     assert is_text("Plain text.\n\tWith tabs, 東京, emoji 🙂 and e\u0301.")
     assert is_text("")
+    assert is_text("教授 副教授 师资队伍".encode().decode("latin-1"))
     assert not is_text("%PDF-1.4 \x00\x01\x02" * 20)
     assert not is_text("\ufffd\ufffd abc \ufffd")
     assert not is_text(bytes(range(256)).decode("latin-1") * 4)

@@ -1,6 +1,6 @@
 """``sanderling world``: build a world, look at it, search it, visit its pages. Thin: the work is done in ``world/``."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +31,8 @@ app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
 
+REPLAY_FILE = "replay.jsonl"
+"""The replay table within the directory of a recorded world."""
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
 Where = Annotated[Path, typer.Argument(help="Directory of a world.")]
 
@@ -53,6 +55,36 @@ def build_encyclopedia(
             seed=seed,
             progress=count,
         )
+    _report(out, info)
+
+
+@build.command("recorded")
+def build_recorded(
+    source: Annotated[Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout.")],
+    out: Out,
+    name: Annotated[str, typer.Option(help="Short name for records.")] = "recorded",
+) -> None:
+    """Build a world from recorded trajectories: every page they listed or read, and a table that replays their calls."""
+    from sanderling.trajectory.importers import import_tree
+    from sanderling.world.recorded import pages_from_trajectories
+    from sanderling.world.replay import ReplayTable
+
+    console = Console(stderr=True)
+    with console.status("reading trajectories"):
+        imported = import_tree(source)
+        pages, report = pages_from_trajectories(imported.trajectories)
+        table = ReplayTable.from_trajectories(imported.trajectories)
+    with _progress(len(pages)) as count:
+        info = build_world(
+            out,
+            pages,
+            name=name,
+            source=f"recorded {source.name}",
+            progress=count,
+            finish=lambda place: table.save(place / REPLAY_FILE),
+        )
+    console.print(imported.report)
+    console.print(report)
     _report(out, info)
 
 
@@ -88,7 +120,7 @@ def search(
     for number, hit in enumerate(reply.hits, start=1):
         date = f"  [dim]{escape(hit.date)}[/]" if hit.date else ""
         console.print(f"[bold]{number:2}. {escape(hit.title)}[/]{date}  [dim]{hit.score:.2f}[/]")
-        console.print(f"    [cyan]{escape(hit.url)}[/]\n    {escape(hit.snippet)}\n", highlight=False)
+        console.print(f"    [cyan]{escape(hit.url)}[/]\n    {escape(hit.snippet)}\n", highlight=False, soft_wrap=True)
 
 
 @app.command("visit")
@@ -108,22 +140,28 @@ def visit(
 
 
 @contextmanager
-def _progress() -> Iterator["_Counter"]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        yield _Counter(bar)
+def _progress(total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar, moved at every hundredth page: moving it at each would cost more than the page."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("pages"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("pages", total=total)
+        read = 0
 
+        def count(done: int) -> None:
+            nonlocal read
+            read = done
+            if done % 100 == 0:
+                bar.update(task, completed=done)
 
-class _Counter:
-    """Moves the bar every hundred pages: moving it at each would cost more than the page."""
-
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._task = bar.add_task("pages", total=None)
-
-    def __call__(self, read: int) -> None:
-        if read % 100 == 0:
-            self._bar.update(self._task, completed=read)
+        yield count
+        bar.update(task, completed=read, total=read)
 
 
 def _report(directory: Path, world: WorldInfo) -> None:

@@ -17,6 +17,7 @@ from sanderling.world import terms
 INDEX_VERSION = 1
 """Raised when tokenisation or the schema changes: an index of another version is rebuilt."""
 TITLE_WEIGHT = 2
+"""Recall@10 of 770 recorded live result lists (one world of all their pages): 0.520, 0.527, 0.530, 0.521 for 1, 2, 3, 5."""
 MAX_QUERY_TERMS = 64
 MAX_QUERY_CHARS = 8_192
 """Queries are read up to here; agents' queries are sentences, and what is longer is a pasted page."""

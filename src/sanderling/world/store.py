@@ -36,6 +36,7 @@ def build_world(
     source: str,
     seed: int | None = None,
     progress: Callable[[int], None] | None = None,
+    finish: Callable[[Path], None] | None = None,
 ) -> WorldInfo:
     """Build a world from pages, in their order.
 
@@ -46,6 +47,7 @@ def build_world(
         source: the builder and what it was given.
         seed: of a generated world.
         progress: called with the number of pages read, after each.
+        finish: writes further files into the world's directory, which is handed to it, before the world is in its place.
 
     Raises UserError when the place is taken or cannot be written, or when no page is left to hold.
 
@@ -65,6 +67,8 @@ def build_world(
             pages_bytes=(place / _PAGES).stat().st_size,
             fingerprint=intake.fingerprint,
         )
+        if finish is not None:
+            finish(place)
         write_manifest(place, info)
         _sync(place)
         _require_free(directory)

@@ -26,13 +26,18 @@ def clean(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """False for binary noise: more than 5% of control, unassigned, private or replacement characters at the start."""
+    """False for binary noise: more than 5% of control, unassigned, private or replacement characters at the start.
+
+    Characters U+0080 to U+009F do not count: text in a wrongly guessed encoding is full of them, and it is text still.
+    """
     sample = text[:_SAMPLE]
-    noise = sum(1 for c in sample if not c.isprintable() and c not in "\n\r\t\f\v" and _is_noise(c)) + sample.count("\ufffd")
+    noise = sum(1 for char in sample if not char.isprintable() and _is_noise(char)) + sample.count("\ufffd")
     return noise <= len(sample) * _NOISE_SHARE
 
 
 def _is_noise(char: str) -> bool:
+    if char in "\n\r\t\f\v" or "\x80" <= char <= "\x9f":
+        return False
     return unicodedata.category(char) in ("Cc", "Cn", "Co", "Cs")
 
 

@@ -1,0 +1,73 @@
+"""``sanderling world``: build, look, search and visit from the command line; one sentence for what cannot be done."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.world import app
+from sanderling.errors import UserError
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False, env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def pages_file(tmp_path) -> Path:
+    file = tmp_path / "pages.jsonl"
+    rows = [
+        {
+            "url": "https://w.example/Orlo_(town)",
+            "title": "Orlo [town]",
+            "text": "Orlo is a town. It was founded in 1203.",
+            "date": "2020",
+        },
+        {"id": 7, "contents": "A passage about herring."},
+        {"id": "8", "text": "Nested herring page.", "metadata": {"url": "https://w.example/h", "title": "Herring"}},
+    ]
+    file.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n", encoding="utf-8")
+    return file
+
+
+def test_from_json_lines_to_a_page(pages_file, tmp_path):
+    world = tmp_path / "w"
+    assert "3" in run("build", "jsonl", pages_file, "--out", world)
+    assert "jsonl pages.jsonl" in run("info", world)
+    found = run("search", world, "founded town", "--limit", 1)
+    assert "Orlo [town]" in found and "https://w.example/Orlo_(town)" in found and "2020" in found
+    assert "found nothing" in run("search", world, "zzzz")
+    assert "founded in 1203" in run("visit", world, "w.example/Orlo_(town)", "--goal", "founded")
+    assert "herring" in run("visit", world, "local://7")
+
+
+def test_the_encyclopedia_is_built(tmp_path):
+    assert "encyclopedia-60-3" in run("build", "encyclopedia", "--size", 60, "--seed", 3, "--out", tmp_path / "e")
+
+
+def test_failures_are_one_sentence(pages_file, tmp_path):
+    with pages_file.open("a") as file:
+        file.write('{"url": 3}\n')
+    for arguments, message in (
+        (("build", "jsonl", pages_file, "--out", tmp_path / "w"), "Line 5 of .* is not a page"),
+        (("build", "jsonl", tmp_path / "none", "--out", tmp_path / "w"), "There is no file"),
+        (("build", "recorded", "--from", tmp_path / "none", "--out", tmp_path / "w"), "none"),
+        (("info", tmp_path / "w"), "There is no world"),
+    ):
+        with pytest.raises(UserError, match=message) as caught:
+            run(*arguments)
+        assert "\n" not in str(caught.value)
+    assert not (tmp_path / "w").exists()
+
+
+@pytest.mark.skipif(
+    not Path(os.environ.get("SANDERLING_RECORDED", "-")).is_dir(), reason="SANDERLING_RECORDED names no directory"
+)
+def test_a_world_of_recorded_trajectories_comes_with_its_replay_table(tmp_path):
+    run("build", "recorded", "--from", os.environ["SANDERLING_RECORDED"], "--out", tmp_path / "w")
+    assert "recorded" in run("info", tmp_path / "w")
+    assert (tmp_path / "w" / "replay.jsonl").stat().st_size > 0
