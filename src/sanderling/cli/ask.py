@@ -1,0 +1,105 @@
+"""``sanderling ask``: research one question over a world, and watch the turns. Thin: the loop does the work.
+
+Exit status: 0 for an answer, 1 for none, 130 after Ctrl-C. The first Ctrl-C ends the episode with a readable record, which is
+stored like any other; a second one interrupts at once.
+"""
+
+import asyncio
+import hashlib
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sanderling.agent.loop import run_episode
+from sanderling.cli.watch import Watcher
+from sanderling.errors import UserError
+from sanderling.policy.contract import Policy
+from sanderling.protocol.clock import SystemClock
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.profile import Profile
+from sanderling.protocol.profiles import get_profile
+from sanderling.tools.registry import world_tools
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.world.contract import World
+from sanderling.world.store import open_world
+
+EXIT_NO_ANSWER = 1
+EXIT_INTERRUPTED = 130
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="What to find out.")],
+    world: Annotated[Path, typer.Option("--world", help="Directory of a world.")],
+    model: Annotated[str, typer.Option("--model", help="Directory of a Hugging Face model, or another model specification.")],
+    profile: Annotated[str, typer.Option("--profile", help="What the model was trained to see.")] = "tiny",
+    seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal episodes.")] = 0,
+    max_turns: Annotated[int | None, typer.Option("--max-turns", min=1, help="Instead of the profile's number.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Append the trajectory to this JSONL store.")] = None,
+) -> None:
+    """Research one question and watch the turns."""
+    from sanderling.policy.load import open_policy  # brings torch for in-process models
+
+    if not question.strip():
+        raise UserError("The question is empty: write what you want to know.")
+    chosen = limited(get_profile(profile), max_turns)
+    opened = open_world(world)
+    policy = open_policy(model)
+    done = asyncio.run(research(question, opened, policy, chosen, seed=seed, console=Console()))
+    if out is not None:
+        TrajectoryStore(out).append(done)
+    if done.ending is Ending.CANCELLED:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if done.answer is None:
+        raise typer.Exit(EXIT_NO_ANSWER)
+
+
+async def research(
+    question: str, world: World, policy: Policy, profile: Profile, *, seed: int = 0, console: Console
+) -> Trajectory:
+    """Run the episode, printing its turns; Ctrl-C ends it with the record so far."""
+    with _stop_on_interrupt() as stop:
+        return await run_episode(
+            Question(id=f"ask-{_digest(question)}", text=question),
+            policy=policy,
+            tools=world_tools(world, profile),
+            profile=profile,
+            clock=SystemClock(),
+            seeds=Seeds(run=seed, episode=seed),
+            trajectory_id=f"ask-{_digest(question, policy.name, world.fingerprint, profile.name, str(seed))}",
+            world=world.name,
+            on_event=Watcher(console),
+            cancel=stop,
+        )
+
+
+def limited(profile: Profile, max_turns: int | None) -> Profile:
+    """The profile with another number of turns."""
+    if max_turns is None:
+        return profile
+    return profile.model_copy(update={"budgets": profile.budgets.model_copy(update={"max_turns": max_turns})})
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[asyncio.Event]:
+    """An event that the first SIGINT sets; the second one is a KeyboardInterrupt again."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def interrupted() -> None:
+        stop.set()
+        loop.remove_signal_handler(signal.SIGINT)
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield stop
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", errors="replace")).hexdigest()[:12]

@@ -1,0 +1,112 @@
+"""Watching an episode in the terminal: reasoning dim as it comes, then calls, results in brief, and the answer in a panel.
+
+A view of the loop's events; it changes nothing about the episode. Text from outside is never read as markup.
+"""
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
+
+from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.status import ToolStatus
+from sanderling.trajectory.record import Trajectory
+
+_OPEN, _CLOSE = "<think>", "</think>"
+_PREVIEW_CHARS = 240
+_URLS = 3
+
+
+class Reasoning:
+    """Picks the reasoning out of a turn's text while it comes; tags and what follows them are shown otherwise."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._shown = 0
+        self._closed = False
+
+    def feed(self, piece: str) -> str:
+        """What of the reasoning is new. A tag that may just be beginning is held back."""
+        if self._closed:
+            return ""
+        self._text += piece
+        if self._shown == 0:
+            if _OPEN.startswith(self._text.lstrip()):
+                return ""
+            if self._text.lstrip().startswith(_OPEN):
+                self._shown = self._text.index(_OPEN) + len(_OPEN)
+        end = self._text.find(_CLOSE, self._shown)
+        self._closed = end >= 0
+        if end < 0:
+            end = len(self._text) - _held(self._text)
+        new = self._text[self._shown : end]
+        self._shown = max(self._shown, end)
+        return new
+
+
+class Watcher:
+    """Prints events as they come: ``run_episode(..., on_event=Watcher(console))``."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._reasoning = Reasoning()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._started(event)
+            case TextDelta():
+                self._console.print(Text(self._reasoning.feed(event.text), style="dim"), end="", soft_wrap=True)
+            case TurnRejected():
+                self._line(Text(f"tried again: {event.reason.replace('_', ' ')}", style="yellow"))
+            case CallsMade():
+                for call in event.calls:
+                    arguments = "  ".join(f"{key}: {_brief(value)}" for key, value in call.arguments.items())
+                    self._line(Text.assemble(("→ ", "bold cyan"), (call.name, "bold cyan"), f"  {arguments}"))
+            case Observed():
+                self._observed(event)
+            case Ended():
+                self._ended(event.trajectory)
+
+    def _started(self, event: TurnStarted) -> None:
+        self._reasoning = Reasoning()
+        what = "last turn: the answer is asked for" if event.forced else f"turn {event.turn + 1}"
+        again = f", attempt {event.retry + 1}" if event.retry else ""
+        self._console.print()
+        self._console.rule(Text(f"{what}{again} · {event.prompt_tokens:,} tokens", style="blue"), align="left", style="blue")
+
+    def _observed(self, event: Observed) -> None:
+        for outcome in event.outcomes:
+            style = "green" if outcome.status is ToolStatus.OK else "yellow"
+            self._line(Text(f"← {outcome.name}: {outcome.status.value}, {len(outcome.provenance)} pages", style=style))
+            for url in outcome.provenance[:_URLS]:
+                self._console.print(Text(f"    {url}", style="cyan"), soft_wrap=True)
+        self._console.print(Text(_brief(event.text), style="dim italic"), soft_wrap=True)
+
+    def _ended(self, trajectory: Trajectory) -> None:
+        self._console.print()
+        turns = len(list(trajectory.turns()))
+        ending = trajectory.ending or Ending.CANCELLED
+        tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
+        body = Text(trajectory.answer or "No answer.", style="" if trajectory.answer else "red")
+        if trajectory.detail:
+            body.append(f"\n\n{trajectory.detail}", style="dim")
+        style = "green" if ending.has_answer else "red"
+        self._console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
+
+    def _line(self, text: Text) -> None:
+        """A line of its own, whatever was streamed before it."""
+        self._console.print()
+        self._console.print(text, soft_wrap=True)
+
+
+def _held(text: str) -> int:
+    """Characters at the end of a text that may be the beginning of the closing tag."""
+    return max((size for size in range(1, len(_CLOSE)) if text.endswith(_CLOSE[:size])), default=0)
+
+
+def _brief(value: object) -> str:
+    """A value on one short line."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    line = " ".join(text.split())
+    return line if len(line) <= _PREVIEW_CHARS else line[: _PREVIEW_CHARS - 1] + "…"

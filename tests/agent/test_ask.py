@@ -1,0 +1,94 @@
+"""``sanderling ask``: what is printed, what is stored, and what Ctrl-C leaves behind."""
+
+import asyncio
+import io
+import os
+import signal
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from loop_fakes import call, fake_profile
+from rich.console import Console
+
+from sanderling.cli.ask import limited, research
+from sanderling.cli.watch import Reasoning
+from sanderling.policy.contract import SampleKey
+from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Message
+from sanderling.trajectory.record import Trajectory
+from sanderling.world.contract import Page
+from sanderling.world.local import LocalWorld
+
+PAGES = [
+    Page(
+        url="https://w.example/kent", title="Kent", text="# Kent\nThe river Kent flows through Kendal [bold]not markup[/bold]."
+    ),
+    Page(url="https://w.example/eden", title="Eden", text="# Eden\nThe river Eden flows through Carlisle."),
+]
+WORLD = LocalWorld.in_memory(PAGES, name="rivers")
+SEARCH = "<think>" + call("river Kendal", think="Let me look for the river.")
+ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
+
+
+async def shown(turns: Sequence[str]) -> tuple[str, Trajectory]:
+    out = io.StringIO()
+    console = Console(file=out, width=200, force_terminal=False)
+    done = await research("Which river?", WORLD, ListPolicy(turns), fake_profile(), console=console)
+    return out.getvalue(), done
+
+
+async def test_turns_are_shown_as_they_come() -> None:
+    text, done = await shown([SEARCH, ANSWER])
+    assert done.ending is Ending.ANSWERED and done.world == "rivers"
+    order = ["turn 1", "Let me look for the river.", "→ search  query: river Kendal", "← search: ok", "https://w.example/kent"]
+    places = [text.index(piece) for piece in [*order, "turn 2", "It is [red]known[/red].", "The Kent", "answered · 2 turns"]]
+    assert places == sorted(places)
+    assert "<think>" not in text and "tool_call" not in text and "</answer>" not in text
+
+
+async def test_an_outage_is_shown_as_what_it_is() -> None:
+    text, done = await shown([SEARCH])
+    assert done.ending is Ending.POLICY_OUTAGE and "No answer." in text and "policy outage" in text and done.detail in text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+async def test_ctrl_c_ends_with_a_record() -> None:
+    def interrupt(messages: Sequence[Message], key: SampleKey) -> str:
+        if key.turn == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return "<think>" + call(f"river {key.turn}")
+
+    console = Console(file=io.StringIO())
+    done = await research("Which?", WORLD, ScriptedPolicy(interrupt), fake_profile(), console=console)
+    assert done.ending is Ending.CANCELLED and 1 <= len(list(done.turns())) <= 2
+    assert asyncio.get_running_loop().remove_signal_handler(signal.SIGINT) is False  # nothing is left behind
+
+
+async def test_the_same_question_and_seed_have_the_same_name() -> None:
+    (_, first), (_, second) = await shown([SEARCH, ANSWER]), await shown([SEARCH, ANSWER])
+    assert first.id == second.id and first.question.id == second.question.id
+
+
+def test_max_turns_replaces_the_profiles() -> None:
+    assert limited(fake_profile(), 3).budgets.max_turns == 3 and limited(fake_profile(), None) == fake_profile()
+
+
+def chunks(text: str, cut: Callable[[int], int]) -> list[str]:
+    found, at = [], 0
+    while at < len(text):
+        size = cut(at)
+        found.append(text[at : at + size])
+        at += size
+    return found
+
+
+@given(st.sampled_from(["", "<think>"]), st.text(st.sampled_from("ab</think>\n "), max_size=60), st.integers(1, 9))
+def test_reasoning_is_the_same_however_it_is_cut(opening: str, middle: str, size: int) -> None:
+    text = opening + middle + "</think>\n<answer>no</answer>"
+    whole, cut = Reasoning(), Reasoning()
+    expected = whole.feed(text)
+    assert "".join(cut.feed(piece) for piece in chunks(text, lambda at: 1 + (at + size) % size)) == expected
+    assert "</think>" not in expected and "<answer>" not in expected
