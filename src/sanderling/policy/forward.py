@@ -1,0 +1,166 @@
+"""One forward of a transformers model over slots: the ragged prefill and the decode step.
+
+Knows branches (ids, and how many of them stand in the slot cache) but no requests, sampling or text. The module may be shared
+with a trainer: evaluation mode and this module's attention are set for the length of a forward, and put back.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from sanderling.policy.kv_cache import ATTENTION, Placement, SlotCache
+from sanderling.policy.prefill import Slice, pad_left
+
+_SLACK = 1.25
+"""Rows a decode step may compute for each row that is wanted, before slots are moved together."""
+
+
+@dataclass(eq=False)
+class Branch:
+    """What one session has heard and said, and how much of it is in the cache."""
+
+    ids: list[int] = field(default_factory=list)
+    cached: int = 0
+    """Leading ids whose keys and values stand in the slot."""
+    version: int = 0
+    """Policy version that the cache was begun under."""
+    slot: int | None = None
+
+    def truncate(self, size: int) -> None:
+        """Forget everything after ``size`` tokens."""
+        del self.ids[size:]
+        self.cached = min(self.cached, size)
+
+
+@contextmanager
+def borrowed(model: Any) -> Iterator[None]:
+    """Put a module in evaluation mode with the grouped attention, and back."""
+    training, attention = model.training, model.config._attn_implementation
+    if training:
+        model.eval()
+    model.config._attn_implementation = ATTENTION
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.config._attn_implementation = attention
+        if training:
+            model.train()
+
+
+class SlotForward:
+    """A model, its slot cache, and who owns which slot. Call its forwards inside :func:`borrowed`."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._cache = SlotCache(model.config.num_hidden_layers)
+        self._owners: list[Branch | None] = []
+
+    @property
+    def device(self) -> torch.device:
+        return self._model.device
+
+    def prefill(self, parts: Sequence[Slice], branches: Sequence[Branch]) -> torch.Tensor:
+        """Compute the parts' tokens (``branches`` parallel to ``parts``). Returns the logits after each part, (M, V)."""
+        slots = np.array([self._slot_of(branch) for branch in branches], dtype=np.int64)
+        padded = pad_left(parts, [branch.ids[part.start : part.stop] for part, branch in zip(parts, branches, strict=True)])
+        self._cache.reserve(len(self._owners), padded.length)
+        rows, _ = padded.valid.nonzero()
+        self._cache.place(
+            Placement(
+                slots=self._tensor(slots[rows]),
+                positions=self._tensor(padded.positions[padded.valid]),
+                source=None if padded.valid.all() else self._tensor(padded.valid.reshape(-1).nonzero()[0]),
+                read=self._tensor(slots),
+                length=padded.length,
+            )
+        )
+        logits = self._forward(self._tensor(padded.ids), self._tensor(padded.positions), padded.length)
+        for part, branch in zip(parts, branches, strict=True):
+            branch.cached = part.stop
+        return logits
+
+    def decode(self, branches: Sequence[Branch]) -> torch.Tensor:
+        """Compute the last id of each branch, the only one not yet cached. Returns the logits after it, (B, V)."""
+        self._gather_slots(branches)
+        slots = [self._slot_of(branch) for branch in branches]
+        rows = max(slots) + 1
+        ids = np.zeros((rows, 1), dtype=np.int64)
+        # A row nobody asked for writes where its branch will write next, which is never read before.
+        positions = np.array([[owner.cached if owner else 0] for owner in self._owners[:rows]], dtype=np.int64)
+        for slot, branch in zip(slots, branches, strict=True):
+            ids[slot, 0] = branch.ids[-1]
+        self._cache.reserve(len(self._owners), int(positions.max()) + 1)
+        length = max(branch.cached for branch in branches) + 1
+        places = self._tensor(positions)
+        every_row = torch.arange(rows, device=self.device)
+        self._cache.place(Placement(slots=every_row, positions=places[:, 0], source=None, read=rows, length=length))
+        logits = self._forward(self._tensor(ids), places, length)
+        for branch in branches:
+            branch.cached += 1
+        return logits if slots == list(range(rows)) else logits[self._tensor(np.array(slots))]
+
+    def adopt(self, branch: Branch) -> int:
+        """Copy the keys and values of an open branch that begins with this one's ids, all but the last. Returns how many."""
+        size = len(branch.ids) - 1
+        prompt = branch.ids[:size]
+        for slot, owner in enumerate(self._owners):
+            if not size or owner is None or owner.cached < size or owner.version != branch.version:
+                continue
+            if owner.ids[:size] == prompt:
+                self._cache.reserve(len(self._owners) + 1, size)
+                self._cache.copy(slot, self._slot_of(branch), size)
+                branch.cached = size
+                return size
+        return 0
+
+    def free(self, branch: Branch) -> None:
+        """Give a branch's slot back."""
+        if branch.slot is not None:
+            self._owners[branch.slot] = None
+            branch.slot = None
+        branch.cached = 0
+
+    def _forward(self, ids: torch.Tensor, positions: torch.Tensor, length: int) -> torch.Tensor:
+        """Logits after each row's last token. ``ids`` and ``positions`` (M, Q); keys up to each query's position are seen."""
+        hidden = torch.arange(length, device=self.device) > positions[:, None, :, None]
+        mask = torch.zeros(hidden.shape, dtype=self._model.dtype, device=self.device).masked_fill_(hidden, float("-inf"))
+        output = self._model(
+            input_ids=ids,
+            position_ids=positions,
+            attention_mask=mask,
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return output.logits[:, -1]
+
+    def _slot_of(self, branch: Branch) -> int:
+        if branch.slot is None:
+            free = [slot for slot, owner in enumerate(self._owners) if owner is None]
+            if not free:
+                self._owners.append(None)
+            branch.slot = free[0] if free else len(self._owners) - 1
+            self._owners[branch.slot] = branch
+        return branch.slot
+
+    def _gather_slots(self, branches: Sequence[Branch]) -> None:
+        """Move branches to the first slots when too many others stand between them."""
+        slots = {self._slot_of(branch) for branch in branches}
+        if max(slots) + 1 <= _SLACK * len(slots) + 1:
+            return
+        holes = [slot for slot in range(len(slots)) if slot not in slots]
+        for hole, slot in zip(holes, sorted(slots, reverse=True), strict=False):
+            there, here = self._owners[hole], self._owners[slot]
+            self._cache.swap(hole, slot, max(owner.cached if owner else 0 for owner in (there, here)))
+            self._owners[hole], self._owners[slot] = here, there
+            for owner, place in ((here, hole), (there, slot)):
+                if owner is not None:
+                    owner.slot = place
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)

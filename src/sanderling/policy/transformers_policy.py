@@ -1,0 +1,235 @@
+"""Any local Hugging Face causal language model, in this process: batched sessions that keep their keys and values.
+
+Token-level: a session takes and returns ids, which are the truth. Turn k computes only what is new: its delta, and the last
+token of the turn before it, which was sampled but never computed. A first prompt that another open session also begins with (a
+group's rollouts of one question) is copied from it. Sessions of one policy run together (`engine`); draws depend on the turn's
+key alone (`sampler`).
+
+The module can be shared with a trainer that updates its weights in place and then calls ``bump_version``.
+A session that lives on keeps its keys and values, though they are of the older weights: that is an in-flight update, and each
+token's version is recorded. Synchronous training closes its sessions before it updates; ``reprefill_stale`` computes old
+prefixes again instead.
+
+Models whose layers do not all attend to everything (sliding windows, linear attention) are refused with one sentence.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self, cast
+
+import torch
+import transformers
+
+from sanderling.errors import UserError
+from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
+from sanderling.policy.engine import Engine, Request, Sampled
+from sanderling.policy.forward import Branch
+from sanderling.policy.sampler import Uniforms
+from sanderling.policy.scripted import cut_at_stop
+from sanderling.policy.turn_text import StopTokens, TurnText
+from sanderling.protocol.sampling import Sampling
+from sanderling.protocol.tokens import Tokenizer, load_tokenizer
+
+END_TOKEN = "<|im_end|>"
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class TransformersPolicy:
+    """A causal language model that speaks turns.
+
+    Example: ``TransformersPolicy.load(Path("checkpoints/sft"))``, or ``TransformersPolicy(model, tokenizer)`` beside a trainer.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Tokenizer,
+        *,
+        name: str = "transformers",
+        max_batch: int = 128,
+        max_length: int | None = None,
+        prefill_tokens: int = 1024,
+        reprefill_stale: bool = False,
+    ) -> None:
+        """Wrap a live module.
+
+        ``max_batch``: most turns sampled together, others wait. ``max_length``: most tokens of a session; the model's own limit
+        holds anyway. ``prefill_tokens``: most prompt tokens in one forward. Raises UserError for models it cannot serve.
+        """
+        _check_attention(model.config)
+        own = int(model.config.max_position_embeddings)
+        self._context_length = own if max_length is None else min(own, max_length)
+        self._name = name
+        self._tokenizer = tokenizer
+        self._model = model
+        self._stop_tokens = StopTokens(tokenizer)
+        self._reprefill_stale = reprefill_stale
+        self._engine = Engine(model, _end_tokens(model, tokenizer), max_batch, prefill_tokens)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        max_batch: int = 128,
+        max_length: int | None = None,
+    ) -> Self:
+        """Load a model directory (``config.json``, weights, ``tokenizer.json``). Raises UserError when it is not one."""
+        model = load_model(path, device=device, dtype=dtype)
+        return cls(model.eval(), load_tokenizer(path), name=path.resolve().name, max_batch=max_batch, max_length=max_length)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._tokenizer
+
+    @property
+    def context_length(self) -> int:
+        return self._context_length
+
+    @property
+    def version(self) -> int:
+        return self._engine.version
+
+    @property
+    def model(self) -> Any:
+        """The live module."""
+        return self._model
+
+    def bump_version(self) -> int:
+        """Say that the weights were updated in place; returns the new version. Tokens sampled from now on carry it."""
+        self._engine.version += 1
+        return self._engine.version
+
+    def open(self, key: SampleKey) -> "TransformersSession":
+        return TransformersSession(
+            self._engine, self._tokenizer, self._stop_tokens, self._context_length, self._reprefill_stale
+        )
+
+
+class TransformersSession:
+    """One conversation with a model in this process."""
+
+    def __init__(
+        self, engine: Engine, tokenizer: Tokenizer, stop_tokens: StopTokens, context_length: int, reprefill_stale: bool
+    ) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._stop_tokens = stop_tokens
+        self._context_length = context_length
+        self._reprefill_stale = reprefill_stale
+        self._branch = Branch()
+        self._busy = self._closed = False
+
+    async def generate(
+        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
+    ) -> Completion:
+        """Append the delta's ids and sample one turn.
+
+        Where the prompt leaves no room in the context, nothing is sampled and the finish is LENGTH. When cancelled, and on any
+        error, the session is as it was before.
+        """
+        if delta.token_ids is None or not (delta.token_ids or self._branch.ids):
+            raise ValueError("A token-level session needs the delta's token ids: render the messages with its tokenizer.")
+        if self._busy or self._closed:
+            raise RuntimeError("The session is closed, or already generating.")
+        before = self.mark()
+        if self._reprefill_stale and self._branch.version != self._engine.version:
+            self._branch.cached = 0
+        self._busy = True
+        self._branch.ids.extend(delta.token_ids)
+        try:
+            return await self._turn(sampling, key, on_text)
+        except BaseException:
+            self._branch.truncate(before)
+            raise
+        finally:
+            self._busy = False
+
+    async def _turn(self, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None) -> Completion:
+        prompt = len(self._branch.ids)
+        limit = min(sampling.max_tokens, self._context_length - prompt)
+        if limit <= 0:
+            return Completion("", Finish.LENGTH, (), (), (), prefilled_tokens=0, prompt_tokens=prompt)
+        closing = self._stop_tokens.closing(sampling.stop) if sampling.stop else frozenset()
+        watch = TurnText(self._tokenizer, sampling.stop, closing, on_text)
+        listens = watch if sampling.stop or on_text is not None else None
+        sampled = await self._engine.generate(Request(self._branch, sampling, Uniforms(key), limit, listens))
+        text = self._text(sampled, sampling.stop)
+        watch.finish(text)
+        return Completion(
+            text=text,
+            finish=sampled.finish,
+            token_ids=sampled.ids,
+            logprobs=sampled.logprobs,
+            versions=sampled.versions,
+            prefilled_tokens=sampled.prefilled,
+            prompt_tokens=prompt,
+        )
+
+    def _text(self, sampled: Sampled, stops: tuple[str, ...]) -> str:
+        if sampled.finish is Finish.END:
+            return self._tokenizer.decode(sampled.ids[:-1])
+        return cut_at_stop(self._tokenizer.decode(sampled.ids), stops)[0]
+
+    def mark(self) -> int:
+        """Number of tokens heard and said."""
+        return len(self._branch.ids)
+
+    def rewind(self, mark: int) -> None:
+        """Forget the tokens after ``mark``; keys and values before it are kept."""
+        if self._busy or not 0 <= mark <= len(self._branch.ids):
+            raise ValueError(f"Cannot rewind to {mark}: the session holds {len(self._branch.ids)} tokens or is generating.")
+        self._branch.truncate(mark)
+
+    def close(self) -> None:
+        self._closed = True
+        self._engine.free(self._branch)
+        self._branch.truncate(0)
+
+
+def load_model(path: Path, *, device: str = "cpu", dtype: str = "float32") -> Any:
+    """A causal language model from a local directory, never from a hub. Raises UserError saying what is missing."""
+    if not path.is_dir():
+        raise UserError(
+            f"There is no model directory at {path}: give a local Hugging Face directory, or the URL of an endpoint."
+        )
+    if not (path / "config.json").is_file():
+        raise UserError(f"{path} has no config.json: give the directory that holds the model's config and weights.")
+    if not any([*path.glob("*.safetensors"), *path.glob("*.bin")]):
+        raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
+    load_tokenizer(path)
+    if dtype not in _DTYPES:
+        raise UserError(f"Unknown dtype {dtype!r}: use one of {', '.join(_DTYPES)}.")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError("No CUDA device is available here: use device cpu.")
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=_DTYPES[dtype])
+    except Exception as error:  # transformers raises many kinds; all of them mean that this directory cannot be loaded
+        raise UserError(f"The model in {path} cannot be loaded ({str(error).splitlines()[0]}): check its files.") from error
+    return cast(Any, model).to(device)
+
+
+def _end_tokens(model: Any, tokenizer: Tokenizer) -> frozenset[int]:
+    """Every id that ends a turn: the chat end token, and what the model's configurations name."""
+    ends: set[int] = set()
+    for config in (model.config, getattr(model, "generation_config", None)):
+        found = getattr(config, "eos_token_id", None)
+        ends.update([found] if isinstance(found, int) else found or [])
+    try:
+        ends.add(tokenizer.token_id(END_TOKEN))
+    except UserError:
+        if not ends:
+            raise
+    return frozenset(ends)
+
+
+def _check_attention(config: Any) -> None:
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
+    if kinds:
+        raise UserError(f"This model has layers of {', '.join(sorted(kinds))}: serve it with vLLM and give its endpoint's URL.")

@@ -1,0 +1,95 @@
+"""The batched sampler against a row-by-row reference in numpy."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanderling.policy.contract import SampleKey
+from sanderling.policy.sampler import Settings, Uniforms, sample
+from sanderling.protocol.sampling import Sampling
+
+CPU = torch.device("cpu")
+
+
+def reference(logits: np.ndarray, sampling: Sampling, seen: set[int]) -> np.ndarray:
+    """One row's distribution, written as its definition reads."""
+    scores = logits.astype(np.float64)
+    for token in seen:
+        scores[token] -= sampling.presence_penalty
+    scores = scores / (sampling.temperature or 1.0)
+    weights = np.exp(scores - scores.max())
+    weights /= weights.sum()
+    if sampling.temperature == 0:
+        return weights
+    if sampling.top_k:
+        weights[weights < np.sort(weights)[::-1][min(sampling.top_k, len(weights)) - 1]] = 0.0
+        weights /= weights.sum()
+    if sampling.top_p < 1:
+        kept, total = [], 0.0
+        for token in np.argsort(-weights, kind="stable"):
+            if total >= sampling.top_p:
+                break
+            kept.append(token)
+            total += weights[token]
+        weights[weights < weights[kept[-1]]] = 0.0
+        weights /= weights.sum()
+    return weights
+
+
+samplings = st.builds(
+    Sampling,
+    temperature=st.sampled_from([0.0, 0.7, 1.0, 1.3]),
+    top_p=st.sampled_from([0.1, 0.5, 0.9, 0.99, 1.0]),
+    top_k=st.sampled_from([0, 1, 5, 20, 500]),
+    presence_penalty=st.sampled_from([0.0, 1.1]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(samplings, min_size=1, max_size=6), st.integers(0, 2**32), st.sampled_from([0.3, 3.0]))
+def test_draw_and_logprob_equal_the_reference(rows, seed, spread):
+    random = np.random.default_rng(seed)
+    logits = (random.standard_normal((len(rows), 150)) * spread).astype(np.float32)
+    seen = [set(random.integers(0, 150, 20).tolist()) for _ in rows]
+    mask = torch.zeros(logits.shape, dtype=torch.bool)
+    for row, tokens in enumerate(seen):
+        mask[row, list(tokens)] = True
+    uniforms = random.random(len(rows))
+    ids, logprobs = sample(torch.from_numpy(logits), Settings.of(rows, CPU), torch.from_numpy(uniforms), mask)
+    for row, sampling in enumerate(rows):
+        weights = reference(logits[row], sampling, seen[row])
+        drawn = int(ids[row])
+        below, above = weights[:drawn].sum(), weights[: drawn + 1].sum()
+        if sampling.temperature == 0:
+            assert weights[drawn] == weights.max()
+        else:
+            assert below - 1e-9 <= uniforms[row] <= above + 1e-9
+        assert float(logprobs[row]) == pytest.approx(float(np.log(weights[drawn])), abs=1e-9)
+
+
+def test_cut_tokens_are_never_drawn_at_the_edges():
+    logits = torch.tensor([[0.0, 5.0, 4.0, -3.0]] * 2)
+    rows = [Sampling(top_k=2)] * 2
+    ids, logprobs = sample(logits, Settings.of(rows, CPU), torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64))
+    assert ids.tolist() == [1, 2] and torch.isfinite(logprobs).all()
+
+
+def test_frequencies_follow_the_distribution():
+    logits = torch.log(torch.tensor([[0.5, 0.3, 0.2]])).repeat(4000, 1)
+    uniforms = torch.tensor([Uniforms(SampleKey(0, "q", attempt, 0)).draw() for attempt in range(4000)], dtype=torch.float64)
+    ids, _ = sample(logits, Settings.of([Sampling()] * 4000, CPU), uniforms)
+    shares = torch.bincount(ids, minlength=3).double() / 4000
+    assert shares.tolist() == pytest.approx([0.5, 0.3, 0.2], abs=0.03)  # 4 standard errors
+
+
+def test_uniforms_are_keyed_by_every_part_of_the_key():
+    keys = [SampleKey(s, q, a, t, r) for s in (0, 1) for q in ("a", "b") for a in (0, 1) for t in (0, 1) for r in (0, 1)]
+    streams = []
+    for key in keys:
+        stream = Uniforms(key)
+        streams.append(tuple(stream.draw() for _ in range(130)))
+    assert len({value for stream in streams for value in stream}) == 130 * len(keys)
+    again = Uniforms(keys[3])
+    assert tuple(again.draw() for _ in range(130)) == streams[3]

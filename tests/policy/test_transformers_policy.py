@@ -1,0 +1,296 @@
+"""The in-process policy against plain forwards of the same model."""
+
+import asyncio
+import random
+
+import pytest
+import torch
+from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, said
+
+from sanderling.errors import UserError
+from sanderling.policy.contract import Delta, Finish, Policy
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.protocol.sampling import Sampling
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load()
+
+
+@pytest.fixture
+def policy(loaded):
+    return TransformersPolicy(*loaded)
+
+
+def prompt(seed: int, size: int) -> tuple[int, ...]:
+    random_ = random.Random(seed)
+    return tuple(random_.randrange(3, 290) for _ in range(size))
+
+
+async def conversation(policy, number, sampling, *, turns=3, delay=0):
+    """Deltas of uneven length in turn; returns the whole branch and the completions."""
+    for _ in range(delay):
+        await asyncio.sleep(0)
+    session = policy.open(key(attempt=number))
+    branch, completions = [], []
+    for turn in range(turns):
+        delta = prompt(100 * number + turn, 3 + (number * 7 + turn * 11) % 29)
+        completion = await session.generate(ids(*delta), sampling, key(turn, attempt=number))
+        branch += [*delta, *said(completion)]
+        completions.append((len(branch) - len(said(completion)), completion))
+    session.close()
+    return branch, completions
+
+
+async def test_batched_sessions_equal_plain_forwards(loaded, policy):
+    results = await asyncio.gather(*(conversation(policy, number, GREEDY) for number in range(9)))
+    for branch, completions in results:
+        logits = full_logits(loaded[0], branch)
+        for start, completion in completions:
+            for offset, token in enumerate(said(completion)):
+                row = logits[start + offset - 1]
+                assert token == int(row.argmax())
+                assert completion.logprobs[offset] == pytest.approx(float(row.log_softmax(-1)[token]), abs=1e-4)
+
+
+async def test_prompts_longer_than_a_forward_are_cut_and_equal(loaded):
+    policy = TransformersPolicy(*loaded, prefill_tokens=16)
+    results = await asyncio.gather(*(conversation(policy, number, GREEDY) for number in range(4)))
+    whole = await asyncio.gather(*(conversation(TransformersPolicy(*loaded), number, GREEDY) for number in range(4)))
+    assert [branch for branch, _ in results] == [branch for branch, _ in whole]
+
+
+@pytest.mark.parametrize("max_batch", [1, 3, 64])
+async def test_draws_do_not_depend_on_the_batch(loaded, max_batch):
+    sampling = Sampling(temperature=0.8, top_p=0.95, max_tokens=10)
+    alone = [await conversation(TransformersPolicy(*loaded), number, sampling) for number in range(6)]
+    policy = TransformersPolicy(*loaded, max_batch=max_batch)
+    together = await asyncio.gather(*(conversation(policy, number, sampling, delay=5 * number) for number in range(6)))
+    assert [branch for branch, _ in together] == [branch for branch, _ in alone]
+    others = await conversation(TransformersPolicy(*loaded), 0, sampling)
+    different = await conversation(TransformersPolicy(*loaded), 1, sampling)
+    assert others[0] == alone[0][0] and different[0] != others[0]
+
+
+async def test_same_requests_give_the_same_bytes(loaded):
+    sampling = Sampling(temperature=1.0, max_tokens=10)
+
+    async def run():
+        policy = TransformersPolicy(*loaded, max_batch=4)
+        return await asyncio.gather(*(conversation(policy, number, sampling) for number in range(8)))
+
+    assert await run() == await run()
+
+
+async def test_turn_k_prefills_only_what_is_new(policy):
+    session = policy.open(key())
+    first = await session.generate(ids(*prompt(1, 20)), GREEDY, key(0))
+    assert (first.prefilled_tokens, first.prompt_tokens) == (20, 20)
+    second = await session.generate(ids(*prompt(2, 7)), GREEDY, key(1))
+    said_first = len(said(first))
+    assert second.prefilled_tokens == 7 + 1  # and the last token of the turn before, sampled but never computed
+    assert second.prompt_tokens == 20 + said_first + 7
+
+
+async def test_a_groups_prompt_is_computed_once(loaded, policy):
+    sessions = [policy.open(key(attempt=attempt)) for attempt in range(4)]
+    turns = [session.generate(ids(*prompt(3, 30)), GREEDY, key(attempt=n)) for n, session in enumerate(sessions)]
+    done = await asyncio.gather(*turns)
+    assert [completion.prefilled_tokens for completion in done] == [30, 1, 1, 1]
+    late = await policy.open(key()).generate(ids(*prompt(3, 30)), GREEDY, key())
+    assert late.prefilled_tokens == 1
+    assert {completion.token_ids for completion in (*done, late)} == {done[0].token_ids}
+    row = full_logits(loaded[0], [*prompt(3, 30), *said(late)])[29:-1].log_softmax(-1)
+    expected = [float(row[at, token]) for at, token in enumerate(said(late))]
+    assert late.logprobs == pytest.approx(expected, abs=1e-4)
+
+
+async def test_rewind_keeps_the_cache_before_the_mark(loaded, policy):
+    session = policy.open(key())
+    first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
+    mark = session.mark()
+    rejected = await session.generate(ids(*prompt(2, 9)), Sampling(max_tokens=8), key(1))
+    session.rewind(mark)
+    assert session.mark() == mark
+    second = await session.generate(ids(*prompt(4, 6)), GREEDY, key(1, retry=1))
+    assert rejected.prefilled_tokens == 10
+    assert second.prefilled_tokens == 6  # the last token before the mark was computed for the rejected turn
+    logits = full_logits(loaded[0], [*prompt(1, 15), *said(first), *prompt(4, 6), *said(second)])
+    assert said(second) == logits[mark + 5 : -1].argmax(-1).tolist()
+    with pytest.raises(ValueError):
+        session.rewind(session.mark() + 1)
+
+
+async def test_retry_after_rewinding_everything(policy):
+    session = policy.open(key())
+    first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
+    session.rewind(0)
+    assert await session.generate(ids(*prompt(1, 15)), GREEDY, key(0)) == first
+
+
+async def test_cancellation_leaves_the_session_as_it_was(loaded, policy):
+    session, other = policy.open(key()), policy.open(key(attempt=1))
+    first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
+    mark = session.mark()
+    long = Sampling(temperature=0.0, max_tokens=200)
+    arrived = asyncio.Event()
+    task = asyncio.create_task(session.generate(ids(*prompt(2, 9)), long, key(1), lambda text: arrived.set()))
+    beside = asyncio.create_task(other.generate(ids(*prompt(5, 12)), GREEDY, key(attempt=1)))
+    await arrived.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert session.mark() == mark
+    completion = await beside
+    logits = full_logits(loaded[0], [*prompt(5, 12), *said(completion)])
+    assert said(completion) == logits[11:-1].argmax(-1).tolist()
+    again = await session.generate(ids(*prompt(2, 9)), GREEDY, key(1))
+    logits = full_logits(loaded[0], [*prompt(1, 15), *said(first), *prompt(2, 9), *said(again)])
+    assert said(again) == logits[mark + 8 : -1].argmax(-1).tolist()
+
+
+async def test_closing_frees_the_slot_and_fails_what_runs(policy):
+    session = policy.open(key())
+    task = asyncio.create_task(session.generate(ids(*prompt(1, 15)), Sampling(max_tokens=400), key()))
+    await asyncio.sleep(0)
+    session.close()
+    session.close()
+    with pytest.raises(Exception, match="closed"):
+        await task
+    with pytest.raises(RuntimeError):
+        await session.generate(ids(1, 2), GREEDY, key())
+    assert (await policy.open(key()).generate(ids(*prompt(1, 15)), GREEDY, key())).prefilled_tokens == 15
+
+
+async def test_slots_left_by_others_are_moved_together(loaded, policy):
+    """Sixteen sessions speak, then only the last three go on: their keys and values move, the others' stay right."""
+    sessions = [policy.open(key(attempt=number)) for number in range(16)]
+    firsts = await asyncio.gather(
+        *(session.generate(ids(*prompt(n, 9 + n)), GREEDY, key(0, attempt=n)) for n, session in enumerate(sessions))
+    )
+    for chosen in ([13, 14, 15], [0, 1, 15], list(range(16))):
+        for number in chosen:
+            sessions[number].rewind(9 + number + len(said(firsts[number])))
+        seconds = await asyncio.gather(*(sessions[n].generate(ids(5, 6), GREEDY, key(1, attempt=n)) for n in chosen))
+        for number, second in zip(chosen, seconds, strict=True):
+            branch = [*prompt(number, 9 + number), *said(firsts[number]), 5, 6]
+            logits = full_logits(loaded[0], [*branch, *said(second)])
+            assert said(second) == logits[len(branch) - 1 : -1].argmax(-1).tolist()
+
+
+async def test_versions_are_recorded_per_token(loaded, policy):
+    session = policy.open(key())
+    first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
+    assert policy.bump_version() == policy.version == 1
+    second = await session.generate(ids(3), GREEDY, key(1))
+    assert set(first.versions) == {0} and set(second.versions) == {1} and second.prefilled_tokens == 2
+    strict = TransformersPolicy(*loaded, reprefill_stale=True)
+    session = strict.open(key())
+    first = await session.generate(ids(*prompt(1, 15)), GREEDY, key(0))
+    strict.bump_version()
+    second = await session.generate(ids(3), GREEDY, key(1))
+    assert second.prefilled_tokens == second.prompt_tokens == 15 + len(said(first)) + 1
+
+
+async def test_weights_change_in_place_and_the_module_is_given_back(loaded):
+    model, tokenizer = load()
+    model.train()
+    attention = model.config._attn_implementation
+    policy = TransformersPolicy(model, tokenizer)
+    before = await policy.open(key()).generate(ids(*prompt(1, 15)), GREEDY, key())
+    assert model.training and model.config._attn_implementation == attention
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(-1.5)
+    policy.bump_version()
+    after = await policy.open(key()).generate(ids(*prompt(1, 15)), GREEDY, key())
+    assert after.prefilled_tokens == 15  # nothing is copied from a session of older weights
+    assert said(after) == full_logits(model.eval(), [*prompt(1, 15), *said(after)])[14:-1].argmax(-1).tolist()
+    assert before.token_ids != after.token_ids
+    model(torch.tensor([[5, 6, 7]])).logits.sum().backward()
+
+
+async def test_end_token_and_lengths(loaded):
+    model, tokenizer = load()
+    policy = TransformersPolicy(model, tokenizer, max_length=40)
+    with torch.no_grad():  # an embedding that every state points at: the end token is always the likeliest
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+        model.model.norm.weight.zero_()
+    end = tokenizer.token_id("<|im_end|>")
+    model.lm_head.bias = torch.nn.Parameter(torch.zeros(model.config.vocab_size))
+    with torch.no_grad():
+        model.lm_head.bias[end] = 50.0
+    done = await policy.open(key()).generate(ids(*prompt(1, 10)), Sampling(max_tokens=9), key())
+    assert (done.token_ids, done.text, done.finish) == ((end,), "", Finish.END)
+    with torch.no_grad():
+        model.lm_head.bias[end] = -50.0
+        model.lm_head.bias[0] = -50.0
+    policy.bump_version()
+    cut = await policy.open(key()).generate(ids(*prompt(1, 30)), Sampling(max_tokens=100), key())
+    assert cut.finish is Finish.LENGTH and len(said(cut)) == 10
+    full = await policy.open(key()).generate(ids(*prompt(1, 40)), Sampling(), key())
+    assert (full.finish, full.token_ids, full.prefilled_tokens) == (Finish.LENGTH, (), 0)
+
+
+async def test_stop_strings_cut_the_text_and_keep_the_ids(loaded, policy):
+    tokenizer = loaded[1]
+    free = await policy.open(key()).generate(ids(*prompt(2, 10)), Sampling(max_tokens=40), key())
+    text = tokenizer.decode(said(free))
+    stop = text[10:13]
+    pieces: list[str] = []
+    cut = await policy.open(key()).generate(
+        ids(*prompt(2, 10)), Sampling(max_tokens=40, stop=("never seen", stop)), key(), pieces.append
+    )
+    assert cut.finish is Finish.STOP and cut.text == text[: text.index(stop)] == "".join(pieces)
+    taken = len(said(cut))
+    assert said(free)[:taken] == said(cut) and stop in tokenizer.decode(said(cut))
+    assert stop not in tokenizer.decode(said(cut)[:-1]) and len(cut.logprobs) == taken
+
+
+async def test_streamed_text_is_the_text(policy):
+    for number in range(8):
+        pieces: list[str] = []
+        sampling = Sampling(max_tokens=60, stop=("</answer>", "ab"))
+        done = await policy.open(key()).generate(ids(*prompt(9, 10)), sampling, key(number), pieces.append)
+        assert "".join(pieces) == done.text
+
+
+async def test_a_listener_that_raises_fails_its_own_session_only(policy):
+    def shout(text: str) -> None:
+        raise ZeroDivisionError
+
+    session = policy.open(key())
+    bad = session.generate(ids(*prompt(1, 10)), Sampling(max_tokens=30), key(), shout)
+    good = policy.open(key(attempt=1)).generate(ids(*prompt(2, 10)), GREEDY, key(attempt=1))
+    failed, done = await asyncio.gather(bad, good, return_exceptions=True)
+    assert isinstance(failed, ZeroDivisionError) and len(said(done)) > 0 and session.mark() == 0
+
+
+async def test_loads_a_directory_and_serves_the_contract():
+    policy: Policy = TransformersPolicy.load(model_directory())
+    assert policy.context_length == 512 and policy.tokenizer is not None and policy.version == 0
+    assert policy.tokenizer.fingerprint and policy.name == model_directory().name
+    with pytest.raises(ValueError):
+        await policy.open(key()).generate(Delta(messages=()), GREEDY, key())
+
+
+@pytest.mark.parametrize("missing", ["everything", "config.json", "model.safetensors", "tokenizer.json", "weights"])
+def test_a_directory_that_lacks_something_says_so_in_one_sentence(tmp_path, missing):
+    path = tmp_path / "model"
+    if missing != "everything":
+        path.mkdir()
+        for file in model_directory().iterdir():
+            if file.name != missing:
+                (path / file.name).write_bytes(file.read_bytes())
+    if missing == "weights":
+        (path / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(UserError) as error:
+        TransformersPolicy.load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_sliding_windows_are_refused(loaded):
+    model, tokenizer = load()
+    model.config.layer_types = ["full_attention", "sliding_attention"]
+    with pytest.raises(UserError, match="sliding_attention"):
+        TransformersPolicy(model, tokenizer)
