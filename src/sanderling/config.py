@@ -1,0 +1,117 @@
+"""Settings from a TOML file with dotted overrides, checked by a frozen pydantic model.
+
+A wrong key is refused with the nearest right one; a wrong value with the field's name and what is wrong with it. Importable
+without torch; builds nothing.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from sanderling.errors import UserError
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence[str] = ()) -> Config:
+    """The settings in ``toml`` with ``overrides`` (``"rl.steps=20"``) laid over them.
+
+    Values of overrides are TOML (``20``, ``true``, ``[1, 2]``); anything that is not is taken as a plain string.
+    ``origin`` names the text in errors. Raises UserError.
+    """
+    try:
+        values = tomllib.loads(toml)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is not valid TOML ({error}): mend that line.") from error
+    for override in overrides:
+        _lay_over(values, override)
+    _check_keys(model, values, origin, ())
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"In {origin}, {where or 'the settings'}: {first['msg'].lower()}.") from error
+
+
+def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) -> Config:
+    """As :func:`load_config`, from a file."""
+    try:
+        return load_config(model, path.read_text(encoding="utf-8"), str(path), overrides)
+    except OSError as error:
+        raise UserError(f"Cannot read {path} ({error.strerror}): give a recipe's name or a TOML file.") from error
+
+
+def _lay_over(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise UserError(f"{override!r} is no override: write section.key=value.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    at = values
+    *parents, last = key.strip().split(".")
+    for part in parents:
+        below = at.setdefault(part, {})
+        if not isinstance(below, dict):
+            raise UserError(f"{override!r} reaches into {part}, which is a value and not a section.")
+        at = below
+    at[last] = value
+
+
+def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, path: tuple[str, ...]) -> None:
+    """Refuse the first key that the model lacks, here or in a section below."""
+    for key, value in values.items():
+        field = model.model_fields.get(key)
+        if field is None:
+            near = difflib.get_close_matches(key, model.model_fields, n=1)
+            hint = f"did you mean {'.'.join((*path, near[0]))}?" if near else f"choose from {', '.join(model.model_fields)}."
+            raise UserError(f"{origin} has no setting {'.'.join((*path, key))}: {hint}")
+        below = _section(field.annotation)
+        if below is not None and isinstance(value, dict):
+            _check_keys(below, value, origin, (*path, key))
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The model class of a field that is a section (or an optional one)."""
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+def to_toml(config: BaseModel) -> str:
+    """The resolved settings as TOML, for records: sections in order, None left out."""
+    lines: list[str] = []
+    _write(config.model_dump(mode="json"), (), lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write(values: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict) and value is not None}
+    if path and plain:
+        lines.append(f"\n[{'.'.join(path)}]")
+    lines.extend(f"{_key(key)} = {_literal(value)}" for key, value in plain.items())
+    for key, value in values.items():
+        if isinstance(value, dict):
+            _write(value, (*path, _key(key)), lines)
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() else f'"{key}"'
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "[" + ", ".join(_literal(item) for item in value) + "]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+        return f'"{escaped}"'
+    return repr(value)
