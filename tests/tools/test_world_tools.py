@@ -1,5 +1,7 @@
 """Search and visit over a world: argument shapes, several parts in one call, deadlines, masks, provenance, outages."""
 
+import socket
+
 import pytest
 
 from sanderling.protocol.profile import Profile, ResultLayout, ToolNames
@@ -83,6 +85,21 @@ async def test_masked_pages_are_hidden_from_both_tools(world):
     assert (await tools["search"]({"query": "poet Anna"}, context)).status is ToolStatus.EMPTY
     read = await tools["visit"]({"url": "https://w.example/Anna_Bel_(poet)", "goal": "x"}, context)
     assert read.status is ToolStatus.NOT_FOUND
+
+
+async def test_no_socket_is_opened(world, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("a socket was asked for")
+
+    for name in ("socket", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refuse)
+    for layout in ResultLayout:
+        tools = world_tools(world, profile(results=layout))
+        found = await tools["search"]({"query": ["poet", "none such"]}, ToolContext())
+        read = await tools["visit"](
+            {"url": ["https://w.example/Orlo", "https://elsewhere.example"], "goal": "age"}, ToolContext()
+        )
+        assert (found.status, read.status) == (ToolStatus.OK, ToolStatus.OK)
 
 
 class SlowWorld:

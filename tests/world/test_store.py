@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -115,6 +116,33 @@ def test_kill_9_leaves_no_half_world_and_the_next_build_clears_up(tmp_path):
     build_world(target, pages(), name="t", source="test")
     assert [path.name for path in tmp_path.iterdir()] == ["w"]
     assert open_world(target).page_count == 20
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.store import build_world
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+pages = (Page(url=f"https://w.example/{i}", title="T", text=f"word{i} other{i} " * int(sys.argv[3])) for i in range(3000))
+try:
+    build_world(Path(sys.argv[1]), pages, name="t", source="test")
+except UserError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("limit", "repeats", "what"), [(300_000, 40, "pages"), (20_000, 1, "pages|index")])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, limit, repeats, what):
+    command = [sys.executable, "-c", FULL, str(tmp_path / "w"), str(limit), str(repeats)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert re.fullmatch(rf"Cannot write the ({what}) \(.*\): free some space or choose another place\.\n", done.stdout), (
+        done.stderr
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_and_strange_directories(tmp_path):

@@ -6,12 +6,14 @@ agent's query has a meaning of its own. Equal scores are ordered by page number,
 fetching further, so results depend neither on threads nor on how the index was laid out. Knows page numbers, not pages.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
 import tantivy
 
+from sanderling.errors import UserError
 from sanderling.world import terms
 
 INDEX_VERSION = 1
@@ -46,24 +48,38 @@ class IndexBuilder:
         self._index = tantivy.Index(_schema(), path=None if directory is None else str(directory))
         _prepare(self._index)
         self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
+        self._closed = False
 
     def add(self, number: int, title: str, text: str) -> None:
-        """Index one page under its number."""
+        """Index one page under its number. Raises UserError when the disk does not take it."""
         document = tantivy.Document()
         document.add_text("text", " ".join(terms.index_terms(title) * TITLE_WEIGHT + terms.index_terms(text)))
         document.add_unsigned("page", number)
-        self._writer.add_document(document)
-
-    def abandon(self) -> None:
-        """Stop without committing; no file is written afterwards."""
-        self._writer.wait_merging_threads()
+        with _refused_writes():
+            self._writer.add_document(document)
 
     def finish(self) -> "TextIndex":
-        """Commit and open for reading."""
-        self._writer.commit()
-        self._writer.wait_merging_threads()
+        """Commit and open for reading. Raises UserError when the disk does not take it."""
+        with _refused_writes():
+            self._writer.commit()
+        self.close()
         self._index.reload()
         return TextIndex(self._index)
+
+    def close(self) -> None:
+        """Stop writing: no file changes afterwards. What was not committed is lost."""
+        if not self._closed:
+            self._closed = True
+            with suppress(ValueError):  # a failed writer has said so before
+                self._writer.wait_merging_threads()
+
+
+@contextmanager
+def _refused_writes() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(f"Cannot write the index ({error}): free some space or choose another place.") from error
 
 
 class TextIndex:

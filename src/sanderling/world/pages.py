@@ -6,12 +6,14 @@ and keeps count of those that do not. Knows no index.
 
 import hashlib
 import json
+import os
 import sqlite3
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from sanderling.errors import UserError
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.text import clean, is_text
@@ -118,7 +120,7 @@ text TEXT NOT NULL, links TEXT NOT NULL, date TEXT NOT NULL, source TEXT NOT NUL
 
 
 class PageWriter:
-    """Writes the SQLite file of a world that is being built. A context manager: the file is whole when it closes."""
+    """Writes the SQLite file of a world that is being built. Raises UserError when the disk does not take it."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
@@ -133,16 +135,24 @@ class PageWriter:
         page = stored.page
         row = (self._next, canonical_url(page.url), page.url, page.title, page.text)
         row += (json.dumps(page.links, ensure_ascii=False), page.date, page.source, int(stored.readable))
-        cursor = self._connection.execute("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        if cursor.rowcount == 0:
+        if self._run("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row).rowcount == 0:
             return None
         self._next += 1
         return self._next - 1
 
-    def close(self, *, commit: bool) -> None:
-        """Finish the file, or give it up."""
-        self._connection.execute("COMMIT" if commit else "ROLLBACK")
+    def finish(self) -> None:
+        """Write what is left; the file is whole afterwards."""
+        self._run("COMMIT")
+
+    def close(self) -> None:
+        """Close the file; without `finish` before, what it holds is void."""
         self._connection.close()
+
+    def _run(self, sql: str, row: tuple = ()) -> sqlite3.Cursor:
+        try:
+            return self._connection.execute(sql, row)
+        except sqlite3.Error as error:
+            raise UserError(f"Cannot write the pages ({error}): free some space or choose another place.") from error
 
 
 class SqlitePages:
@@ -154,12 +164,17 @@ class SqlitePages:
 
     def _row(self, sql: str, value: int | str) -> tuple | None:
         try:
-            connection = getattr(self._local, "connection", None)
-            if connection is None:
-                connection = self._local.connection = sqlite3.connect(self._uri, uri=True)
-            return connection.execute(sql, (value,)).fetchone()
+            return self._connection().execute(sql, (value,)).fetchone()
         except sqlite3.Error as error:
             raise OSError(f"the page store cannot be read: {error}") from error
+
+    def _connection(self) -> sqlite3.Connection:
+        """The thread's own; a forked process opens anew, as SQLite asks."""
+        process, connection = getattr(self._local, "opened", (None, None))
+        if connection is None or process != os.getpid():
+            connection = sqlite3.connect(self._uri, uri=True)
+            self._local.opened = (os.getpid(), connection)
+        return connection
 
     def count(self) -> int:
         """Number of pages."""

@@ -135,7 +135,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _write(place: Path, pages: Iterable[Page], progress: Callable[[int], None] | None) -> Intake:
-    intake, writer, done = Intake(), PageWriter(place / _PAGES), False
+    intake, writer = Intake(), PageWriter(place / _PAGES)
     (place / _INDEX).mkdir()
     index = IndexBuilder(place / _INDEX)
     try:
@@ -144,12 +144,10 @@ def _write(place: Path, pages: Iterable[Page], progress: Callable[[int], None] |
             if progress is not None:
                 progress(intake.counts.read)
         index.finish()
-        done = True
-    except BaseException:
-        index.abandon()
-        raise
+        writer.finish()
     finally:
-        writer.close(commit=done)
+        index.close()
+        writer.close()
     _write_note(place / _INDEX, intake.counts.kept)
     return intake
 
