@@ -1,0 +1,18 @@
+"""``sanderling show``: one recorded episode, readable. All logic is in `trajectory.show`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sanderling.trajectory.show import show_file
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="A store (.jsonl), a .parquet file, or a recorded file of another system.")],
+    id: Annotated[str | None, typer.Option("--id", help="The trajectory with this id.")] = None,
+    index: Annotated[int | None, typer.Option("--index", min=0, help="The trajectory at this place, from 0.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Shorten nothing.")] = False,
+) -> None:
+    """Print a trajectory: question, turns, observations in short, answer, ending, usage."""
+    show_file(file, id=id, index=index, full=full)

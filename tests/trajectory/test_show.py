@@ -1,0 +1,137 @@
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from rich.console import Console
+from strategies import trajectories
+from test_importers import MESSAGES, write
+from test_jsonl import make
+
+from sanderling.errors import UserError
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Role, ToolCall
+from sanderling.protocol.status import ToolStatus
+from sanderling.trajectory.jsonl import TornLineWarning, TrajectoryStore
+from sanderling.trajectory.parquet import write_parquet
+from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.trajectory.show import render, show_file, visible
+
+
+def printed(draw) -> str:
+    out = io.StringIO()
+    draw(Console(file=out, width=120, force_terminal=False))
+    return out.getvalue()
+
+
+def shown(trajectory: Trajectory, **options) -> str:
+    return printed(lambda console: console.print(render(trajectory, **options)))
+
+
+def shown_file(path, **options) -> str:
+    return printed(lambda console: show_file(path, console=console, **options))
+
+
+def turn(parent, text="…", **fields) -> Node:
+    return Node(parent=parent, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, **fields)
+
+
+HITS = [{"title": f"Title {n}", "url": f"https://x.org/{n}", "snippet": "[bold]words[/bold]"} for n in range(8)]
+SEEN = "<tool_response>\n" + json.dumps([{"query": "a", "web_page_info_list": HITS}]) + "\n</tool_response>"
+
+
+def whole() -> Trajectory:
+    search = ToolCall(name="search", arguments={"query": ["[red]a[/red]"]})
+    event = ToolEvent(name="search", role="search", status=ToolStatus.TIMEOUT)
+    nodes = (
+        Node(parent=None, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text="the system prompt"),
+        Node(parent=0, role=Role.USER, kind=NodeKind.QUESTION, text="why?"),
+        turn(1, text="garbled attempt", rejected=True, problems=("no_action",)),
+        turn(1, think="let me think", calls=(search,), token_ids=(1, 2, 3)),
+        Node(parent=3, role=Role.USER, kind=NodeKind.OBSERVATION, text=SEEN, events=(event,)),
+        turn(4, text="x" * 700 + "\x1b[2Jend", problems=("stray_text",), answer="42"),
+        turn(3, text="reset"),
+    )
+    question = Question(id="q", text="why?", answers=("42", "forty-two"))
+    return Trajectory(id="t", question=question, nodes=nodes, leaf=5, ending=Ending.ANSWERED, answer="42", model="m")
+
+
+def test_everything_worth_reading_is_there():
+    text = shown(whole())
+    for expected in (
+        "why?",
+        "accepted: 42 | forty-two",
+        "turn 1 · 3 tokens",
+        "let me think",
+        '→ search(query=["[red]a[/red]"])',
+        "8 results in 1 list, search: timeout",
+        "Title 4  https://x.org/4",
+        "(3 results more)",
+        "odd: stray_text",
+        "characters more)",
+        "rejected attempt (no_action)",
+        "garbled attempt",
+        "another branch: 1 messages after the first 3 of the main one",
+        "answered",
+        "2 turns, 1 searches, 0 visits, 1 rejected attempt",
+    ):
+        assert expected in text
+    assert "the system prompt" not in text and "Title 5" not in text and text.count("garbled attempt") == 1
+
+
+def test_full_shortens_nothing():
+    text = shown(whole(), full=True)
+    assert "the system prompt" in text and "more)" not in text and "[bold]words[/bold]" in text.replace("\n", "")
+    assert text.count("x") >= 700
+
+
+def test_control_characters_become_visible():
+    assert visible("a\x1b[2J\x00\x7f\r\n\tb\ud83d\u202e") == "a␛[2J␀␡␍\n\tb\ufffd\ufffd"
+    assert "\x1b" not in shown(whole(), full=True)
+
+
+@given(trajectories())
+@settings(max_examples=40, deadline=None)
+def test_any_record_can_be_printed(trajectory):
+    shown(trajectory).encode("utf-8")
+    shown(trajectory, full=True).encode("utf-8")
+
+
+def test_files_of_every_kind(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("first"))
+    store.append(make("second"))
+    write_parquet(tmp_path / "p.parquet", store)
+    write(tmp_path / "r" / "one.json", {"messages": MESSAGES})
+    assert "first" in shown_file(store.path) and "choose with --index or --id" in shown_file(store.path)
+    assert "second" in shown_file(store.path, id="second") and "second" in shown_file(store.path, index=1)
+    assert "second" in shown_file(tmp_path / "p.parquet", index=1)
+    assert "r/one#0" in shown_file(tmp_path / "r" / "one.json") and "choose" not in shown_file(tmp_path / "r" / "one.json")
+
+
+def test_a_torn_store_is_shown_with_a_warning(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("first"))
+    with store.path.open("ab") as file:
+        file.write(b'{"schema_version":1,"id":"se')
+    with pytest.warns(TornLineWarning):
+        assert "first" in shown_file(store.path)
+
+
+def test_bad_files_are_one_sentence(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("first"))
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "noise.jsonl").write_bytes(bytes(range(256)))
+    write(tmp_path / "q.jsonl", '{"question": "Q?", "answer": "A"}\n')
+    for path, options, message in (
+        (tmp_path / "none.jsonl", {}, "no file"),
+        (tmp_path, {}, "no file"),
+        (tmp_path / "empty.jsonl", {}, "holds no trajectory"),
+        (tmp_path / "noise.jsonl", {}, "not UTF-8"),
+        (tmp_path / "q.jsonl", {}, "questions and no trajectories"),
+        (store.path, {"id": "frist"}, "did you mean 'first'"),
+        (store.path, {"index": 1}, "from 0 to 0"),
+    ):
+        with pytest.raises(UserError, match=message):
+            shown_file(path, **options)
