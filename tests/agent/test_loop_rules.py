@@ -20,14 +20,16 @@
 """
 
 import asyncio
+from dataclasses import replace
 
 import pytest
-from loop_fakes import CLOCK_DAY, ByteTokenizer, FakeTool, TokenPolicy, answer, call, echo, fake_profile, play
+from loop_fakes import CLOCK_DAY, ByteTokenizer, FakeTool, TokenPolicy, TokenSession, answer, call, echo, fake_profile, play
 
 from sanderling.agent.budget import CUT_MARK
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.agent.loop import FORCED, OBSERVATION_CUT
-from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
+from sanderling.policy.contract import Completion, Finish
+from sanderling.policy.scripted import ListPolicy, ScriptedPolicy, ScriptedSession
 from sanderling.protocol.chat import ChatRenderer
 from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.endings import Ending
@@ -309,6 +311,31 @@ async def test_rule_12_a_turn_cut_by_length_is_read_as_it_stands() -> None:
     assert turn.token_ids is not None and len(turn.token_ids) == 40 and turn.token_ids[-1] != end
     assert hint.kind is HINT and hint.token_ids is not None and hint.token_ids[0] == end
     assert done.ending is Ending.ANSWERED and done.token_ids() == policy.seen[-1]
+
+
+async def test_rule_12_a_turn_of_no_tokens_is_closed_too() -> None:
+    class Mute(TokenSession):
+        async def generate(self, delta, sampling, key, on_text=None):  # type: ignore[no-untyped-def]  # as in TokenSession
+            return Completion(text="", finish=Finish.LENGTH, token_ids=(), logprobs=(), versions=())
+
+    policy = TokenPolicy([])
+    policy.open = lambda key: Mute(policy)  # type: ignore[method-assign]  # a session that has no room to speak
+    done = await play(policy, profile=fake_profile(guards={"max_malformed": 2}))
+    assert done.ending is Ending.MALFORMED and kinds(done) == [SYS, ASK, SAY, HINT, SAY]
+    assert done.branch()[3].token_ids[:1] == (ByteTokenizer.end,)  # type: ignore[index]  # ids are there
+
+
+async def test_a_text_level_policys_own_count_of_tokens_is_used() -> None:
+    class Counting(ScriptedSession):
+        async def generate(self, delta, sampling, key, on_text=None):  # type: ignore[no-untyped-def]  # as in ScriptedSession
+            said = await super().generate(delta, sampling, key, on_text)
+            return replace(said, prompt_tokens=12_000)
+
+    policy = ListPolicy([])
+    turns = iter([call("a"), answer("x")])
+    policy.open = lambda key: Counting(lambda messages, key: next(turns))  # type: ignore[method-assign]  # counts like a server
+    done = await play(policy, profile=fake_profile(budgets={"max_context_tokens": 12_350}))
+    assert done.ending is Ending.ANSWERED_AT_BUDGET and "context" in done.detail
 
 
 # -- 13, 14, 15: outages, cancellation, time-outs ------------------------------------------------------------------------

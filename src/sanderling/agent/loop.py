@@ -312,7 +312,7 @@ class _Episode:
 
     def _ended(self, completion: Completion) -> bool:
         """Whether the sampled ids end with the end-of-turn token; without ids it makes no difference."""
-        return not completion.token_ids or completion.token_ids[-1] == self.end_id
+        return completion.token_ids is None or completion.token_ids[-1:] == (self.end_id,)
 
     def _elapsed(self) -> float:
         return self.clock.monotonic() - self.started

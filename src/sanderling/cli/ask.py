@@ -45,6 +45,7 @@ def ask(
     """Research one question and watch the turns."""
     from sanderling.policy.load import open_policy  # brings torch for in-process models
 
+    question = question.encode("utf-8", errors="replace").decode()  # a terminal may hand over bytes that are not text
     if not question.strip():
         raise UserError("The question is empty: write what you want to know.")
     chosen = limited(get_profile(profile), max_turns)

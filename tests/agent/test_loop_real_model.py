@@ -1,0 +1,77 @@
+"""The loop over a real, randomly initialised Qwen3 in this process: deltas are all it computes, and seeds decide the bytes."""
+
+from typing import Any
+
+import pytest
+from loop_fakes import CLOCK_DAY, ByteTokenizer, echo, fake_profile
+
+from sanderling.agent.run_many import Job, run_episodes
+from sanderling.policy.contract import Policy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.endings import Ending
+from sanderling.trajectory.record import NodeKind, Question, Seeds, Trajectory
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+PROFILE = fake_profile(budgets={"max_turns": 3}, guards={"max_malformed": 9}, max_tokens=24)
+JOBS = [Job(Question(id=f"q{n}", text=f"Which river? {n}"), Seeds(run=4, attempt=n), f"t{n}") for n in range(4)]
+
+
+@pytest.fixture(scope="module")
+def policy() -> Any:
+    from sanderling.policy.transformers_policy import TransformersPolicy
+
+    torch.manual_seed(0)
+    config = transformers.Qwen3Config(
+        vocab_size=258,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        max_position_embeddings=4096,
+    )
+    return TransformersPolicy(transformers.Qwen3ForCausalLM(config).eval(), ByteTokenizer())
+
+
+async def run(policy: Policy, **changed: Any) -> list[Trajectory]:
+    settings = {"profile": PROFILE, "concurrency": 4, **changed}
+    return await run_episodes(JOBS, policy=policy, tools={"search": echo()}, clock=FixedClock(CLOCK_DAY), **settings)
+
+
+async def test_a_turn_computes_only_what_is_new(policy: Any) -> None:
+    for done in await run(policy, concurrency=1):
+        branch = done.branch()
+        assert done.ending is Ending.NO_ANSWER and sum(node.kind is NodeKind.TURN for node in branch) == 4
+        for index, node in enumerate(branch):
+            if node.kind is not NodeKind.TURN or index < 3:
+                continue
+            new = len(branch[index - 1].token_ids or ())
+            assert new <= node.prefilled_tokens <= new + 1  # and the token sampled last, which was never computed
+
+
+async def test_rejected_attempts_do_not_disturb_the_branch(policy: Any) -> None:
+    """With retries the model is rewound; what stands must be what a fresh session computes for the same ids."""
+    guards = PROFILE.guards.model_copy(update={"max_retries": 2})
+    done = (await run(policy, profile=PROFILE.model_copy(update={"guards": guards})))[0]
+    assert sum(node.rejected for node in done.nodes) == 6
+    ids = done.token_ids()
+    assert ids is not None
+    with torch.no_grad():
+        logprobs = torch.log_softmax(policy.model(torch.tensor([ids])).logits[0].double(), dim=-1)
+    at = 0
+    for node in done.branch():
+        assert node.token_ids is not None
+        if node.kind is NodeKind.TURN:
+            assert node.logprobs is not None
+            expected = [float(logprobs[at + k - 1, token]) for k, token in enumerate(node.token_ids)]
+            assert node.logprobs == pytest.approx(expected, abs=1e-3)
+        at += len(node.token_ids)
+
+
+async def test_the_same_seeds_give_the_same_bytes(policy: Any) -> None:
+    first, second = await run(policy), await run(policy)
+    assert [t.model_dump_json() for t in first] == [t.model_dump_json() for t in second]
+    assert len({tuple(t.token_ids() or ()) for t in first}) == len(JOBS)
