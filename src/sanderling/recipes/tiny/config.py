@@ -1,0 +1,75 @@
+"""The settings of the tiny recipe, as data; `recipes/tiny.toml` holds the values that the published numbers were made with."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sanderling.synth.teacher import ModeShares
+from sanderling.train.config import SupervisedConfig
+
+
+class Section(BaseModel):
+    """A frozen section that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Worlds(Section):
+    """Which worlds are generated."""
+
+    train: int = Field(default=24, ge=1)
+    """Number of training worlds."""
+    train_entities: int = Field(default=120, ge=40)
+    held_out_entities: int = Field(default=240, ge=40)
+    first_seed: int = Field(default=1, ge=0)
+    """Training worlds have this seed and the ones after it; the validation world comes next."""
+    held_out_seed: int = Field(default=7001, ge=0)
+    """The held-out world, whose names share no word with any training world."""
+    snippet_words: int = Field(default=14, ge=4)
+
+
+class Questions(Section):
+    """What is asked."""
+
+    per_world: int = Field(default=150, ge=1)
+    validation: int = Field(default=64, ge=1)
+    held_out: int = Field(default=250, ge=1)
+    hops: dict[str, float] = {"1": 0.35, "2": 0.45, "3": 0.20}
+    """Number of relations to follow to its share."""
+    seed: int = 11
+
+    @property
+    def hop_shares(self) -> dict[int, float]:
+        """``hops`` with numbers as keys."""
+        return {int(key): share for key, share in self.hops.items()}
+
+
+class Teacher(Section):
+    """Whose trajectories are imitated."""
+
+    modes: ModeShares = ModeShares()
+    seed: int = 21
+
+
+class Evaluation(Section):
+    """How every stage is measured."""
+
+    attempts: int = Field(default=4, ge=1)
+    concurrency: int = Field(default=128, ge=1)
+    seed: int = 51
+
+
+class TinyConfig(Section):
+    """Everything the recipe does, resolved."""
+
+    title: str = "tiny"
+    base: Path | None = None
+    """A base model's directory; None: the one that is shipped."""
+    profile: str = "tiny"
+    workers: int = Field(default=2, ge=1)
+    """Processes at a time; each uses one thread."""
+    worlds: Worlds = Worlds()
+    questions: Questions = Questions()
+    teacher: Teacher = Teacher()
+    sft: SupervisedConfig = SupervisedConfig()
+    evaluation: Evaluation = Evaluation()

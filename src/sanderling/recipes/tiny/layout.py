@@ -1,0 +1,96 @@
+"""Where a run of the tiny recipe keeps its files, and how its stages get at worlds and questions. Knows no stage."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from sanderling.protocol.profile import Profile
+from sanderling.protocol.profiles import get_profile
+from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.trajectory.record import Question
+from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
+from sanderling.world.local import LocalWorld
+from sanderling.world.store import open_world
+
+SHIPPED_BASE = Path(__file__).parent.parent / "assets" / "tiny-base"
+
+
+@dataclass(frozen=True)
+class WorldPlan:
+    """One world of the run."""
+
+    name: str
+    entities: int
+    seed: int
+    names: Names
+
+    def generate(self) -> Encyclopedia:
+        """The world with the truth about it; cheap and deterministic."""
+        return generate_encyclopedia(self.entities, self.seed, self.names)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One run's directory and settings."""
+
+    root: Path
+    config: TinyConfig
+
+    @property
+    def profile(self) -> Profile:
+        return get_profile(self.config.profile)
+
+    @property
+    def base(self) -> Path:
+        """The base model's directory."""
+        return self.config.base or SHIPPED_BASE
+
+    @cached_property
+    def training(self) -> list[WorldPlan]:
+        """The worlds that questions and trajectories for training come from."""
+        worlds = self.config.worlds
+        seeds = range(worlds.first_seed, worlds.first_seed + worlds.train)
+        return [WorldPlan(f"train-{seed:03d}", worlds.train_entities, seed, Names.TRAIN) for seed in seeds]
+
+    @property
+    def validation(self) -> WorldPlan:
+        """A world of its own for choosing between models; its names are of the training half."""
+        worlds = self.config.worlds
+        return WorldPlan("validation", worlds.train_entities, worlds.first_seed + worlds.train, Names.TRAIN)
+
+    @property
+    def held_out(self) -> WorldPlan:
+        """The world that every figure in the report is measured on."""
+        worlds = self.config.worlds
+        return WorldPlan("held-out", worlds.held_out_entities, worlds.held_out_seed, Names.HELD_OUT)
+
+    def world_directory(self, plan: WorldPlan) -> Path:
+        return self.root / "worlds" / plan.name
+
+    def open_world(self, plan: WorldPlan) -> LocalWorld:
+        return open_world(self.world_directory(plan), snippet_words=self.config.worlds.snippet_words)
+
+    def questions_file(self, name: str) -> Path:
+        return self.root / "questions" / f"{name}.jsonl"
+
+    @property
+    def teacher_store(self) -> Path:
+        return self.root / "teacher" / "trajectories.jsonl"
+
+    def model(self, stage: str) -> Path:
+        """The model that a training stage ends with."""
+        return self.root / stage / "model"
+
+
+def write_questions(path: Path, questions: Sequence[Question]) -> None:
+    """One question a line, atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(question.model_dump_json() + "\n" for question in questions), encoding="utf-8")
+    partial.replace(path)
+
+
+def read_questions(path: Path) -> list[Question]:
+    """What :func:`write_questions` wrote."""
+    return [Question.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]

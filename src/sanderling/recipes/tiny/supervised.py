@@ -1,0 +1,71 @@
+"""The tiny recipe's supervised stages: the same model and steps, once on everything the teacher wrote, once on what was right.
+
+Both arms run at the same time, one process each, and take the same number of optimizer steps, so that neither has the longer
+training. Knows no RL.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.progress import Report
+from sanderling.recipes.tiny.data import is_right
+from sanderling.recipes.tiny.layout import Layout
+from sanderling.recipes.workers import Task, run_tasks
+from sanderling.trajectory.clean import clean
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.record import Trajectory
+
+ARMS = ("sft-all", "sft-correct")
+"""On everything the teacher wrote, and on what was judged right."""
+
+
+def training_set(layout: Layout, arm: str) -> list[Trajectory]:
+    """The cleaned trajectories of one arm, in the store's order."""
+    kept = clean(TrajectoryStore(layout.teacher_store)).kept
+    return kept if arm == "sft-all" else [trajectory for trajectory in kept if is_right(trajectory)]
+
+
+def train_arms(layout: Layout, report: Report) -> dict[str, Any]:
+    """Train both arms, each in a process of its own."""
+    steps = layout.config.sft.max_steps
+    if steps is None:
+        raise ValueError("the arms are compared at equal steps: sft.max_steps must be set")
+    with report.task("SFT, two arms", steps * len(ARMS)) as advance:
+        seen = 0
+
+        def poll() -> None:
+            nonlocal seen
+            done = sum(_steps_done(layout.root / arm / "metrics.jsonl") for arm in ARMS)
+            advance(done - seen)
+            seen = done
+
+        tasks = [Task(train_arm, (layout, arm)) for arm in ARMS]
+        return dict(zip(ARMS, run_tasks(tasks, layout.config.workers, poll), strict=True))
+
+
+def train_arm(layout: Layout, arm: str) -> dict[str, Any]:
+    """One arm, from its trajectories to a model directory; resumes where it was killed."""
+    from sanderling.train.metrics import read_metrics
+    from sanderling.train.rows import Encoding, sft_rows
+    from sanderling.train.sft import run_sft
+
+    trajectories = training_set(layout, arm)
+    encoding = Encoding(load_tokenizer(layout.base), layout.profile)
+    found = sft_rows(trajectories, encoding, max_tokens=layout.profile.budgets.max_context_tokens)
+    run_sft(layout.config.sft, found.rows, layout.base, layout.root / arm)
+    metrics = read_metrics(layout.root / arm / "metrics.jsonl")
+    return {
+        "trajectories": len(trajectories),
+        "rows": len(found.rows),
+        "too_long": found.too_long,
+        "tokens": int(sum(len(row.ids) for row in found.rows)),
+        "tokens_seen": int(sum(line["tokens"] for line in metrics)),
+        "steps": len(metrics),
+        "final_nll": metrics[-1]["nll"],
+    }
+
+
+def _steps_done(path: Path) -> int:
+    """Lines of a metrics file that another process is writing."""
+    return path.read_bytes().count(b"\n") if path.is_file() else 0
