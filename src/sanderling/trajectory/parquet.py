@@ -22,7 +22,7 @@ from sanderling.trajectory.record import Node, Trajectory
 
 _GROUP_ROWS = 256
 _GROUP_BYTES = 64 << 20
-_READ_ROWS = 16
+_READ_ROWS = 2
 
 _STRINGS = pa.list_(pa.string())
 _CALL = pa.struct([("name", pa.string()), ("arguments", pa.string()), ("raw", pa.string())])
