@@ -50,13 +50,14 @@ class Watcher:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._reasoning = Reasoning()
+        self._mid_line = False
 
     def __call__(self, event: Event) -> None:
         match event:
             case TurnStarted():
                 self._started(event)
             case TextDelta():
-                self._console.print(Text(self._reasoning.feed(event.text), style="dim"), end="", soft_wrap=True)
+                self._stream(self._reasoning.feed(event.text))
             case TurnRejected():
                 self._line(Text(f"tried again: {event.reason.replace('_', ' ')}", style="yellow"))
             case CallsMade():
@@ -70,9 +71,9 @@ class Watcher:
 
     def _started(self, event: TurnStarted) -> None:
         self._reasoning = Reasoning()
+        self._line(Text())
         what = "last turn: the answer is asked for" if event.forced else f"turn {event.turn + 1}"
         again = f", attempt {event.retry + 1}" if event.retry else ""
-        self._console.print()
         self._console.rule(Text(f"{what}{again} · {event.prompt_tokens:,} tokens", style="blue"), align="left", style="blue")
 
     def _observed(self, event: Observed) -> None:
@@ -80,11 +81,11 @@ class Watcher:
             style = "green" if outcome.status is ToolStatus.OK else "yellow"
             self._line(Text(f"← {outcome.name}: {outcome.status.value}, {len(outcome.provenance)} pages", style=style))
             for url in outcome.provenance[:_URLS]:
-                self._console.print(Text(f"    {url}", style="cyan"), soft_wrap=True)
-        self._console.print(Text(_brief(event.text), style="dim italic"), soft_wrap=True)
+                self._line(Text(f"    {url}", style="cyan"))
+        self._line(Text(_brief(event.text), style="dim italic" if event.outcomes else "yellow"))
 
     def _ended(self, trajectory: Trajectory) -> None:
-        self._console.print()
+        self._line(Text())
         turns = len(list(trajectory.turns()))
         ending = trajectory.ending or Ending.CANCELLED
         tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
@@ -94,9 +95,16 @@ class Watcher:
         style = "green" if ending.has_answer else "red"
         self._console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
 
+    def _stream(self, piece: str) -> None:
+        if piece:
+            self._console.print(Text(piece, style="dim"), end="", soft_wrap=True)
+            self._mid_line = not piece.endswith("\n")
+
     def _line(self, text: Text) -> None:
         """A line of its own, whatever was streamed before it."""
-        self._console.print()
+        if self._mid_line:
+            self._console.print()
+            self._mid_line = False
         self._console.print(text, soft_wrap=True)
 
 
