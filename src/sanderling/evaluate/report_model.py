@@ -10,6 +10,7 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
+from sanderling.evaluate.format import chance, points
 from sanderling.evaluate.metrics import Interval, paired_difference
 from sanderling.evaluate.reading import Reading
 from sanderling.evaluate.result import EvalResult, Record
@@ -230,11 +231,10 @@ def _verdict(
     name: str, other: str, figures: dict[str, float], interval: Interval, p: float, n: int, problems: Sequence[str]
 ) -> str:
     """The comparison in plain words, made from its numbers."""
-    points = f"{100 * figures['difference']:+.1f} points"
-    span = f"95% interval {100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
-    chance = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    change = f"{points(figures['difference'])} points"
+    span = f"95% interval {points(interval.low)} to {points(interval.high)}"
     rates = f"{figures['candidate_pass_at_1']:.1%} against {figures['baseline_pass_at_1']:.1%}"
-    detail = f"{rates} pass@1 on the same {n} questions, {points} ({span}, {chance})"
+    detail = f"{rates} pass@1 on the same {n} questions, {change} ({span}, {chance(p)})"
     if interval.low > 0:
         claim = f"{name} is better than {other}: {detail}. The whole interval lies above zero."
     elif interval.high < 0:

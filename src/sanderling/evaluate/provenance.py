@@ -1,0 +1,42 @@
+"""Where a number comes from: this machine in words, the command line, peak memory. No host, user or path of the machine."""
+
+import os
+import platform
+import resource
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def machine() -> str:
+    """The machine in words: usable cores, architecture, processor, memory, system and Python versions."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    parts = [f"{cores} core{'s' * (cores != 1)} {platform.machine()}", _processor(), f"{gigabytes:.0f} GB"]
+    parts += [platform.system(), f"Python {platform.python_version()}"]
+    return ", ".join(part for part in parts if part)
+
+
+def command_line(arguments: Sequence[str] | None = None) -> str:
+    """The command as a person would type it again: the program by its name, arguments quoted."""
+    program, *rest = sys.argv if arguments is None else arguments
+    return shlex.join([Path(program).name, *rest])
+
+
+def peak_memory_mb() -> float:
+    """Most resident memory so far, in megabytes (10**6 bytes): this process and the largest of its finished children, added.
+
+    An upper bound for one child at a time; several at once may have used more.
+    """
+    unit = 1 if sys.platform == "darwin" else 1024
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(resource.getrusage(kind).ru_maxrss for kind in kinds) * unit / 1e6
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if not info.is_file():
+        return platform.processor()
+    lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

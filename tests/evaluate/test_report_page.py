@@ -1,0 +1,272 @@
+"""The report: figures as they were measured, sentences that go where the numbers go, hostile text that stays text."""
+
+import json
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+
+from sanderling.evaluate.format import duration, memory, percent, points, span
+from sanderling.evaluate.metrics import Interval
+from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
+from sanderling.evaluate.reading import Outcome, pick_three, reading_of
+from sanderling.evaluate.report import render, write_report
+from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
+from sanderling.evaluate.result import Episode, EvalResult, RunInfo, summarise
+from sanderling.evaluate.table import markdown_table, print_stages
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Role, ToolCall
+from sanderling.protocol.status import ToolStatus
+from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>&amp;\x00"
+RUN = RunFacts(command="sanderling x", seed=1, date="2026", machine="m", version="0", seconds=75, peak_memory_mb=1500)
+
+
+def result(rights: list[int], attempts: int = 4, unscored: int = 0, prefix: str = "q") -> EvalResult:
+    """One question for each entry, with that many right attempts; the first ``unscored`` attempts of the first are outages."""
+    questions = [Question(id=f"{prefix}{i}", text="t", answers=("x",)) for i in range(len(rights))]
+    rows = [
+        Episode(
+            question=question.id,
+            attempt=attempt,
+            ending=Ending.TOOL_OUTAGE if (i == 0 and attempt < unscored) else Ending.ANSWERED,
+            correct=None if (i == 0 and attempt < unscored) else attempt < right,
+            model="m",
+            world="w",
+            turns=3,
+            calls=4,
+            searches=3,
+            visits=1,
+            sampled_tokens=10,
+            context_tokens=20,
+            seconds=0.1,
+        )
+        for i, (question, right) in enumerate(zip(questions, rights, strict=True))
+        for attempt in range(attempts)
+    ]
+    return summarise(rows, questions, attempts, RunInfo("sanderling eval", 3, "exact", "0", "2026", 1.0, 0))
+
+
+def trajectory(observation: str = "plain", **changes: object) -> Trajectory:
+    event = ToolEvent(name="search", role="search", status=ToolStatus.OK)
+    call = ToolCall(name="search", arguments={"query": [HOSTILE]})
+    nodes = (
+        Node(parent=None, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text="system"),
+        Node(parent=0, role=Role.USER, kind=NodeKind.QUESTION, text="asked"),
+        Node(parent=1, role=Role.ASSISTANT, kind=NodeKind.TURN, text="<oops", rejected=True, problems=("no_call",)),
+        Node(parent=1, role=Role.ASSISTANT, kind=NodeKind.TURN, text="raw", think="thinking \ud83d", calls=(call,)),
+        Node(parent=3, role=Role.USER, kind=NodeKind.OBSERVATION, text=observation, events=(event,)),
+        Node(parent=4, role=Role.ASSISTANT, kind=NodeKind.TURN, text="raw", answer="x"),
+    )
+    values: dict[str, object] = {
+        "id": "t",
+        "question": Question(id="q", text="asked", answers=("x",)),
+        "nodes": nodes,
+        "leaf": 5,
+        "ending": Ending.ANSWERED,
+        "answer": "x",
+        "seeds": Seeds(run=1, episode=2, attempt=3),
+    }
+    return Trajectory.model_validate(values | changes)
+
+
+def report(text: str = "plain") -> RecipeReport:
+    base, tuned = result([0, 1] * 120), result([2, 4] * 120)
+    stages = (Stage.of(f"base {text}", base, seconds=1.0, note=text), Stage.of("tuned", tuned, seconds=2.0))
+    reading = reading_of(trajectory(text, answer=text, detail=text), f"A reading {text}", correct=True)
+    return RecipeReport(
+        title=text,
+        summary=text,
+        run=RUN.model_copy(update={"command": text, "machine": text}),
+        sheets=(FactSheet(title=text, facts=(Fact(label=text, value=text),)),),
+        stages=stages,
+        comparison=compare(("tuned", tuned), (f"base {text}", base), seed=0),
+        remarks=(text,),
+        charts=(Chart(title=text, x_label=text, y_label=text, note=text, series=(Series(name=text, x=(0, 1), y=(1.0, 2.0)),)),),
+        readings=(reading,),
+        settings=text,
+    )
+
+
+class Page(HTMLParser):
+    """What a browser would make of the page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def count(self, name: str) -> int:
+        return sum(tag == name for tag, _ in self.tags)
+
+
+def test_hostile_text_stays_text_everywhere() -> None:
+    hostile, plain = Page(render(report(HOSTILE))), Page(render(report()))
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in plain.tags]
+    assert hostile.count("script") == 1
+    assert hostile.count("img") == 0
+    assert not [name for _, attributes in hostile.tags for name in attributes if name.startswith("on")]
+    assert hostile.text.count("alert(2)") > 15
+
+
+def test_the_page_loads_nothing() -> None:
+    page = Page(render(report()))
+    names = {name for _, attributes in page.tags for name in attributes}
+    assert not names & {"src", "href", "srcset", "action"}
+    assert "url(" not in render(report())
+    policies = [a["content"] or "" for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert len(policies) == 1
+    assert policies[0].startswith("default-src 'none'")
+
+
+def test_the_page_is_deterministic_and_shows_the_figures() -> None:
+    page = render(report())
+    assert page == render(report())
+    text = Page(page).text
+    for shown in ("75.0%", "12.5%", "+62.5", "240", "1 min 15 s", "1.50 GB", "seed 3", "sanderling eval", "no_call"):
+        assert shown in text
+
+
+def test_a_sparse_report_has_a_page() -> None:
+    nothing = result([0], unscored=4)
+    sparse = RecipeReport(
+        title="t", run=RUN.model_copy(update={"peak_memory_mb": None}), stages=(Stage.of("s", nothing, seconds=0),)
+    )
+    text = Page(render(sparse)).text
+    assert "not scored" in text
+    assert "s is invalid: 4 of 4 attempts" in text
+    assert Page(render(RecipeReport(title="t", run=RUN, stages=()))).count("h1") == 1
+
+
+def test_files_hold_the_same_figures(tmp_path: Path) -> None:
+    written = report("späte Watvögel")
+    page = write_report(written, tmp_path / "run")
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["report.html", "report.json"]
+    assert page.read_text(encoding="utf-8") == render(written)
+    raw = (tmp_path / "run" / "report.json").read_text(encoding="utf-8")
+    assert RecipeReport.model_validate_json(raw) == written
+    stage = json.loads(raw)["stages"][1]
+    assert (stage["name"], stage["n"], stage["pass_at_1"], stage["pass_at_4"]) == ("tuned", 240, 0.75, 1.0)
+    assert stage["endings"] == {"answered": 960}
+    assert stage["pass_at_1_interval"][0] < 0.75 < stage["pass_at_1_interval"][1]
+    assert {"turns", "browse_share", "seconds", "command", "seed"} <= set(stage)
+    assert json.loads(raw)["comparison"]["difference"] == 0.625
+
+
+def test_the_verdict_goes_where_the_numbers_go() -> None:
+    low, high = result([0, 1] * 120), result([2, 4] * 120)
+    up = compare(("RL", high), ("SFT", low), seed=0)
+    assert up.verdict.startswith("RL is better than SFT: 75.0% against 12.5% pass@1 on the same 240 questions, +62.5 points")
+    assert up.valid
+    down = compare(("RL", low), ("SFT", high), seed=0)
+    assert down.verdict.startswith("RL is worse than SFT: 12.5% against 75.0%")
+    assert down.valid
+    level = compare(("RL", result([1, 2] * 120)), ("SFT", result([2, 1] * 120)), seed=0)
+    assert level.verdict.startswith("This run does not show that RL differs from SFT")
+    assert "includes zero" in level.verdict
+
+
+def test_nothing_is_claimed_from_few_questions_or_invalid_runs() -> None:
+    few = compare(("RL", result([4] * 20)), ("SFT", result([0] * 20)), seed=0)
+    assert not few.valid
+    assert few.verdict.endswith("But 20 questions are fewer than the 200 a claim needs, so nothing is claimed.")
+    broken = compare(("RL", result([4] * 40, unscored=4)), ("SFT", result([0] * 40)), seed=0, enough=10)
+    assert not broken.valid
+    assert "the run of RL is invalid" in broken.verdict
+    assert (broken.questions, broken.dropped) == (39, 1)
+
+
+def test_only_the_same_questions_are_compared() -> None:
+    with pytest.raises(ValueError, match="same questions"):
+        compare(("a", result([1, 2])), ("b", result([1, 2], prefix="other")), seed=0)
+
+
+def test_the_better_of_two() -> None:
+    a, b, none = result([1, 1]), result([2, 1]), result([0], unscored=4)
+    assert better(("a", a), ("b", b), ("none", none))[0] == "b"
+    assert better(("none", none), ("a", a))[0] == "a"
+
+
+def test_series_keep_gaps_and_lengths() -> None:
+    series = Series(name="loss", x=(0, 1, 2), y=(1.0, float("nan"), float("inf")))
+    assert series.y == (1.0, None, None)
+    with pytest.raises(ValidationError, match="2 x and 1 y"):
+        Series(name="loss", x=(0, 1), y=(1.0,))
+
+
+def test_a_reading_shows_the_branch_and_its_rejected_attempts_in_order() -> None:
+    found = reading_of(trajectory(), "title", correct=False)
+    assert [(step.kind, step.turn, step.rejected) for step in found.steps] == [
+        (NodeKind.SYSTEM, None, False),
+        (NodeKind.QUESTION, None, False),
+        (NodeKind.TURN, None, True),
+        (NodeKind.TURN, 1, False),
+        (NodeKind.OBSERVATION, None, False),
+        (NodeKind.TURN, 2, False),
+    ]
+    assert found.steps[2].text == "<oops"
+    assert (found.steps[3].think, found.steps[3].text) == ("thinking \ufffd", "")
+    assert found.steps[4].statuses == ("search: ok",)
+    assert (found.outcome, found.seeds) == (Outcome.WRONG, "run 1, episode 2, attempt 3")
+
+
+def test_three_are_picked_by_rule() -> None:
+    empty = trajectory(id="empty", nodes=(), leaf=None, ending=Ending.POLICY_OUTAGE, answer=None)
+    short = trajectory(id="short", nodes=trajectory().nodes[:4], leaf=3)
+    candidates = [
+        (short, True),
+        (trajectory(id="long"), True),
+        (trajectory(id="wrong1"), False),
+        (trajectory(id="wrong2"), False),
+        (empty, None),
+    ]
+    assert [t.id for _, t, _ in pick_three(candidates)] == ["long", "wrong1", "empty"]
+    assert pick_three([]) == []
+
+
+def test_tables_for_terminal_and_markdown() -> None:
+    stages = (Stage.of("[red]a|b", result([4, 0]), seconds=3.0), Stage.of("none", result([0], unscored=4), seconds=130))
+    stream = StringIO()
+    comparison = compare(("x", result([4, 0])), ("y", result([0, 0])), seed=0)
+    print_stages(Console(file=stream, width=160), stages, comparison, title="Stages")
+    for shown in ("[red]a|b", "50.0%", "25%", "2 min 10 s", "nothing is claimed", "none is invalid"):
+        assert shown in stream.getvalue()
+    lines = markdown_table(stages).splitlines()
+    assert lines[0].startswith("| Stage | n | Pass@1 |")
+    assert len({line.replace("\\|", "").count("|") for line in lines[:4]}) == 1
+    assert lines[-2] == "- [red]a\\|b: `sanderling eval`, seed 3; answered 8."
+
+
+def test_numbers_in_words() -> None:
+    assert [duration(s) for s in (0.04, 9.96, 59.6, 245, 3599.7, 7800)] == [
+        "0.0 s",
+        "10 s",
+        "1 min 00 s",
+        "4 min 05 s",
+        "1 h 00 min",
+        "2 h 10 min",
+    ]
+    assert [memory(m) for m in (None, 812.4, 2310)] == ["–", "812 MB", "2.31 GB"]
+    assert (percent(None), percent(0.4156), points(-0.012)) == ("–", "41.6%", "−1.2")
+    assert span(Interval(0.1, 0.25)) == "10.0–25.0"
+
+
+def test_provenance_names_no_path_or_host() -> None:
+    import socket
+
+    assert command_line(["/home/someone/bin/sanderling", "ask", "a question?"]) == "sanderling ask 'a question?'"
+    assert "Python" in machine()
+    assert socket.gethostname() not in machine()
+    assert 10 < peak_memory_mb() < 1e6

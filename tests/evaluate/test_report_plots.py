@@ -1,0 +1,100 @@
+"""Plots draw what they are given: round ticks, gaps, intervals within the frame."""
+
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.evaluate.bars import Bar, Difference, Part, bars, differences, stack
+from sanderling.evaluate.metrics import Interval
+from sanderling.evaluate.plots import Line, curves, nice_ticks, smooth
+
+VALUES = st.floats(-1e9, 1e9, allow_nan=False).map(lambda value: float(f"{value:.6g}"))
+
+
+@given(VALUES, VALUES)
+def test_ticks_enclose_the_data_with_few_even_steps(a: float, b: float) -> None:
+    low, high = min(a, b), max(a, b)
+    if high - low < 1e-6 * max(abs(low), abs(high), 1e-9):
+        return
+    ticks = nice_ticks(low, high)
+    slack = 1e-6 * (high - low)
+    assert ticks[0] <= low + slack
+    assert ticks[-1] >= high - slack
+    assert 3 <= len(ticks) <= 8
+    steps = [y - x for x, y in pairwise(ticks)]
+    assert max(steps) == pytest.approx(min(steps), rel=1e-3)
+
+
+def test_ticks_of_a_constant_and_of_nonsense() -> None:
+    assert nice_ticks(0.5, 0.5)[0] < 0.5 < nice_ticks(0.5, 0.5)[-1]
+    assert nice_ticks(0.0, 1.0) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    with pytest.raises(ValueError, match="no ticks"):
+        nice_ticks(float("nan"), 1.0)
+
+
+def test_smoothing_averages_around_and_keeps_gaps() -> None:
+    assert smooth([1.0, 2.0, 6.0, None, 4.0], 3) == [1.5, 3.0, 4.0, None, 4.0]
+    assert smooth([1.0, 5.0], 1) == [1.0, 5.0]
+
+
+def test_a_gap_lifts_the_pen() -> None:
+    plot = curves([Line("a", [0, 1, 2, 3], [0.0, 1.0, None, 1.0])], title="t", x_label="x", y_label="y")
+    (path,) = re.findall(r'<path d="([^"]*)" class="line"', plot)
+    assert (path.count("M"), path.count("L")) == (2, 1)
+
+
+def test_curves_are_well_formed_and_carry_their_points() -> None:
+    lines = [Line("a<b", [0, 1, 2], [1.0, 2.0, 3.0]), Line("one", [1], [2.0])]
+    root = ElementTree.fromstring(curves(lines, title="t & t", x_label="step", y_label="y", window=3, percent=True))
+    series = [g for g in root.iter("g") if "series" in g.get("class", "")]
+    assert [g.get("data-name") for g in series] == ["a<b", "one"]
+    assert '"300%"' not in (series[0].get("data-points") or "")
+    assert '"250%"' in (series[0].get("data-points") or "")
+    assert series[1].find("circle") is not None
+
+
+def test_long_series_are_thinned() -> None:
+    plot = curves([Line("a", range(50_000), [float(i % 7) for i in range(50_000)])], title="t", x_label="x", y_label="y")
+    assert len(plot) < 60_000
+
+
+@pytest.mark.parametrize("line", [Line("a", [], []), Line("a", [1.0], [None])])
+def test_nothing_to_draw_is_said(line: Line) -> None:
+    assert "Nothing was recorded" in curves([line], title="t", x_label="x", y_label="y")
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=6))
+def test_bars_and_whiskers_stay_inside(rows: list[tuple[float, float, float]]) -> None:
+    items = []
+    for row in rows:
+        low, value, high = sorted(row)
+        items.append(Bar("stage", value, Interval(low, high)))
+    root = ElementTree.fromstring(bars(items, title="t"))
+    width = float((root.get("viewBox") or "").split()[2])
+    for rect in root.iter("rect"):
+        assert 0 <= float(rect.get("x", "")) <= float(rect.get("x", "")) + float(rect.get("width", "")) <= width
+    texts = [float(node.get("x", "")) for node in root.iter("text")]
+    assert all(0 <= x <= width for x in texts)
+
+
+def test_a_stage_without_score_has_no_bar() -> None:
+    plot = bars([Bar("base", None, None)], title="t")
+    assert "not scored" in plot
+    assert "<rect" not in plot
+
+
+def test_differences_show_zero() -> None:
+    root = ElementTree.fromstring(differences([Difference("a", "b", 0.2, Interval(0.1, 0.3))], title="t"))
+    assert [node for node in root.iter("line") if node.get("class") == "zero"]
+    assert "a over b: +20.0 points (95% interval +10.0 to +30.0)" in "".join(root.itertext())
+
+
+def test_stacks_leave_out_what_did_not_happen() -> None:
+    root = ElementTree.fromstring(stack([Part("x", 3, "e-x"), Part("y", 0, "e-y"), Part("z", 1, "e-z")]))
+    assert [span.get("class") for span in root] == ["e-x", "e-z"]
+    assert root[0].get("title") == "x: 3 (75.0%)"
+    assert len(ElementTree.fromstring(stack([]))) == 0
