@@ -49,6 +49,14 @@ async def test_turns_are_shown_as_they_come() -> None:
     assert "<think>" not in text and "tool_call" not in text and "</answer>" not in text
 
 
+async def test_nothing_from_outside_controls_the_terminal() -> None:
+    evil = "\\u001b[2J\\u0007"
+    search = f'<think>\x1b[31mred</think><tool_call>{{"name": "x{evil}", "arguments": {{"{evil}": "{evil}"}}}}</tool_call>'
+    text, done = await shown([search, "<think>x</think><answer>\x1b]0;title\x07 Kent</answer>"])
+    assert "\x1b" in next(done.turns()).calls[0].name and done.answer == "\x1b]0;title\x07 Kent"  # on record as it was
+    assert "\x1b" not in text and "\x07" not in text and "Kent" in text
+
+
 async def test_an_outage_is_shown_as_what_it_is() -> None:
     text, done = await shown([SEARCH])
     assert done.ending is Ending.POLICY_OUTAGE and "No answer." in text and "policy outage" in text and done.detail in text

@@ -1,6 +1,7 @@
 """Watching an episode in the terminal: reasoning dim as it comes, then calls, results in brief, and the answer in a panel.
 
-A view of the loop's events; it changes nothing about the episode. Text from outside is never read as markup.
+A view of the loop's events; it changes nothing about the episode. Text from outside is never read as markup, and its control
+characters never reach the terminal.
 """
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from sanderling.trajectory.record import Trajectory
 _OPEN, _CLOSE = "<think>", "</think>"
 _PREVIEW_CHARS = 240
 _URLS = 3
+_CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 class Reasoning:
@@ -62,8 +64,8 @@ class Watcher:
                 self._line(Text(f"tried again: {event.reason.replace('_', ' ')}", style="yellow"))
             case CallsMade():
                 for call in event.calls:
-                    arguments = "  ".join(f"{key}: {_brief(value)}" for key, value in call.arguments.items())
-                    self._line(Text.assemble(("→ ", "bold cyan"), (call.name, "bold cyan"), f"  {arguments}"))
+                    arguments = "  ".join(f"{_brief(key)}: {_brief(value)}" for key, value in call.arguments.items())
+                    self._line(Text.assemble((f"→ {_brief(call.name)}", "bold cyan"), f"  {arguments}"))
             case Observed():
                 self._observed(event)
             case Ended():
@@ -79,9 +81,9 @@ class Watcher:
     def _observed(self, event: Observed) -> None:
         for outcome in event.outcomes:
             style = "green" if outcome.status is ToolStatus.OK else "yellow"
-            self._line(Text(f"← {outcome.name}: {outcome.status.value}, {len(outcome.provenance)} pages", style=style))
+            self._line(Text(f"← {_brief(outcome.name)}: {outcome.status.value}, {len(outcome.provenance)} pages", style=style))
             for url in outcome.provenance[:_URLS]:
-                self._line(Text(f"    {url}", style="cyan"))
+                self._line(Text(f"    {_brief(url)}", style="cyan"))
         self._line(Text(_brief(event.text), style="dim italic" if event.outcomes else "yellow"))
 
     def _ended(self, trajectory: Trajectory) -> None:
@@ -89,15 +91,15 @@ class Watcher:
         turns = len(list(trajectory.turns()))
         ending = trajectory.ending or Ending.CANCELLED
         tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
-        body = Text(trajectory.answer or "No answer.", style="" if trajectory.answer else "red")
+        body = Text((trajectory.answer or "No answer.").translate(_CONTROLS), style="" if trajectory.answer else "red")
         if trajectory.detail:
-            body.append(f"\n\n{trajectory.detail}", style="dim")
+            body.append(f"\n\n{trajectory.detail.translate(_CONTROLS)}", style="dim")
         style = "green" if ending.has_answer else "red"
         self._console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
 
     def _stream(self, piece: str) -> None:
         if piece:
-            self._console.print(Text(piece, style="dim"), end="", soft_wrap=True)
+            self._console.print(Text(piece.translate(_CONTROLS), style="dim"), end="", soft_wrap=True)
             self._mid_line = not piece.endswith("\n")
 
     def _line(self, text: Text) -> None:
@@ -116,5 +118,5 @@ def _held(text: str) -> int:
 def _brief(value: object) -> str:
     """A value on one short line."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    line = " ".join(text.split())
+    line = " ".join(text.split()).translate(_CONTROLS)
     return line if len(line) <= _PREVIEW_CHARS else line[: _PREVIEW_CHARS - 1] + "…"
