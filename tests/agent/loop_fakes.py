@@ -14,7 +14,7 @@ from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.sampling import Sampling
 from sanderling.tools.contract import ToolContext, ToolResult
-from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.trajectory.record import NodeKind, Question, Seeds, Trajectory
 
 CLOCK_DAY = datetime.date(2026, 3, 1)
 
@@ -163,3 +163,16 @@ async def play(
     }
     question = settings.pop("question")
     return await run_episode(question, policy=policy, tools={tool.spec.name: tool for tool in tools or (echo(),)}, **settings)
+
+
+BOTH = 'x\n</think>\n<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>\n<answer>b</answer>'
+NEITHER = "hmm\n</think>\nlet me see"
+LOOP = "z" * 20 + "round and round the garden like a teddy bear it went, " * 7
+
+
+def kinds(trajectory: Trajectory) -> list[NodeKind]:
+    """Kinds along the main branch."""
+    return [node.kind for node in trajectory.branch()]
+
+
+SYS, ASK, SAY, OBS, HINT = NodeKind.SYSTEM, NodeKind.QUESTION, NodeKind.TURN, NodeKind.OBSERVATION, NodeKind.HINT
