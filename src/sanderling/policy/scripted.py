@@ -7,55 +7,29 @@ Knows no model and draws no random numbers; a reply that wants some keys them by
 import asyncio
 from collections.abc import Callable, Sequence
 
-from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
-from sanderling.protocol.messages import Message, Role
+from sanderling.policy.branches import MessageSession, OnText
+from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
+from sanderling.policy.turn_text import cut_at_stop
+from sanderling.protocol.messages import Message
 from sanderling.protocol.sampling import Sampling
 
 Reply = Callable[[Sequence[Message], SampleKey], str]
 """Everything said on the branch so far, ending with what is new, and the turn's key, to the text of the next turn."""
 
 
-def cut_at_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
-    """Cut a text before the earliest of the stop strings; says whether one was found."""
-    found = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
-    return (text[: min(found)], True) if found else (text, False)
-
-
-class ScriptedSession:
+class ScriptedSession(MessageSession):
     """A branch of messages that a reply function continues."""
 
     def __init__(self, reply: Reply) -> None:
+        super().__init__()
         self._reply = reply
-        self._messages: list[Message] = []
-        self._closed = False
 
-    async def generate(
-        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
-    ) -> Completion:
-        """Append the delta's messages and the reply. Whatever the reply raises, the session is then as it was before."""
-        if self._closed:
-            raise RuntimeError("The session was closed: open another one.")
+    async def _speak(self, messages: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         await asyncio.sleep(0)  # a model would yield here: others run, and a cancellation arrives
-        seen = [*self._messages, *delta.messages]
-        text, stopped = cut_at_stop(self._reply(tuple(seen), key), sampling.stop)
-        self._messages = [*seen, Message(role=Role.ASSISTANT, content=text)]
+        text, stopped = cut_at_stop(self._reply(messages, key), sampling.stop)
         if on_text is not None:
             on_text(text)
         return Completion(text=text, finish=Finish.STOP if stopped else Finish.END)
-
-    def mark(self) -> int:
-        """Number of messages on the branch."""
-        return len(self._messages)
-
-    def rewind(self, mark: int) -> None:
-        """Forget the messages after ``mark``."""
-        if not 0 <= mark <= len(self._messages):
-            raise ValueError(f"mark {mark} is not on this branch of {len(self._messages)} messages")
-        del self._messages[mark:]
-
-    def close(self) -> None:
-        self._messages.clear()
-        self._closed = True
 
 
 class ScriptedPolicy:

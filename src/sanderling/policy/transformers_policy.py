@@ -25,8 +25,7 @@ from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.policy.engine import Engine, Request, Sampled
 from sanderling.policy.forward import Branch
 from sanderling.policy.sampler import Uniforms
-from sanderling.policy.scripted import cut_at_stop
-from sanderling.policy.turn_text import StopTokens, TurnText
+from sanderling.policy.turn_text import StopTokens, TurnText, cut_at_stop
 from sanderling.protocol.sampling import Sampling
 from sanderling.protocol.tokens import Tokenizer, load_tokenizer
 

@@ -6,11 +6,16 @@ one by one only while somebody listens; stop strings are looked for only after t
 
 from collections.abc import Callable, Sequence
 
-from sanderling.policy.scripted import cut_at_stop
 from sanderling.protocol.tokens import Tokenizer
 
 _UNFINISHED = "\ufffd"
 """What a tokenizer decodes the first bytes of a character to."""
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """Cut a text before the earliest of the stop strings; says whether one was found."""
+    found = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
+    return (text[: min(found)], True) if found else (text, False)
 
 
 class StopTokens:

@@ -1,0 +1,66 @@
+"""A policy from one line of text, as the command line takes it.
+
+- a directory: a local Hugging Face model, in this process
+- ``http(s)://host:port/v1#model``: a chat endpoint
+- ``http(s)://host:port/v1?tokenizer=DIRECTORY#model``: vLLM token by token, with the served model's tokenizer
+
+Options of an endpoint: ``key_env`` (environment variable with the API key; otherwise ``OPENAI_API_KEY``, if set), ``context``
+(most tokens the model sees), ``tokenizer``. Torch is imported only for a model in this process.
+"""
+
+import os
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from sanderling.errors import UserError
+from sanderling.policy.contract import Policy
+from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
+from sanderling.policy.http_client import HttpClient
+from sanderling.protocol.tokens import load_tokenizer
+
+_OPTIONS = ("key_env", "context", "tokenizer")
+_DEFAULT_KEY = "OPENAI_API_KEY"
+
+
+def open_policy(
+    spec: str, *, device: str = "cpu", dtype: str = "float32", max_batch: int = 128, max_length: int | None = None
+) -> Policy:
+    """Open what a specification names. The keywords are for models in this process. Raises UserError."""
+    parts = urlsplit(spec)
+    if parts.scheme in ("http", "https"):
+        return _endpoint(parts, spec)
+    if not Path(spec).exists():
+        raise UserError(f"There is no model at {spec!r}: give a model directory, or an endpoint as http://host:port/v1#model.")
+    try:
+        from sanderling.policy.transformers_policy import TransformersPolicy  # brings torch
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"Running a model here needs {error.name}, which is not installed: pip install 'sanderling[local]'."
+        ) from error
+    return TransformersPolicy.load(Path(spec), device=device, dtype=dtype, max_batch=max_batch, max_length=max_length)
+
+
+def _endpoint(parts: SplitResult, spec: str) -> Policy:
+    if not parts.hostname or not parts.fragment:
+        raise UserError(f"{spec!r} lacks the host or the model's name: write http://host:port/v1#model.")
+    options = dict(parse_qsl(parts.query))
+    for option in options:
+        if option not in _OPTIONS:
+            raise UserError(f"Unknown option {option!r} in {spec!r}: an endpoint takes {', '.join(_OPTIONS)}.")
+    context = options.get("context")
+    if context is not None and not context.isdigit():
+        raise UserError(f"context={context!r} is not a number of tokens: write for example context=32768.")
+    client = HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", _api_key(options.get("key_env")))
+    length = None if context is None else int(context)
+    if "tokenizer" in options:
+        tokenizer = load_tokenizer(Path(options["tokenizer"]))
+        return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=length)
+    return ChatEndpointPolicy(client, parts.fragment, context_length=length)
+
+
+def _api_key(variable: str | None) -> str | None:
+    if variable is None:
+        return os.environ.get(_DEFAULT_KEY)
+    if variable not in os.environ:
+        raise UserError(f"The environment variable {variable} named by key_env is not set: export the API key under that name.")
+    return os.environ[variable]

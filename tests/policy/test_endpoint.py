@@ -1,0 +1,213 @@
+"""Endpoint policies against a real server on loopback with scripted replies."""
+
+import asyncio
+
+import pytest
+from scripted_server import hang_up, plain, serve, stream
+
+from sanderling.errors import UserError
+from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
+from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
+from sanderling.policy.http_client import HttpClient
+from sanderling.protocol.messages import Message, Role
+from sanderling.protocol.sampling import Sampling
+
+KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
+END = 9
+
+
+class LetterTokenizer:
+    """Ids 0-8 are letters, 9 ends the turn."""
+
+    fingerprint = "letters"
+    vocab_size = 10
+
+    def encode(self, text):
+        return [ord(letter) - 97 for letter in text]
+
+    def decode(self, ids):
+        return "".join("<|im_end|>" if token == END else chr(97 + token) for token in ids)
+
+    def token_id(self, token):
+        assert token == "<|im_end|>"
+        return END
+
+
+def told(*texts: str) -> Delta:
+    return Delta(messages=tuple(Message(role=Role.USER, content=text) for text in texts))
+
+
+def chat(content, finish="stop", **more):
+    usage = {"prompt_tokens": 12, "prompt_tokens_details": {"cached_tokens": 5}}
+    return {"choices": [{"message": {"content": content, **more}, "finish_reason": finish}], "usage": usage, "error": None}
+
+
+def tokens(ids, finish="stop", stop_reason=None, text="?"):
+    logprobs = {"token_logprobs": [-0.5 * (1 + at) for at in range(len(ids))]}
+    return {
+        "choices": [
+            {"text": text, "token_ids": ids, "logprobs": logprobs, "finish_reason": finish, "stop_reason": stop_reason}
+        ],
+        "usage": {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}},
+    }
+
+
+def client(server, **settings) -> HttpClient:
+    return HttpClient(server.url, **{"backoff_s": 0.001, **settings})
+
+
+async def test_chat_sends_the_branch_and_the_sampling():
+    with serve(plain(chat("one")), plain(chat("two", "length"))) as server:
+        policy: Policy = ChatEndpointPolicy(client(server, api_key="secret"), "tiny", context_length=100)
+        session = policy.open(KEY)
+        sampling = Sampling(temperature=0.7, top_p=0.9, top_k=20, presence_penalty=1.1, max_tokens=50, stop=("</x>",))
+        first = await session.generate(told("a"), sampling, KEY)
+        second = await session.generate(told("b"), Sampling(), SampleKey(0, "q", 0, 1))
+    assert (first.text, first.finish, first.token_ids) == ("one", Finish.END, None)
+    assert (first.prompt_tokens, first.prefilled_tokens) == (12, 7)
+    assert second.finish is Finish.LENGTH
+    (path, body, headers), (_, later, _) = server.asked
+    assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
+    wanted = {"model": "tiny", "temperature": 0.7, "top_p": 0.9, "top_k": 20, "presence_penalty": 1.1, "max_tokens": 50}
+    assert wanted.items() <= body.items() and body["stop"] == ["</x>"]
+    assert [message["content"] for message in later["messages"]] == ["a", "one", "b"]
+    assert [message["role"] for message in later["messages"]] == ["user", "assistant", "user"]
+    assert "top_k" not in later and body["seed"] != later["seed"]
+
+
+async def test_chat_streams_and_puts_reasoning_back():
+    events = [
+        {"choices": [{"delta": {"role": "assistant", "reasoning": "hm"}}]},
+        {"choices": [{"delta": {"reasoning": "m"}}]},
+        {"choices": [{"delta": {"content": "Pa"}}]},
+        {"choices": [{"delta": {"content": "ris é"}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"prompt_tokens": 4}},
+    ]
+    pieces: list[str] = []
+    with serve(stream(*events)) as server:
+        session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
+        done = await session.generate(told("a"), Sampling(), KEY, pieces.append)
+    assert pieces == ["Pa", "ris é"] and done.text == "<think>\nhmm\n</think>\n\nParis é" and done.prompt_tokens == 4
+    assert server.asked[0][1]["stream"] is True
+
+
+async def test_rewind_forgets_messages():
+    with serve(plain(chat("one")), plain(chat("bad")), plain(chat("good"))) as server:
+        session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
+        await session.generate(told("a"), Sampling(), KEY)
+        mark = session.mark()
+        await session.generate(told("b"), Sampling(), KEY)
+        session.rewind(mark)
+        await session.generate(told("c"), Sampling(), KEY)
+    assert [message["content"] for message in server.asked[2][1]["messages"]] == ["a", "one", "c"]
+
+
+async def test_completions_take_and_return_ids():
+    with serve(plain(tokens([0, 1, END])), plain(tokens([2, 3], "length"))) as server:
+        policy: Policy = CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer())
+        session = policy.open(KEY)
+        first = await session.generate(Delta((), (5, 6, 7)), Sampling(max_tokens=8), KEY)
+        second = await session.generate(Delta((), (4,)), Sampling(), KEY)
+    assert (first.text, first.finish, first.token_ids) == ("ab", Finish.END, (0, 1, END))
+    assert (first.logprobs, first.versions, first.prefilled_tokens) == ((-0.5, -1.0, -1.5), (0, 0, 0), 2)
+    assert (second.text, second.finish) == ("cd", Finish.LENGTH)
+    (path, body, _), (_, later, _) = server.asked
+    assert path == "/v1/completions" and body["prompt"] == [5, 6, 7] and later["prompt"] == [5, 6, 7, 0, 1, END, 4]
+    sent = {
+        "return_token_ids": True,
+        "logprobs": 1,
+        "top_k": -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "stop_token_ids": [END],
+    }
+    assert sent.items() <= body.items()
+
+
+async def test_completions_stream_and_stop_strings():
+    events = [tokens([0, 1], None, text="ab"), tokens([2, 3, 4], "stop", "de", text="c")]
+    events[0]["choices"][0]["finish_reason"] = None
+    pieces: list[str] = []
+    with serve(stream(*events)) as server:
+        session = CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer()).open(KEY)
+        done = await session.generate(Delta((), (5,)), Sampling(stop=("de",)), KEY, pieces.append)
+    assert (done.text, done.finish, done.token_ids) == ("abc", Finish.STOP, (0, 1, 2, 3, 4))
+    assert pieces == ["ab", "c"] and done.logprobs == (-0.5, -1.0, -0.5, -1.0, -1.5)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [plain({"error": {"message": "slow down"}}, 429, Retry_After="0.001"), plain(b"oops", 502), plain(b"<html>"), hang_up],
+    ids=["429", "502", "not json", "hung up"],
+)
+async def test_trouble_that_passes_is_waited_out(trouble):
+    with serve(trouble, trouble, plain(chat("fine"))) as server:
+        session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
+        assert (await session.generate(told("a"), Sampling(), KEY)).text == "fine"
+    assert len(server.asked) == 3
+
+
+async def test_trouble_that_stays_is_an_outage_and_leaves_the_branch():
+    with serve(*[plain(b"", 503)] * 3) as server:
+        session = ChatEndpointPolicy(client(server, retries=2), "tiny").open(KEY)
+        with pytest.raises(PolicyOutageError, match=r"3 attempts \(status 503"):
+            await session.generate(told("a"), Sampling(), KEY)
+        assert session.mark() == 0
+    with pytest.raises(PolicyOutageError):
+        await session.generate(told("a"), Sampling(), KEY)
+
+
+async def test_silence_is_an_outage():
+    async def swallow(reader, writer):
+        await reader.read(10)
+        await asyncio.sleep(30)
+
+    server = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    session = ChatEndpointPolicy(HttpClient(url, retries=1, backoff_s=0.001, timeout_s=0.05), "tiny").open(KEY)
+    with pytest.raises(PolicyOutageError, match="Timeout"):
+        await session.generate(told("a"), Sampling(), KEY)
+    server.close()
+
+
+async def test_a_stream_that_breaks_midway_is_not_sampled_again():
+    half = stream({"choices": [{"delta": {"content": "Pa"}}]}, finished=False)
+    with serve(half, plain(chat("never asked for"))) as server:
+        session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
+        with pytest.raises(PolicyOutageError, match="broke"):
+            await session.generate(told("a"), Sampling(), KEY, lambda text: None)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(400, "maximum context"), (401, "OPENAI_API_KEY"), (404, "no such model"), (422, "line one")]
+)
+async def test_refusals_are_one_sentence_and_not_repeated(status, words):
+    with serve(plain({"error": {"message": "maximum context\nno such model line one"}}, status)) as server:
+        session = ChatEndpointPolicy(client(server, api_key="secret"), "tiny").open(KEY)
+        with pytest.raises(UserError, match=words) as error:
+            await session.generate(told("a"), Sampling(), KEY)
+    assert "\n" not in str(error.value) and "secret" not in str(error.value) and len(server.asked) == 1
+
+
+async def test_a_server_without_token_ids_is_refused():
+    with serve(plain({"choices": [{"text": "ab", "finish_reason": "stop"}]})) as server:
+        session = CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer()).open(KEY)
+        with pytest.raises(UserError, match="vLLM"):
+            await session.generate(Delta((), (5,)), Sampling(), KEY)
+
+
+async def test_cancellation_leaves_the_branch():
+    async def slow(reader, writer):
+        await asyncio.sleep(30)
+
+    server = await asyncio.start_server(slow, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    session = ChatEndpointPolicy(HttpClient(url), "tiny").open(KEY)
+    task = asyncio.create_task(session.generate(told("a"), Sampling(), KEY))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert session.mark() == 0
+    server.close()

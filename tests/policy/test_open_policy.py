@@ -1,0 +1,71 @@
+"""Specifications on the command line, right and wrong."""
+
+import json
+import sys
+
+import pytest
+from scripted_server import plain, serve
+
+from sanderling.errors import UserError
+from sanderling.policy.contract import Delta, SampleKey
+from sanderling.policy.load import open_policy
+from sanderling.protocol.messages import Message, Role
+from sanderling.protocol.sampling import Sampling
+
+KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
+
+
+def test_a_directory_is_a_model_in_this_process():
+    from policy_tiny import model_directory
+
+    policy = open_policy(str(model_directory()), max_length=64)
+    assert policy.context_length == 64 and policy.tokenizer is not None
+
+
+async def test_a_url_is_a_chat_endpoint_with_a_key_from_the_environment(monkeypatch):
+    monkeypatch.setenv("MY_KEY", "k-1")
+    reply = {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}
+    with serve(plain(reply)) as server:
+        policy = open_policy(f"{server.url}?key_env=MY_KEY&context=4096#some/model")
+        message = Message(role=Role.USER, content="a")
+        done = await policy.open(KEY).generate(Delta((message,)), Sampling(), KEY)
+    assert (policy.name, policy.context_length, policy.tokenizer, done.text) == ("some/model", 4096, None, "hi")
+    path, body, headers = server.asked[0]
+    assert path == "/v1/chat/completions" and body["model"] == "some/model" and headers["Authorization"] == "Bearer k-1"
+
+
+def test_a_tokenizer_makes_it_token_level(tmp_path):
+    vocabulary = {"<|im_end|>": 0, "a": 1}
+    file = {"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "a"}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file))
+    policy = open_policy(f"http://localhost:1/v1?tokenizer={tmp_path}#m")
+    assert policy.tokenizer is not None and policy.tokenizer.token_id("<|im_end|>") == 0
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "no/such/directory",
+        "http://localhost:8000/v1",
+        "http:///v1#model",
+        "http://localhost:1/v1?keyenv=X#model",
+        "http://localhost:1/v1?key_env=SANDERLING_SURELY_UNSET#model",
+        "http://localhost:1/v1?context=many#model",
+        "http://localhost:1/v1?tokenizer=/no/such/directory#model",
+        "ftp://localhost/model",
+        "",
+    ],
+)
+def test_wrong_specifications_are_one_sentence(spec):
+    with pytest.raises(UserError) as error:
+        open_policy(spec)
+    assert "\n" not in str(error.value)
+
+
+def test_without_torch_the_extra_is_named(tmp_path, monkeypatch):
+    for name in list(sys.modules):
+        if name.startswith("sanderling.policy.transformers_policy"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UserError, match=r"sanderling\[local\]"):
+        open_policy(str(tmp_path))
