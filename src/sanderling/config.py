@@ -5,16 +5,20 @@ without torch; builds nothing.
 """
 
 import difflib
+import json
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from sanderling.errors import UserError
 
 Config = TypeVar("Config", bound=BaseModel)
+BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
 
 def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence[str] = ()) -> Config:
@@ -35,7 +39,8 @@ def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"In {origin}, {where or 'the settings'}: {first['msg'].lower()}.") from error
+        what = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"In {origin}, {where or 'the settings'}: {what[:1].lower()}{what[1:]}.") from error
 
 
 def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -44,6 +49,8 @@ def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) 
         return load_config(model, path.read_text(encoding="utf-8"), str(path), overrides)
     except OSError as error:
         raise UserError(f"Cannot read {path} ({error.strerror}): give a recipe's name or a TOML file.") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: give a recipe's name or a TOML file.") from error
 
 
 def _lay_over(values: dict[str, Any], override: str) -> None:
@@ -78,15 +85,17 @@ def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, pat
 
 
 def _section(annotation: Any) -> type[BaseModel] | None:
-    """The model class of a field that is a section (or an optional one)."""
-    for candidate in (annotation, *get_args(annotation)):
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-            return candidate
-    return None
+    """The model class of a field that is a section (or an optional one); None for values, tables by name and lists."""
+    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    found = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)]
+    return found[0] if len(found) == 1 else None
 
 
 def to_toml(config: BaseModel) -> str:
-    """The resolved settings as TOML, for records: sections in order, None left out."""
+    """The resolved settings as TOML, for records: sections in order.
+
+    Reads back as the same settings, but for None, which TOML lacks: such fields are left out and read back as their default.
+    """
     lines: list[str] = []
     _write(config.model_dump(mode="json"), (), lines)
     return "\n".join(lines).strip() + "\n"
@@ -94,7 +103,7 @@ def to_toml(config: BaseModel) -> str:
 
 def _write(values: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
     plain = {key: value for key, value in values.items() if not isinstance(value, dict) and value is not None}
-    if path and plain:
+    if path and (plain or not values):
         lines.append(f"\n[{'.'.join(path)}]")
     lines.extend(f"{_key(key)} = {_literal(value)}" for key, value in plain.items())
     for key, value in values.items():
@@ -103,7 +112,7 @@ def _write(values: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> N
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() else f'"{key}"'
+    return key if BARE_KEY.fullmatch(key) else _literal(key)
 
 
 def _literal(value: Any) -> str:
@@ -111,7 +120,8 @@ def _literal(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return "[" + ", ".join(_literal(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items() if item is not None) + "}"
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-        return f'"{escaped}"'
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON's escapes are TOML's, but for DEL
     return repr(value)

@@ -5,6 +5,7 @@ the question's ``meta`` for teachers and checks; the agent never sees it. Knows 
 """
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from sanderling.world.encyclopedia import Encyclopedia, Facts
 from sanderling.world.encyclopedia.schema import BY_NAME, BY_SUBJECT, QUESTION_FORMS, Relation
 
 HopShares = Mapping[int, float]
-"""Number of hops to its share among the questions."""
+"""Number of hops to its share among the *draws*. A chain that ran into a literal or a circle is drawn again, number of hops and
+all, so long chains come somewhat less often than their share: 0.30, 0.40, 0.30 give about 0.35, 0.40, 0.26."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,13 @@ class Path:
 
 
 def chain_questions(world: Encyclopedia, count: int, seed: int, hops: HopShares) -> list[Question]:
-    """``count`` different questions with the given shares of hops. Deterministic.
+    """``count`` different questions, drawn with the given shares of hops. Deterministic.
 
-    Raises UserError when the world is too small for that many.
+    A few in a thousand name their answer, through a namesake or a shared word (:func:`names_its_answer`). Raises UserError when
+    the world is too small for that many, and for shares that cannot be drawn from.
     """
+    if not hops or min(hops) < 1 or min(hops.values()) < 0 or sum(hops.values()) <= 0:
+        raise UserError(f"Hop shares {dict(hops)} cannot be drawn from: give numbers of hops from 1, with shares above 0.")
     rng = random.Random(f"questions:{seed}:{world.name}")
     sizes, shares = list(hops), list(hops.values())
     seen: set[tuple[int, tuple[str, ...]]] = set()
@@ -96,6 +101,12 @@ def _accepted(facts: Facts, value: int | str) -> tuple[str, ...]:
         return (value,)
     entity = facts.entities[value]
     return tuple(dict.fromkeys((entity.name, entity.title, entity.mention)))
+
+
+def names_its_answer(question: Question) -> bool:
+    """Whether an accepted answer stands in the question, word for word, whatever the case."""
+    text = question.text.casefold()
+    return any(re.search(rf"\b{re.escape(answer.casefold())}\b", text) is not None for answer in question.answers)
 
 
 def split_by_hops(questions: Sequence[Question]) -> dict[int, list[Question]]:

@@ -1,11 +1,12 @@
 """A teacher of imperfect quality: it knows a question's path, and walks it as real agents do, well or badly.
 
-Its faults are *modes*, visible in the first words of a turn's reasoning, never label noise: at a list of results it compares,
+Its faults are *modes*, visible in a turn's reasoning before the action, never label noise: at a list of results it compares,
 or takes the first one, or trusts a snippet; it may stop early, repeat a call, or slip in format. A student can therefore learn
-each mode, and reinforcement can move probability between them. What it reads it reads from the page it opened: a teacher that
-opens a stale page honestly believes the stale fact.
+each mode, and reinforcement can move probability between them. What it reads it reads from the observation: a teacher that
+opens a stale page honestly believes the stale fact, and one whose page did not open has read nothing.
 
-A text-level policy for the one agent loop. Knows the encyclopedia; knows nothing of tokens or rewards.
+A text-level policy for the one agent loop, in the words of profile ``tiny``: its tools' names, and results with each URL on a
+line of its own. Knows the encyclopedia; knows nothing of tokens or rewards.
 """
 
 import asyncio
@@ -15,10 +16,11 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sanderling.errors import UserError
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.protocol.sampling import Sampling
 from sanderling.synth.questions import Path
@@ -36,7 +38,7 @@ ELSEWHERE = "That page is about something else. The atlas page is right."
 NEED = "I need the {relation} of {name}."
 FOUND = "The {relation} is {value}."
 THOUGHTS = (COMPARE, FIRST, SNIPPET, AGAIN, EARLY, ELSEWHERE, NEED, FOUND)
-"""Everything the teacher ever thinks; the first words give its mode away."""
+"""Everything the teacher ever thinks; it gives its mode away."""
 
 
 class ModeShares(BaseModel):
@@ -47,13 +49,19 @@ class ModeShares(BaseModel):
     first_result: float = Field(default=0.35, ge=0, le=1)
     """At a list of results: open the first one, whatever it is."""
     trust_snippet: float = Field(default=0.25, ge=0, le=1)
-    """At a list of results: read the fact off a snippet, open nothing."""
+    """At a list of results: read the fact off a snippet, open nothing. Where no snippet shows one, open the first result."""
     stop_early: float = Field(default=0.10, ge=0, le=1)
     """With hops left: answer with what is known so far."""
     repeat_call: float = Field(default=0.06, ge=0, le=1)
     """After a search: make the same search again."""
     slip: float = Field(default=0.06, ge=0, le=1)
-    """At a call: break the format."""
+    """At a call: break the format. The next turn repeats it in the right form."""
+
+    @model_validator(mode="after")
+    def _one_choice_at_a_list(self) -> Self:
+        if self.first_result + self.trust_snippet > 1:
+            raise ValueError("first_result and trust_snippet exclude each other: together they are at most 1")
+        return self
 
 
 class Step(StrEnum):
@@ -100,7 +108,7 @@ class TeacherState:
             return self._search()
         if self.step is Step.CHOOSE:
             return self._choose(observation)
-        return self._read()
+        return self._read(observation)
 
     def _search(self) -> str:
         self.step = Step.CHOOSE
@@ -141,13 +149,14 @@ class TeacherState:
         others = [(wrong, value) for wrong, value in shown if value != self.at.id]
         return min(others, key=lambda pair: pair[0])[1] if others else None
 
-    def _read(self) -> str:
-        claims = self.pages[self.visiting].claims if self.visiting in self.pages else {}
-        if self.relation not in claims:
+    def _read(self, observation: str) -> str:
+        """Believe what the page says, if it opened and speaks of the relation; else try the right page."""
+        page = self.pages.get(self.visiting)
+        sentence = page.sentences.get(self.relation) if page is not None else None
+        if page is None or sentence is None or sentence.rstrip(".") not in observation:
             self.visiting = url_of(Site.ATLAS, self.at.title)
-            think = ELSEWHERE
-            return self._call(think, "visit", {"url": [self.visiting], "goal": self.relation})
-        return self._conclude("", claims[self.relation])
+            return self._call(ELSEWHERE, "visit", {"url": [self.visiting], "goal": self.relation})
+        return self._conclude("", page.claims[self.relation])
 
     def _conclude(self, opening: str, value: int | str) -> str:
         """A fact is known: go on to the next hop, or answer."""
@@ -194,8 +203,9 @@ class TeacherSession:
     ) -> Completion:
         """The next turn after the delta's last message."""
         await asyncio.sleep(0)
-        first = self._state.hop == 0 and self._state.step is Step.SEARCH
-        text = self._state.next_turn("" if first or not delta.messages else delta.messages[-1].content)
+        if key.retry:  # a rejected attempt put the generator back: draw anew, or the same fault would come again
+            self._state.rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}:{key.turn}:{key.retry}")
+        text = self._state.next_turn(delta.messages[-1].content if delta.messages else "")
         if on_text is not None:
             on_text(text)
         return Completion(text=text, finish=Finish.END)
@@ -240,7 +250,9 @@ class TeacherPolicy:
         return 0
 
     def open(self, key: SampleKey) -> TeacherSession:
-        """A fresh head for one attempt at one question. Raises KeyError for a question that is not of this world."""
-        question = self._questions[key.question]
+        """A fresh head for one attempt at one question. Raises UserError for a question that is not of this world."""
+        question = self._questions.get(key.question)
+        if question is None or question.meta.get("world") != self._world.name:
+            raise UserError(f"Question {key.question} is not of world {self._world.name}: give the teacher its own questions.")
         rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}")
         return TeacherSession(TeacherState(self._world, self._pages, Path.of(question), self._shares, rng))

@@ -1,17 +1,18 @@
-"""Bootstrap models: a tokenizer trained on texts, and a randomly initialised Qwen3 of any size, as plain Hugging Face directories.
+"""Bootstrap models: a tokenizer trained on texts, and a randomly initialised Qwen3 of any size, as Hugging Face directories.
 
-For tests, benchmarks and the tiny recipe; the real recipes load released directories instead, through the same loading code. The
-tokenizer is byte-level BPE with Qwen3's control tokens. A space before a capital or a digit is a token of its own, so that a name
-is spelled alike after a space, a slash or a quote: copying is then copying. Phrases handed in (protocol boilerplate) become single
-tokens. Knows nothing of worlds or trajectories.
+For tests, benchmarks and the tiny recipe; the real recipes load released directories instead, through the same loading code.
+The tokenizer is byte-level BPE with Qwen3's control tokens. A space before a capital or a digit is a token of its own, so that
+a name is spelled alike after a space, a slash or a quote: copying is then copying. Phrases handed in (protocol boilerplate)
+become single tokens. Knows nothing of worlds or trajectories.
 """
 
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 import tokenizers
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
 
 END_OF_TEXT = "<|endoftext|>"
@@ -41,6 +42,12 @@ class ModelShape(BaseModel):
     intermediate: int = Field(default=448, ge=8)
     max_positions: int = Field(default=4096, ge=16)
     rope_theta: float = Field(default=10_000.0, gt=0)
+
+    @model_validator(mode="after")
+    def _heads_share(self) -> Self:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
+        return self
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, phrases: Sequence[str] = ()) -> tokenizers.Tokenizer:
@@ -85,7 +92,10 @@ def write_tokenizer(directory: Path, tokenizer: tokenizers.Tokenizer) -> None:
 
 
 def write_random_model(directory: Path, tokenizer: tokenizers.Tokenizer, shape: ModelShape, seed: int) -> None:
-    """A randomly initialised Qwen3 with this tokenizer, as a Hugging Face directory. Imports torch and transformers."""
+    """A randomly initialised Qwen3 with this tokenizer, as a Hugging Face directory. Imports torch and transformers.
+
+    ``config.json`` is written last: where it stands, the directory is whole. The caller's random state is left as it was.
+    """
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -105,5 +115,11 @@ def write_random_model(directory: Path, tokenizer: tokenizers.Tokenizer, shape: 
         pad_token_id=tokenizer.token_to_id(END_OF_TEXT),
         bos_token_id=None,
     )
-    torch.manual_seed(seed)
-    Qwen3ForCausalLM(config).save_pretrained(directory)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+    partial = directory / "partial"
+    model.save_pretrained(partial)
+    for file in sorted(partial.iterdir(), key=lambda file: file.name == "config.json"):
+        file.replace(directory / file.name)
+    partial.rmdir()

@@ -31,11 +31,11 @@ class Encyclopedia:
 
 
 def generate_encyclopedia(size: int, seed: int, names: Names = Names.TRAIN) -> Encyclopedia:
-    """A whole world. Raises UserError when it would be too small."""
+    """A whole world. Raises UserError for a size that cannot be made."""
     facts = generate_facts(size, seed, names)
     return Encyclopedia(size=size, seed=seed, names=names, facts=facts, pages=tuple(render_pages(facts, seed)))
 
 
 def generate_pages(size: int, seed: int, names: Names = Names.TRAIN) -> Iterator[Page]:
-    """The pages alone."""
+    """The pages alone. Raises UserError for a size that cannot be made."""
     return (item.page for item in render_pages(generate_facts(size, seed, names), seed))

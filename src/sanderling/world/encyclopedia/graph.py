@@ -31,6 +31,8 @@ SHARED_WORD = 0.2
 """Share of other things that are named with a word already in use."""
 SMALLEST = 40
 """Fewest entities in which every relation finds an object."""
+LARGEST: dict[Names, int] = {Names.TRAIN: 400_000, Names.HELD_OUT: 140_000}
+"""Most entities: every place has a word of its own, and about a tenth of each half's words is left over."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ class Facts:
 
 
 def generate_facts(size: int, seed: int, names: Names = Names.TRAIN) -> Facts:
-    """``size`` entities and their facts. Raises UserError below the smallest size."""
-    if size < SMALLEST:
-        raise UserError(f"An encyclopedia needs at least {SMALLEST} entities; {size} were asked for.")
+    """``size`` entities and their facts. Raises UserError when that is too few, or more than there are names for."""
+    if not SMALLEST <= size <= LARGEST[names]:
+        raise UserError(f"An encyclopedia of {names} names needs {SMALLEST} to {LARGEST[names]} entities, not {size}.")
     rng = random.Random(f"facts:{seed}:{size}:{names}")
     entities = _entities(size, rng, names)
     by_kind = {kind: [entity.id for entity in entities if entity.kind is kind] for kind in SHARES}
