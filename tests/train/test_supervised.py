@@ -1,14 +1,16 @@
 import json
+import multiprocessing
 import signal
 import subprocess
 import sys
 import time
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from tiny import random_rows, save_tiny, tiny_model
+from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
 from sanderling.errors import UserError
 from sanderling.train.checkpoint import checkpoints, load_model, save_checkpoint
@@ -32,7 +34,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[1])
-from tiny import random_rows
+from tiny_qwen3 import random_rows
 from sanderling.train.config import SupervisedConfig
 from sanderling.train.sft import run_sft
 config = SupervisedConfig.model_validate_json(sys.argv[4])
@@ -82,33 +84,25 @@ def test_training_lowers_the_loss_and_a_finished_run_is_not_repeated(tmp_path: P
     load_model(done.model_dir)
 
 
-SAVER = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from tiny import tiny_model
-from sanderling.train.checkpoint import save_checkpoint
-model, root = tiny_model(), Path(sys.argv[2])
-for step in range(1, 100000):
-    save_checkpoint(root, step, model, {"step": step}, None, 2)
-    print(step, flush=True)
-"""
+def save_for_ever(root: Path, saved: Synchronized) -> None:
+    for step in range(1, 100_000):
+        save_checkpoint(root, step, tiny_model(), {"step": step}, None, 2)
+        saved.value = step
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.003, 0.01])
 def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path, delay: float):
-    saver = subprocess.Popen(
-        [sys.executable, "-c", SAVER, str(Path(__file__).parent), tmp_path], stdout=subprocess.PIPE, text=True
-    )
-    assert saver.stdout is not None
-    saved = 0
-    for line in saver.stdout:
-        saved = int(line)
-        if saved == 4:
-            break
+    context = multiprocessing.get_context("fork")
+    count = context.Value("i", 0)
+    saver = context.Process(target=save_for_ever, args=(tmp_path, count))
+    saver.start()
+    while count.value < 3:
+        assert saver.is_alive()
+        time.sleep(0.005)
     time.sleep(delay)
-    saver.send_signal(signal.SIGKILL)
-    saver.wait()
+    saved = count.value
+    saver.kill()
+    saver.join()
     for path in checkpoints(tmp_path):
         load_model(path)
     newest = int(checkpoints(tmp_path)[-1].name.removeprefix("step_"))

@@ -3,6 +3,7 @@
 The head is applied only where a token is asked for, and in chunks, so that [T, V] logits never exist for long T. Knows no loss.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
+from sanderling.train.attention import Stretch
 from sanderling.train.packing import MicroBatch
 
 
@@ -31,10 +33,17 @@ def token_logprobs(
     A packed batch must run inside :func:`sanderling.train.attention.packed_attention`. ``logit_chunk`` bounds the number of
     logits alive at once; beyond it chunks are recomputed in the backward pass.
     """
-    extra = {} if batch.row_lengths is None else {"row_lengths": batch.row_lengths}
-    output = model.base_model(input_ids=batch.ids, position_ids=batch.positions, use_cache=False, **extra)
-    hidden = output.last_hidden_state.flatten(0, 1)[batch.source]
+    hidden = hidden_states(model, batch.ids, batch.positions, batch.stretches)[batch.source]
     return head_logprobs(model, hidden, batch.target, temperature=temperature, entropy=entropy, logit_chunk=logit_chunk)
+
+
+def hidden_states(model: PreTrainedModel, ids: Tensor, positions: Tensor, stretches: Sequence[Stretch] | None) -> Tensor:
+    """Final hidden states of a packed line [1, T] or padded rows [B, T], flattened to [B·T, H]."""
+    if stretches is None:
+        # Right padding needs no position ids, and without them no packing mask is looked for.
+        return model.base_model(input_ids=ids, use_cache=False).last_hidden_state.flatten(0, 1)
+    output = model.base_model(input_ids=ids, position_ids=positions, use_cache=False, stretches=stretches)
+    return output.last_hidden_state.flatten(0, 1)
 
 
 def head_logprobs(

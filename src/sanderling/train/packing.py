@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sanderling.train.attention import Stretch
 from sanderling.train.config import Packing
 from sanderling.train.contract import Row
 
@@ -25,8 +26,8 @@ class MicroBatch:
     """[1, T] packed, or [B, T] padded on the right with 0."""
     positions: Tensor
     """Position ids, as ``ids``."""
-    row_lengths: tuple[int, ...] | None
-    """Packed: the length of each row, in order. Padded: None."""
+    stretches: tuple[Stretch, ...] | None
+    """Packed: what attends to what. Padded: None."""
     source: Tensor
     """[N] where in the flattened hidden states each trained token is predicted."""
     target: Tensor
@@ -95,7 +96,7 @@ def collate(rows: Sequence[Row], packing: Packing, device: torch.device | str = 
         rows=tuple(rows),
         ids=ids,
         positions=positions,
-        row_lengths=tuple(lengths) if packing is Packing.VARLEN else None,
+        stretches=tuple(Stretch(n) for n in lengths) if packing is Packing.VARLEN else None,
         source=tensor(source),
         target=tensor(target),
         row_index=tensor(row_index),

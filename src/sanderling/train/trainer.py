@@ -8,6 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.train.attention import packed_attention
-from sanderling.train.config import Aggregation, Schedule, TrainerConfig
+from sanderling.train.config import Aggregation, Packing, Schedule, TrainerConfig
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.logprobs import TokenScores, token_logprobs
 from sanderling.train.losses.contract import Loss, LossInputs
@@ -83,7 +84,7 @@ class Trainer:
             group["lr"] = lr
         self.model.train()
         total, sums = 0.0, Counter[str]()
-        with packed_attention(self.model):
+        with self._attention():
             for indices in self._plan(rows):
                 value, seen = self._accumulate([rows[i] for i in indices], [weights[i] for i in indices], loss)
                 total += value
@@ -105,7 +106,7 @@ class Trainer:
         """Log-probabilities of each row's ids under the present weights, [T] with 0 where a token is not trained."""
         found: list[FloatArray] = [np.zeros(len(row.ids)) for row in rows]
         self.model.eval()
-        with torch.inference_mode(), packed_attention(self.model):
+        with torch.inference_mode(), self._attention():
             for indices in self._plan(rows):
                 batch = self._collate([rows[i] for i in indices])
                 scores = self._scores(batch, entropy=False).logprobs.double().cpu().numpy()
@@ -122,6 +123,9 @@ class Trainer:
         """Continue from :meth:`state`, bit for bit; the model's weights are loaded elsewhere."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps = int(state["steps"])
+
+    def _attention(self) -> AbstractContextManager[None]:
+        return packed_attention(self.model) if self.config.packing is Packing.VARLEN else nullcontext()
 
     def _plan(self, rows: Sequence[Row]) -> list[list[int]]:
         return plan([len(row.ids) for row in rows], self.config.micro_batch_tokens, self.config.packing)

@@ -1,1 +1,13 @@
-"""Losses: one small file each."""
+"""Losses: one small file each, and the literal table of those a recipe can name."""
+
+from sanderling.train.config import CispoConfig, LossConfig, PpoConfig
+from sanderling.train.losses.cispo import Cispo
+from sanderling.train.losses.contract import Loss
+from sanderling.train.losses.ppo import Ppo
+
+LOSSES = {PpoConfig: Ppo, CispoConfig: Cispo}
+
+
+def build_loss(config: LossConfig) -> Loss:
+    """The loss that a configuration describes."""
+    return LOSSES[type(config)](config)

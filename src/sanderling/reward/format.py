@@ -1,0 +1,28 @@
+"""The format penalty: one number for each turn, 0 where the turn keeps the grammar.
+
+Source: DR-Venus (arXiv 2604.19859), a binary penalty for each assistant turn. Knows no estimator.
+"""
+
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.grammar import Violation, check_final, check_turn
+from sanderling.protocol.profile import Profile
+from sanderling.trajectory.record import NodeKind, Trajectory
+
+_FORCED = frozenset({Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER})
+
+
+def turn_violations(trajectory: Trajectory, profile: Profile) -> list[tuple[Violation, ...]]:
+    """What each turn (rejected attempts left out) breaks; the last turn after a forced hint has to be an answer."""
+    turns = [node for node in trajectory.nodes if node.kind is NodeKind.TURN and not node.rejected]
+    found = []
+    for index, node in enumerate(turns):
+        # A text-only turn is written out whole; a sampled one continues the prompt's open reasoning.
+        think_open = node.token_ids is not None and "<think>" in profile.think_prefix
+        forced = index == len(turns) - 1 and trajectory.ending in _FORCED
+        found.append((check_final if forced else check_turn)(node.text, think_open=think_open))
+    return found
+
+
+def turn_penalties(trajectory: Trajectory, profile: Profile, scale: float = 1.0) -> list[float]:
+    """``-scale`` for each turn that breaks the grammar in any way, else 0."""
+    return [-scale if violations else 0.0 for violations in turn_violations(trajectory, profile)]

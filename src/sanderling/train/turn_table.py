@@ -1,0 +1,80 @@
+"""Trajectories of an optimizer batch to the table of their turns, which estimators read. Knows no estimator and no model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sanderling.train.contract import TurnTable, TurnTool
+from sanderling.train.rows import turn_indices
+from sanderling.trajectory.record import Node, NodeKind, Trajectory
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A trajectory and what reward said of it; per-turn sequences follow :func:`sanderling.train.rows.turn_indices`."""
+
+    trajectory: Trajectory
+    outcome: float | None
+    """None: unscored."""
+    penalties: Sequence[float]
+    gains: Sequence[float | None] | None = None
+    """None, whole or for a turn: no gain was scored there."""
+
+
+def turn_tools(trajectory: Trajectory) -> list[TurnTool]:
+    """What each turn did."""
+    observed = {node.parent: node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION and node.parent is not None}
+    return [_tool(trajectory.nodes[index], observed.get(index)) for index in turn_indices(trajectory)]
+
+
+def build_table(batch: Sequence[Graded]) -> TurnTable:
+    """The table; groups are the trajectories' question ids. Raises ValueError when per-turn sequences have the wrong length."""
+    columns: dict[str, list[float]] = {name: [] for name in _COLUMNS}
+    tools: list[str] = []
+    groups: dict[str, int] = {}
+    for number, graded in enumerate(batch):
+        trajectory = graded.trajectory
+        indices = turn_indices(trajectory)
+        gains = [None] * len(indices) if graded.gains is None else graded.gains
+        if not len(indices) == len(gains) == len(graded.penalties):
+            raise ValueError(
+                f"trajectory {trajectory.id}: {len(indices)} turns, {len(gains)} gains, {len(graded.penalties)} penalties"
+            )
+        group = groups.setdefault(trajectory.question.id, len(groups))
+        tools += turn_tools(trajectory)
+        for turn, (index, gain, penalty) in enumerate(zip(indices, gains, graded.penalties, strict=True)):
+            values = (
+                *(number, group, turn, len(trajectory.nodes[index].token_ids or ())),
+                *(graded.outcome or 0.0, graded.outcome is not None, gain or 0.0, gain is not None, penalty),
+            )
+            for name, value in zip(_COLUMNS, values, strict=True):
+                columns[name].append(value)
+    arrays = {name: np.array(columns[name], dtype=dtype) for name, dtype in _COLUMNS.items()}
+    return TurnTable(**arrays, tool=np.array(tools, dtype=np.str_))
+
+
+_COLUMNS = {
+    "trajectory": np.int64,
+    "group": np.int64,
+    "turn": np.int64,
+    "tokens": np.int64,
+    "outcome": np.float64,
+    "scored": np.bool_,
+    "gain": np.float64,
+    "gain_scored": np.bool_,
+    "penalty": np.float64,
+}
+
+
+def _tool(turn: Node, observation: Node | None) -> TurnTool:
+    if turn.calls and observation is not None:
+        roles = {event.role for event in observation.events}
+        if roles >= {"search", "visit"}:
+            return TurnTool.BOTH
+        if "visit" in roles:
+            return TurnTool.VISIT
+        return TurnTool.SEARCH if "search" in roles else TurnTool.OTHER
+    if turn.calls:
+        return TurnTool.OTHER
+    return TurnTool.MALFORMED if turn.answer is None else TurnTool.ANSWER

@@ -1,0 +1,164 @@
+import numpy as np
+import pytest
+from train_records import PROFILE, WordTokenizer, record
+
+from sanderling.errors import UserError
+from sanderling.train.contract import TurnTool
+from sanderling.train.rows import Encoding, rl_rows, sft_row, sft_rows
+from sanderling.train.turn_table import Graded, build_table, turn_tools
+from sanderling.trajectory.record import NodeKind
+
+
+@pytest.fixture
+def encoding() -> Encoding:
+    return Encoding(WordTokenizer(), PROFILE)
+
+
+def test_ids_are_used_as_they_are_and_only_turns_are_trained(encoding):
+    trajectory = record("sva")
+    row = sft_row(trajectory, encoding)
+    assert row is not None
+    assert row.ids.tolist() == trajectory.token_ids()
+    said = [i for node in trajectory.turns() for i in node.token_ids]
+    assert row.ids[row.loss_mask].tolist() == said
+
+
+def test_text_is_rendered_as_the_loop_would_have_sent_it(encoding):
+    trajectory = record("sa", ids=False)
+    row = sft_row(trajectory, encoding)
+    assert row is not None
+    chat = encoding.renderer
+    nodes = trajectory.branch()
+    turns = [chat.turn_ids(nodes[2].text), chat.turn_ids(nodes[4].text)]
+    expected = chat.opening("sys", "what ?") + turns[0] + chat.observation_ids("saw 0", previous_ended=True) + turns[1]
+    assert row.ids.tolist() == expected
+    assert row.ids[row.loss_mask].tolist() == turns[0] + turns[1]
+    assert row.ids[row.loss_mask][-1] == chat.end_id
+    first = int(np.flatnonzero(row.loss_mask)[0])
+    assert row.ids[first - len(chat.generation_prompt) : first].tolist() == chat.generation_prompt
+
+
+def test_a_hint_after_an_observation_follows_it_without_a_second_prompt(encoding):
+    trajectory = record("sa", ids=False)
+    nodes = list(trajectory.nodes)
+    hint = nodes[3].model_copy(update={"kind": NodeKind.HINT, "parent": 3, "text": "<tool_response>\nnow\n</tool_response>"})
+    nodes[4:] = [hint, nodes[4].model_copy(update={"parent": 4})]
+    row = sft_row(trajectory.model_copy(update={"nodes": tuple(nodes), "leaf": 5}), encoding)
+    chat = encoding.renderer
+    between = chat.observation_ids("saw 0", previous_ended=True, prompt=False)
+    between += chat.hint_ids("now", previous_ended=True, after_turn=False)
+    turns = [chat.turn_ids(nodes[2].text), chat.turn_ids(nodes[5].text)]
+    assert row is not None and row.ids.tolist() == chat.opening("sys", "what ?") + turns[0] + between + turns[1]
+
+
+def test_what_follows_the_last_turn_is_not_in_the_row(encoding):
+    trajectory = record("sv", ending=None, answer=None)
+    row = sft_row(trajectory, encoding)
+    assert row is not None and row.loss_mask[-1]
+
+
+def test_turns_can_be_left_out_of_the_loss(encoding):
+    trajectory = record("sva")
+    row = sft_row(trajectory, encoding, train_turn=lambda turn, node: turn == 1)
+    assert row is not None
+    assert row.ids[row.loss_mask].tolist() == list(list(trajectory.turns())[1].token_ids)
+    assert sft_row(trajectory, encoding, train_turn=lambda turn, node: False) is None
+
+
+def test_rows_too_long_are_left_out_whole_and_counted(encoding):
+    trajectories = [record("a", name="short"), record("sssssva", name="long"), record("", name="empty", answer=None)]
+    found = sft_rows(trajectories, encoding, max_tokens=30)
+    assert [row.trajectory for row in found.rows] == ["short"]
+    assert (found.too_long, found.without_turns) == (1, 1)
+
+
+def test_ids_of_another_tokenizer_are_refused(encoding):
+    strange = record("a").model_copy(update={"tokenizer": "other"})
+    with pytest.raises(UserError, match="tokenizer other"):
+        sft_row(strange, encoding)
+    with pytest.raises(UserError, match="tokenizer other"):
+        rl_rows(strange, [1.0], encoding)
+
+
+def test_a_record_of_mixed_ids_and_text_is_refused(encoding):
+    trajectory = record("sa")
+    nodes = (trajectory.nodes[0].model_copy(update={"token_ids": None}), *trajectory.nodes[1:])
+    with pytest.raises(UserError, match="some messages only"):
+        sft_row(trajectory.model_copy(update={"nodes": nodes}), encoding)
+
+
+def test_messages_no_loop_could_have_sent_are_refused(encoding):
+    trajectory = record("sa", ids=False)
+    nodes = list(trajectory.nodes)
+    nodes[3] = nodes[3].model_copy(update={"kind": NodeKind.RAW})
+    with pytest.raises(UserError, match="clean it"):
+        sft_row(trajectory.model_copy(update={"nodes": tuple(nodes)}), encoding)
+
+
+def test_rl_rows_carry_credit_versions_and_turn_numbers(encoding):
+    trajectory = record("srva", version=7)
+    rows = rl_rows(trajectory, [1.0, 2.0, 3.0], encoding)
+    (row,) = rows
+    assert row.ids.tolist() == trajectory.token_ids()
+    assert row.advantages is not None and row.turn is not None and row.sampler_logprobs is not None and row.versions is not None
+    turns = list(trajectory.turns())
+    for number, node in enumerate(turns):
+        at = row.turn == number
+        assert row.ids[at].tolist() == list(node.token_ids)
+        assert set(row.advantages[at]) == {number + 1.0}
+        np.testing.assert_array_equal(row.sampler_logprobs[at], node.logprobs)
+        assert set(row.versions[at]) == {7}
+    assert (row.turn >= 0).tolist() == row.loss_mask.tolist()
+    assert set(row.versions[~row.loss_mask]) == {-1}
+
+
+def test_a_shared_turn_is_trained_once(encoding):
+    trajectory = record("sva")
+    fork = trajectory.nodes[6].model_copy(update={"parent": 5})
+    forked = trajectory.model_copy(update={"nodes": (*trajectory.nodes, fork), "leaf": 6})
+    main, side = rl_rows(forked, [1.0, 2.0, 3.0, 4.0], encoding)
+    assert set(main.turn[main.loss_mask]) == {0, 1, 2}
+    assert set(side.turn[side.loss_mask]) == {3}
+    assert main.trajectory == side.trajectory
+
+
+def test_rl_refuses_records_without_ids_or_logprobs(encoding):
+    with pytest.raises(UserError, match="text only"):
+        rl_rows(record("a", ids=False), [1.0], encoding)
+    trajectory = record("a")
+    nodes = (*trajectory.nodes[:2], trajectory.nodes[2].model_copy(update={"logprobs": None}))
+    with pytest.raises(UserError, match="log-probabilities"):
+        rl_rows(trajectory.model_copy(update={"nodes": nodes}), [1.0], encoding)
+    with pytest.raises(ValueError, match="2 advantages for 1"):
+        rl_rows(trajectory, [1.0, 2.0], encoding)
+
+
+def test_the_table_says_what_each_turn_did():
+    assert turn_tools(record("srvbxma")) == [
+        TurnTool.SEARCH,
+        TurnTool.VISIT,
+        TurnTool.BOTH,
+        TurnTool.OTHER,
+        TurnTool.MALFORMED,
+        TurnTool.ANSWER,
+    ]
+
+
+def test_the_table_keeps_components_apart_and_groups_by_question():
+    batch = [
+        Graded(record("sva", name="one"), 1.0, [0.0, -1.0, 0.0], [None, 0.0, None]),
+        Graded(record("a", name="two", question="other"), 0.0, [0.0]),
+        Graded(record("a", name="three"), None, [0.0]),
+    ]
+    table = build_table(batch)
+    assert table.trajectory.tolist() == [0, 0, 0, 1, 2]
+    assert table.group.tolist() == [0, 0, 0, 1, 0]
+    assert table.turn.tolist() == [0, 1, 2, 0, 0]
+    assert table.outcome.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0]
+    assert table.scored.tolist() == [True, True, True, True, False]
+    assert table.gain_scored.tolist() == [False, True, False, False, False]
+    assert table.penalty.tolist() == [0.0, -1.0, 0.0, 0.0, 0.0]
+    assert table.tool.tolist() == ["search", "visit", "answer", "answer", "answer"]
+    assert (table.tokens > 0).all()
+    with pytest.raises(ValueError, match="penalties"):
+        build_table([Graded(record("sa"), 1.0, [0.0])])
