@@ -13,16 +13,18 @@ import pytest
 
 from sanderling.errors import UserError
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import FunctionJudge, JudgeOutageError, Progress, Retry, evaluate
+from sanderling.evaluate.run import Progress, Retry, evaluate
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role
+from sanderling.reward.judge import RuleJudge, Ruling, Verdict
+from sanderling.reward.outcome import exact_match
 from sanderling.tools.contract import ToolOutageError
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, Trajectory
 
 QUESTIONS = [Question(id=f"q{i}", text=f"text {i}", answers=(f"a{i}",)) for i in range(4)]
-EXACT = FunctionJudge("exact", lambda question, answer: answer in question.answers)
+EXACT = RuleJudge("exact", exact_match)
 PATIENT = Retry(times=2, pause_s=0.0)
 
 
@@ -159,12 +161,13 @@ async def test_cancelled_episodes_are_unscored_and_not_retried(store: Trajectory
     assert found.unscored == 8
 
 
-async def test_no_answer_is_wrong_and_the_judge_is_not_asked(store: TrajectoryStore) -> None:
-    def forbidden(question: Question, answer: str) -> bool:
+@pytest.mark.parametrize("answer", [None, "a0"])
+async def test_no_answer_of_its_own_is_wrong_and_the_judge_is_not_asked(store: TrajectoryStore, answer: str | None) -> None:
+    def forbidden(answer: str, accepted: str) -> float:
         raise AssertionError("the judge was asked")
 
-    script = Script(lambda question, attempt, _: episode(question, attempt, None, Ending.NO_ANSWER))
-    found = await run(script, store, judge=FunctionJudge("none", forbidden))
+    script = Script(lambda question, attempt, _: episode(question, attempt, answer, Ending.NO_ANSWER))
+    found = await run(script, store, judge=RuleJudge("none", forbidden))
     assert (found.pass_at_1.value, found.unscored) == (0.0, 0)
 
 
@@ -176,11 +179,12 @@ class FlakyJudge:
     def __init__(self, failures: int) -> None:
         self._left = Counter({q.id: failures for q in QUESTIONS})
 
-    async def __call__(self, question: Question, answer: str) -> bool:
-        if self._left[question.id] > 0:
-            self._left[question.id] -= 1
-            raise JudgeOutageError("busy")
-        return True
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        question = trajectory.question.id
+        if self._left[question] > 0:
+            self._left[question] -= 1
+            return Verdict(Ruling.UNSCORED, None, "busy")
+        return Verdict(Ruling.CORRECT, 1.0, "")
 
 
 async def test_a_failing_judge_is_retried(store: TrajectoryStore) -> None:
@@ -200,7 +204,7 @@ async def test_what_the_judge_could_not_judge_is_judged_later_without_a_new_epis
 async def test_another_judge_judges_anew_without_new_episodes(store: TrajectoryStore) -> None:
     await run(Script(), store)
     script = Script()
-    found = await run(script, store, judge=FunctionJudge("lenient", lambda question, answer: True))
+    found = await run(script, store, judge=RuleJudge("lenient", lambda answer, accepted: 1.0))
     assert not script.calls
     assert (found.judge, found.pass_at_1.value) == ("lenient", 1.0)
 

@@ -26,7 +26,7 @@ from sanderling.protocol.endings import Ending
 from sanderling.trajectory.record import NodeKind, Question, Trajectory
 
 META_KEY = "evaluation"
-"""Where a verdict stands in ``Trajectory.meta``: ``{"judge": name, "correct": true | false | null}``."""
+"""Where a verdict stands in ``Trajectory.meta``: ``{"judge", "correct", "score", "reason"}``, correct null when unscored."""
 _INTERVAL_SEED = 0
 
 

@@ -18,6 +18,7 @@ from sanderling.errors import UserError
 from sanderling.evaluate.result import META_KEY, Episode, EvalResult, RunInfo, episode_of, summarise, verdict_of
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.protocol.endings import Ending
+from sanderling.reward.judge import Judge, Ruling, Verdict
 from sanderling.tools.contract import ToolOutageError
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 
@@ -25,34 +26,6 @@ Rollout = Callable[[Question, int], Awaitable[Trajectory]]
 """``(question, attempt) -> trajectory``; its ``seeds.attempt`` is the attempt."""
 
 _Key = tuple[str, int]
-
-
-class JudgeOutageError(Exception):
-    """The judge is broken or unreachable: the episode is unscored and may be judged again."""
-
-
-class Judge(Protocol):
-    """Says whether an answer is right."""
-
-    @property
-    def name(self) -> str:
-        """Stands in every verdict: another judge's verdicts are not reused."""
-        ...
-
-    async def __call__(self, question: Question, answer: str) -> bool:
-        """Whether the answer is right. Raises JudgeOutageError when it cannot tell because something is broken."""
-        ...
-
-
-@dataclass(frozen=True)
-class FunctionJudge:
-    """A judge made of a plain function, such as exact match."""
-
-    name: str
-    function: Callable[[Question, str], bool]
-
-    async def __call__(self, question: Question, answer: str) -> bool:
-        return self.function(question, answer)
 
 
 class Store(Protocol):
@@ -213,23 +186,27 @@ def _outage(question: Question, seeds: Seeds, ending: Ending, error: Exception) 
 
 
 async def _judged(trajectory: Trajectory, judge: Judge, retry: Retry) -> Trajectory:
-    """The trajectory with its verdict. No answer is wrong without asking; an outage has no verdict."""
-    ending, answer = trajectory.ending, trajectory.answer
+    """The trajectory with its verdict. No answer of its own is wrong without asking; an outage has no verdict."""
+    ending = trajectory.ending
     if ending is None or not ending.scored:
         return trajectory
-    correct = await _ask(judge, trajectory.question, answer, retry) if ending.has_answer and answer is not None else False
-    verdict = {"judge": judge.name, "correct": correct}
-    return trajectory.model_copy(update={"meta": {**trajectory.meta, META_KEY: verdict}})
+    verdict = Verdict(Ruling.INCORRECT, 0.0, "no answer of its own")
+    if ending.has_answer and trajectory.answer is not None:
+        verdict = await _ask(judge, trajectory, retry)
+    correct = None if verdict.ruling is Ruling.UNSCORED else verdict.ruling is Ruling.CORRECT
+    record = {"judge": judge.name, "correct": correct, "score": verdict.score, "reason": verdict.reason}
+    return trajectory.model_copy(update={"meta": {**trajectory.meta, META_KEY: record}})
 
 
-async def _ask(judge: Judge, question: Question, answer: str, retry: Retry) -> bool | None:
-    for pause in (0.0, *retry.pauses()):
+async def _ask(judge: Judge, trajectory: Trajectory, retry: Retry) -> Verdict:
+    """The judge's word; asked again while it cannot tell."""
+    verdict = await judge(trajectory)
+    for pause in retry.pauses():
+        if verdict.ruling is not Ruling.UNSCORED:
+            break
         await asyncio.sleep(pause)
-        try:
-            return await judge(question, answer)
-        except JudgeOutageError:
-            continue
-    return None
+        verdict = await judge(trajectory)
+    return verdict
 
 
 def _check_model(trajectory: Trajectory, episodes: Iterable[Episode]) -> None:
