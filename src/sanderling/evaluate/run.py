@@ -8,6 +8,7 @@ fails, the episode is stored without a verdict and the next run judges it withou
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,10 +94,11 @@ async def evaluate(
     total = len(questions) * attempts
     pending = ((q, a) for q in questions for a in range(attempts) if (q.id, a) not in stored.settled)
 
+    judged = Counter(episode.correct for episode in episodes.values())
+
     def report() -> None:
         if on_progress is not None:
-            scored = [e.correct for e in episodes.values() if e.correct is not None]
-            on_progress(Progress(len(episodes), total, len(scored), sum(scored)))
+            on_progress(Progress(len(episodes), total, judged[True] + judged[False], judged[True]))
 
     async def work() -> None:
         for question, attempt in pending:
@@ -106,6 +108,7 @@ async def evaluate(
             trajectory = await _judged(trajectory, judge, retry)
             store.append(trajectory)
             episodes[key] = episode_of(trajectory, judge.name)
+            judged[episodes[key].correct] += 1
             report()
 
     report()
