@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sanderling.errors import UserError
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
+from sanderling.protocol.profiles import TINY
 from sanderling.protocol.sampling import Sampling
 from sanderling.synth.questions import Path
 from sanderling.trajectory.record import Question
@@ -39,6 +40,8 @@ NEED = "I need the {relation} of {name}."
 FOUND = "The {relation} is {value}."
 THOUGHTS = (COMPARE, FIRST, SNIPPET, AGAIN, EARLY, ELSEWHERE, NEED, FOUND)
 """Everything the teacher ever thinks; it gives its mode away."""
+CLOSING = TINY.force_hint
+"""What it reads when it has to answer at once."""
 
 
 class ModeShares(BaseModel):
@@ -101,6 +104,8 @@ class TeacherState:
 
     def next_turn(self, observation: str) -> str:
         """The next turn's text, from what was just observed (empty at first)."""
+        if CLOSING in observation:
+            return self._close(observation)
         if self.slipped:
             turn, self.slipped = self.slipped, ""
             return turn
@@ -151,12 +156,29 @@ class TeacherState:
 
     def _read(self, observation: str) -> str:
         """Believe what the page says, if it opened and speaks of the relation; else try the right page."""
+        claim = self._shown(observation)
+        if claim is None:
+            self.visiting = url_of(Site.ATLAS, self.at.title)
+            return self._call(ELSEWHERE, "visit", {"url": [self.visiting], "goal": self.relation})
+        return self._conclude("", claim)
+
+    def _shown(self, observation: str) -> int | str | None:
+        """The object that the visited page gives, if the observation shows that sentence."""
         page = self.pages.get(self.visiting)
         sentence = page.sentences.get(self.relation) if page is not None else None
         if page is None or sentence is None or sentence.rstrip(".") not in observation:
-            self.visiting = url_of(Site.ATLAS, self.at.title)
-            return self._call(ELSEWHERE, "visit", {"url": [self.visiting], "goal": self.relation})
-        return self._conclude("", page.claims[self.relation])
+            return None
+        return page.claims[self.relation]
+
+    def _close(self, observation: str) -> str:
+        """The budget is used up: answer with what was just read, or else with what is known so far."""
+        facts = self.world.facts
+        claim = self._shown(observation) if self.step is Step.READ else None
+        if claim is None:
+            return self._answer(self.said + EARLY, self.at.name)
+        known = FOUND.format(relation=self.relation, value=facts.object_text(claim))
+        last = self.hop + 1 == len(self.path.relations)
+        return self._answer(known if last else f"{known} {EARLY}", facts.answer_text(claim))
 
     def _conclude(self, opening: str, value: int | str) -> str:
         """A fact is known: go on to the next hop, or answer."""

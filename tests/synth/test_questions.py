@@ -1,0 +1,147 @@
+"""Questions from a world: the path leads to the answer, the answer is the only one, and bad wishes are one sentence."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanderling.errors import UserError
+from sanderling.synth.questions import Path, chain_questions, names_its_answer, split_by_hops
+from sanderling.trajectory.record import Question
+from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
+from sanderling.world.encyclopedia.schema import RELATIONS, Kind
+
+MIX = {1: 0.3, 2: 0.4, 3: 0.3}
+
+
+@pytest.fixture(scope="module")
+def world() -> Encyclopedia:
+    return generate_encyclopedia(200, 3)
+
+
+@pytest.fixture(scope="module")
+def questions(world: Encyclopedia) -> list[Question]:
+    return chain_questions(world, 300, 1, MIX)
+
+
+def walk(world: Encyclopedia, start: int, relations: tuple[str, ...]) -> int | str:
+    """Follow relations by the world's facts alone, checking kinds on the way; shares no code with the generator."""
+    at: int | str = start
+    for name in relations:
+        assert isinstance(at, int)
+        relation = next(relation for relation in RELATIONS if relation.name == name)
+        assert world.facts.entities[at].kind is relation.subject
+        at = world.facts.objects[(at, name)]
+    return at
+
+
+def test_the_path_leads_to_the_answer(world: Encyclopedia, questions: list[Question]) -> None:
+    for question in questions:
+        path = Path.of(question)
+        end = walk(world, path.start, path.relations)
+        name = end if isinstance(end, str) else world.facts.entities[end].name
+        assert question.answers[0] == name
+        assert path.objects[-1] == end
+        assert question.hops == len(path.relations) == len(path.objects)
+
+
+def test_all_accepted_answers_are_the_same_thing(world: Encyclopedia, questions: list[Question]) -> None:
+    for question in questions:
+        end = Path.of(question).objects[-1]
+        if isinstance(end, int):
+            entity = world.facts.entities[end]
+            assert set(question.answers) == {entity.name, entity.title, entity.mention}
+        else:
+            assert question.answers == (end,)
+
+
+def test_questions_name_their_start_and_nobody_else_on_the_path(world: Encyclopedia, questions: list[Question]) -> None:
+    for question in questions:
+        path = Path.of(question)
+        assert world.facts.entities[path.start].mention in question.text
+        through = [world.facts.entities[value] for value in path.objects[:-1] if isinstance(value, int)]
+        assert not any(entity.mention in question.text for entity in through if entity.kind is Kind.PERSON)
+
+
+def test_no_chain_comes_back_to_where_it_was(questions: list[Question]) -> None:
+    for question in questions:
+        path = Path.of(question)
+        assert len({path.start, *path.objects}) == len(path.objects) + 1
+
+
+def test_questions_differ_in_path_and_name(questions: list[Question]) -> None:
+    assert len({(Path.of(q).start, Path.of(q).relations) for q in questions}) == len(questions)
+    assert len({question.id for question in questions}) == len(questions)
+
+
+def test_few_questions_give_their_answer_away_and_all_that_do_are_found() -> None:
+    found = [q for seed in range(5) for q in chain_questions(generate_encyclopedia(200, seed), 200, 1, MIX)]
+    given_away = [question for question in found if names_its_answer(question)]
+    assert len(given_away) < 0.015 * len(found)
+    for question in found:
+        bare = question.answers[0].lower()
+        stands = f" {bare} " in " " + question.text.lower().rstrip("?.") + " "
+        assert stands == (question in given_away)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "told"),
+    [
+        ("Who is the mentor of the baker Bel Tor?", "Bel Tor", True),
+        ("Which town is home to the BELTOR Bank?", "Beltor", True),
+        ("Who is the teacher of the baker Bel Tor?", "tea", False),
+        ("What is the ware that made Beltor rich?", "Beltors", False),
+        ("Name it (C++).", "C", True),
+    ],
+)
+def test_an_answer_is_looked_for_as_whole_words(text: str, answer: str, told: bool) -> None:
+    assert names_its_answer(Question(id="q", text=text, answers=("nothing of the kind", answer))) is told
+
+
+def test_shares_of_hops(world: Encyclopedia) -> None:
+    counts = Counter(question.hops for question in chain_questions(world, 600, 2, MIX))
+    # Chains that run into a literal are drawn again, so the long ones come less often than their share.
+    assert 0.28 < counts[1] / 600 < 0.42
+    assert 0.33 < counts[2] / 600 < 0.47
+    assert 0.19 < counts[3] / 600 < 0.33
+    only = chain_questions(world, 50, 2, {3: 1.0, 1: 0.0})
+    assert {question.hops for question in only} == {3}
+
+
+def test_same_seed_same_questions(world: Encyclopedia, questions: list[Question]) -> None:
+    again = chain_questions(generate_encyclopedia(200, 3), 300, 1, MIX)
+    assert again == questions
+    assert chain_questions(world, 300, 2, MIX) != questions
+    assert chain_questions(world, 40, 1, MIX) == questions[:40]
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(40, 150), st.integers(0, 10**6), st.integers(1, 5))
+def test_any_world_and_any_length(size: int, seed: int, hops: int) -> None:
+    world = generate_encyclopedia(size, seed, Names.HELD_OUT)
+    for question in chain_questions(world, 5, seed, {hops: 1.0}):
+        assert walk(world, Path.of(question).start, Path.of(question).relations) == Path.of(question).objects[-1]
+
+
+def test_more_questions_than_there_are_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="make it larger or ask fewer"):
+        chain_questions(generate_encyclopedia(40, 1), 500, 1, {1: 1.0})
+
+
+@pytest.mark.parametrize("hops", [{}, {0: 1.0}, {1: 0.0}, {1: -1.0, 2: 2.0}])
+def test_shares_that_cannot_be_drawn_from_are_one_sentence(world: Encyclopedia, hops: dict[int, float]) -> None:
+    with pytest.raises(UserError, match="Hop shares"):
+        chain_questions(world, 3, 1, hops)
+
+
+def test_a_question_without_a_path_is_refused_by_name() -> None:
+    with pytest.raises(UserError, match="q77"):
+        Path.of(Question(id="q77", text="Who?", answers=("me",)))
+
+
+def test_questions_by_hops(questions: list[Question]) -> None:
+    found = split_by_hops([*questions, Question(id="none", text="Who?")])
+    assert list(found) == [0, 1, 2, 3]
+    assert sum(map(len, found.values())) == len(questions) + 1
+    assert all(question.hops == hops for hops, group in found.items() for question in group if hops)
