@@ -1,6 +1,8 @@
 # A fresh clone needs only Python 3.11 or 3.12 and make. `make help` lists what there is.
 
 VENV ?= .venv
+# A certain Python to make the environment with; empty: the first suitable one.
+PYTHON ?=
 # Flags for the one installation of torch, such as --index-url for a CPU-only build on a machine without a GPU.
 TORCH_FLAGS ?=
 TORCH := torch==2.13.0
@@ -10,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-FIND_PYTHON = for p in python3.11 python3.12 python3 python; do \
+FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3 python; do \
 	if $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; exit 0; fi; done; \
 	echo 'error: install Python 3.11 or 3.12 with its venv module first.' >&2; exit 1
 

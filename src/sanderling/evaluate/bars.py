@@ -122,7 +122,7 @@ def _difference(frame: Frame, item: Difference, middle: float) -> Html:
         "g",
         tag("title", words),
         _name(frame, item.label, middle - 7),
-        _name(frame, f"over {item.baseline}", middle + 8, class_="tick"),
+        _name(frame, f"over {item.baseline}", middle + 8, class_="under"),
         _whisker(frame, item.interval, middle),
         tag("circle", cx=number(frame.x(item.value)), cy=number(middle), r=4.5, class_="point"),
         tag("text", points(item.value), x=number(frame.x(high) + 8), y=number(middle + 4), class_="value"),
