@@ -7,12 +7,14 @@ moment leaves the checkpoint before it valid and this one either whole or absent
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging
 
 from sanderling.errors import UserError
 
@@ -36,7 +38,8 @@ def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> PreTraine
         raise UserError(f"No model at {directory}: give a local Hugging Face directory with config.json and model.safetensors.")
     if not any(directory.glob("*.safetensors")):
         raise UserError(f"{directory} has no .safetensors file: give a model directory with its weights.")
-    return AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, local_files_only=True)
+    with _quiet():
+        return AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, local_files_only=True)
 
 
 def save_model(
@@ -46,7 +49,8 @@ def save_model(
     partial = directory.with_name(_PARTIAL + directory.name)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    model.save_pretrained(partial)
+    with _quiet():
+        model.save_pretrained(partial)
     for name in TOKENIZER_FILES:
         if tokenizer_dir is not None and (tokenizer_dir / name).is_file():
             shutil.copyfile(tokenizer_dir / name, partial / name)
@@ -90,6 +94,18 @@ def checkpoints(root: Path) -> list[Path]:
 def load_state(directory: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` stored beside the weights."""
     return torch.load(directory / _STATE, weights_only=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' progress bars, which would tear through those of whoever calls."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _flush(path: Path) -> None:

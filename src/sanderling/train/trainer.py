@@ -57,6 +57,32 @@ def row_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[float]:
     return [share / total for share in shares]
 
 
+def row_logprobs(model: PreTrainedModel, rows: Sequence[Row], config: TrainerConfig) -> list[FloatArray]:
+    """Log-probabilities of each row's trained ids under a model, [T] with 0 where a token is not trained; no gradient."""
+    found: list[FloatArray] = [np.zeros(len(row.ids)) for row in rows]
+    model.eval()
+    with torch.inference_mode(), _attention(model, config):
+        for indices in _plan(rows, config):
+            batch = collate([rows[i] for i in indices], config.packing, model.device)
+            scores = _scores(model, batch, config, entropy=False).logprobs.double().cpu().numpy()
+            owner = batch.row_index.cpu().numpy()
+            for place, i in enumerate(indices):
+                found[i][rows[i].loss_mask] = scores[owner == place]
+    return found
+
+
+def _attention(model: PreTrainedModel, config: TrainerConfig) -> AbstractContextManager[None]:
+    return packed_attention(model) if config.packing is Packing.VARLEN else nullcontext()
+
+
+def _plan(rows: Sequence[Row], config: TrainerConfig) -> list[list[int]]:
+    return plan([len(row.ids) for row in rows], config.micro_batch_tokens, config.packing)
+
+
+def _scores(model: PreTrainedModel, batch: MicroBatch, config: TrainerConfig, *, entropy: bool) -> TokenScores:
+    return token_logprobs(model, batch, temperature=config.temperature, entropy=entropy, logit_chunk=config.logit_chunk)
+
+
 class Trainer:
     """One model, one AdamW, one step at a time."""
 
@@ -84,8 +110,8 @@ class Trainer:
             group["lr"] = lr
         self.model.train()
         total, sums = 0.0, Counter[str]()
-        with self._attention():
-            for indices in self._plan(rows):
+        with _attention(self.model, self.config):
+            for indices in _plan(rows, self.config):
                 value, seen = self._accumulate([rows[i] for i in indices], [weights[i] for i in indices], loss)
                 total += value
                 sums.update(seen)
@@ -94,6 +120,7 @@ class Trainer:
             self._refuse("gradient", rows)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        self.model.eval()
         self.steps += 1
         trained = int(sum(row.loss_mask.sum() for row in rows))
         seconds = time.perf_counter() - began
@@ -103,17 +130,8 @@ class Trainer:
         return {**means, **figures, "seconds": seconds, "tokens_per_second": tokens / seconds}
 
     def logprobs(self, rows: Sequence[Row]) -> list[FloatArray]:
-        """Log-probabilities of each row's ids under the present weights, [T] with 0 where a token is not trained."""
-        found: list[FloatArray] = [np.zeros(len(row.ids)) for row in rows]
-        self.model.eval()
-        with torch.inference_mode(), self._attention():
-            for indices in self._plan(rows):
-                batch = self._collate([rows[i] for i in indices])
-                scores = self._scores(batch, entropy=False).logprobs.double().cpu().numpy()
-                owner = batch.row_index.cpu().numpy()
-                for place, i in enumerate(indices):
-                    found[i][rows[i].loss_mask] = scores[owner == place]
-        return found
+        """:func:`row_logprobs` under the present weights."""
+        return row_logprobs(self.model, rows, self.config)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint needs beside the weights."""
@@ -124,27 +142,12 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps = int(state["steps"])
 
-    def _attention(self) -> AbstractContextManager[None]:
-        return packed_attention(self.model) if self.config.packing is Packing.VARLEN else nullcontext()
-
-    def _plan(self, rows: Sequence[Row]) -> list[list[int]]:
-        return plan([len(row.ids) for row in rows], self.config.micro_batch_tokens, self.config.packing)
-
-    def _collate(self, rows: Sequence[Row]) -> MicroBatch:
-        return collate(rows, self.config.packing, self.model.device)
-
-    def _scores(self, batch: MicroBatch, entropy: bool) -> TokenScores:
-        config = self.config
-        return token_logprobs(
-            self.model, batch, temperature=config.temperature, entropy=entropy, logit_chunk=config.logit_chunk
-        )
-
     def _accumulate(self, rows: Sequence[Row], weights: Sequence[float], loss: Loss) -> tuple[float, Counter[str]]:
         """Forward and backward of one micro-batch; returns its share of the loss and the sums of its metrics."""
-        batch = self._collate(rows)
+        batch = collate(rows, self.config.packing, self.model.device)
         if batch.target.numel() == 0:
             return 0.0, Counter()
-        scores = self._scores(batch, self.config.entropy)
+        scores = _scores(self.model, batch, self.config, entropy=self.config.entropy)
         per_row = torch.tensor(weights, dtype=torch.float32, device=batch.ids.device)
         value, metrics = loss(
             LossInputs(

@@ -1,0 +1,172 @@
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from tiny_qwen3 import save_tiny
+from train_records import PROFILE, WordTokenizer, record
+
+from sanderling.errors import UserError
+from sanderling.protocol.endings import Ending
+from sanderling.reward.gain import GainConfig, Probe
+from sanderling.train.config import CispoConfig, GrpoConfig, IgpoConfig, PpoConfig, RatioTo, TrainerConfig
+from sanderling.train.metrics import read_metrics
+from sanderling.train.rl import Actor, episode_seed, run_rl, step_questions
+from sanderling.train.rl_config import RlConfig
+from sanderling.train.rows import Encoding
+from sanderling.trajectory.record import Question
+
+QUESTIONS = [Question(id=f"q{i}", text="?", answers=("Oslo",)) for i in range(3)]
+CONFIG = RlConfig(
+    trainer=TrainerConfig(lr=3e-3, entropy=True),
+    estimator=GrpoConfig(penalty_weight=0.0),
+    steps=6,
+    questions_per_step=2,
+    group_size=6,
+    save_every=2,
+    seed=4,
+)
+
+
+class Bandit:
+    """One turn of one sampled token, which is right when its id is even: all that a policy needs to be trained."""
+
+    def __init__(self, model, fail_at: int | None = None, outage: int | None = None) -> None:
+        self.model, self.version, self.attempts, self.seeds = model, 0, [], {}
+        self.fail_at, self.outage = fail_at, outage
+
+    def bump_version(self) -> int:
+        self.version += 1
+        return self.version
+
+    async def rollout(self, question: Question, seed: int, attempt: int):
+        self.attempts.append(attempt)
+        self.seeds.setdefault((question.id, attempt // CONFIG.group_size), set()).add(seed)
+        await asyncio.sleep(0)
+        if attempt == self.fail_at:
+            raise RuntimeError("killed here")
+        base = record("sva", name=f"{question.id}-{attempt}", question=question.id, version=self.version)
+        before = [i for node in base.nodes[:-1] for i in node.token_ids]
+        with torch.inference_mode():
+            logprobs = self.model(input_ids=torch.tensor([before])).logits[0, -1].log_softmax(-1)
+        token = int(
+            np.random.default_rng(attempt).choice(
+                len(logprobs), p=logprobs.exp().double().numpy() / logprobs.exp().double().sum().item()
+            )
+        )
+        answer = "Oslo" if token % 2 == 0 else "Bergen"
+        turn = base.nodes[-1].model_copy(
+            update={
+                "token_ids": (token,),
+                "logprobs": (float(logprobs[token]),),
+                "versions": (self.version,),
+                "answer": answer,
+                "text": f"t</think><answer>{answer}</answer>",
+            }
+        )
+        # Only the last turn is the policy's own doing; the other two are frozen by their mask.
+        nodes = [
+            n.model_copy(update={"loss_mask": (False,) * len(n.token_ids)}) if n.kind == "turn" else n for n in base.nodes[:-1]
+        ]
+        ending = Ending.TOOL_OUTAGE if attempt == self.outage else Ending.ANSWERED
+        return base.model_copy(update={"nodes": (*nodes, turn), "answer": answer, "ending": ending})
+
+
+def train(config: RlConfig, base: Path, out: Path, bandits: list | None = None, **bandit):
+    def connect(model) -> Actor:
+        actor = Bandit(model, **bandit)
+        if bandits is not None:
+            bandits.append(actor)
+        return Actor(actor, actor.rollout)
+
+    return asyncio.run(run_rl(config, QUESTIONS, connect, Encoding(WordTokenizer(), PROFILE), base, out))
+
+
+def weights(out: Path):
+    return load_file(out / "model" / "model.safetensors")
+
+
+@pytest.mark.parametrize("loss", [PpoConfig(), CispoConfig(), PpoConfig(ratio_to=RatioTo.PROXIMAL, kl_coef=0.001)], ids=repr)
+def test_reward_rises(tmp_path: Path, loss):
+    base = save_tiny(tmp_path / "base")
+    config = CONFIG.model_copy(update={"steps": 20, "group_size": 12, "loss": loss, "updates_per_step": 2})
+    train(config, base, tmp_path / "run")
+    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert np.mean([line["reward"] for line in log[-5:]]) > 0.25 + np.mean([line["reward"] for line in log[:2]])
+    assert {"entropy", "grad_norm", "browse_share", "ending_answered", "turns", "length"} <= set(log[0])
+
+
+def test_first_update_of_a_step_is_on_policy(tmp_path: Path):
+    train(CONFIG.model_copy(update={"steps": 3}), save_tiny(tmp_path / "base"), tmp_path / "run")
+    for line in read_metrics(tmp_path / "run" / "metrics.jsonl"):
+        if line["updates"]:
+            assert line["ratio"] == pytest.approx(1.0, abs=1e-4) and line["kl_sampler"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_run_stopped_inside_a_step_continues_to_the_same_weights(tmp_path: Path):
+    base, bandits = save_tiny(tmp_path / "base"), []
+    train(CONFIG, base, tmp_path / "straight", bandits)
+    first_of_step_4 = 3 * CONFIG.questions_per_step * CONFIG.group_size
+    with pytest.raises(RuntimeError, match="killed here"):
+        train(CONFIG, base, tmp_path / "stopped", bandits, fail_at=first_of_step_4 + 2)
+    train(CONFIG, base, tmp_path / "stopped", bandits)
+    straight, resumed = bandits[0], bandits[2]
+    assert min(resumed.attempts) == 2 * CONFIG.questions_per_step * CONFIG.group_size, "continues after step 2, the last saved"
+    assert resumed.version == straight.version > 0
+    ours, theirs = weights(tmp_path / "stopped"), weights(tmp_path / "straight")
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+    logs = [read_metrics(tmp_path / run / "metrics.jsonl") for run in ("stopped", "straight")]
+    assert [line["reward"] for line in logs[0]] == [line["reward"] for line in logs[1]]
+    assert not train(CONFIG, base, tmp_path / "stopped").trained
+
+
+def test_groups_share_a_seed_and_attempts_never_repeat(tmp_path: Path):
+    bandits: list[Bandit] = []
+    train(CONFIG.model_copy(update={"steps": 4}), save_tiny(tmp_path / "base"), tmp_path / "run", bandits)
+    attempts = bandits[0].attempts
+    assert sorted(attempts) == list(range(4 * 2 * 6))
+    assert all(len(seeds) == 1 for seeds in bandits[0].seeds.values())
+    assert episode_seed(1, 0, QUESTIONS[0]) != episode_seed(1, 1, QUESTIONS[0]) != episode_seed(2, 1, QUESTIONS[0])
+
+
+def test_every_question_comes_up_before_any_comes_again():
+    seen = [q.id for step in range(3) for q in step_questions(QUESTIONS, 2, 7, step)]
+    assert set(seen[:3]) == set(seen[3:]) == {"q0", "q1", "q2"}
+
+
+def test_an_outage_is_counted_and_left_out(tmp_path: Path):
+    config = CONFIG.model_copy(update={"steps": 1})
+    base = save_tiny(tmp_path / "base")
+    train(config, base, tmp_path / "run", outage=0)
+    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert line["unscored"] == pytest.approx(1 / 12) and line["ending_tool_outage"] == pytest.approx(1 / 12)
+
+
+def test_igpo_scores_gains_with_the_trained_module(tmp_path: Path):
+    gain = GainConfig(probe=Probe(prefix="so </think> <answer>"))
+    config = RlConfig.model_validate({**CONFIG.model_dump(), "steps": 2, "estimator": IgpoConfig(), "gain": gain})
+    train(config, save_tiny(tmp_path / "base"), tmp_path / "run")
+    for line in read_metrics(tmp_path / "run" / "metrics.jsonl"):
+        assert line["gains_scored"] == 12 and line["gain"] != 0.0
+
+
+def test_a_step_without_signal_updates_nothing(tmp_path: Path):
+    base = save_tiny(tmp_path / "base")
+    config = CONFIG.model_copy(update={"steps": 1, "group_size": 1})
+    train(config, base, tmp_path / "run")
+    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert line["updates"] == 0 and line["version"] == 0
+    assert all(np.array_equal(v, load_file(base / "model.safetensors")[k]) for k, v in weights(tmp_path / "run").items())
+
+
+def test_settings_that_cannot_work_get_one_sentence(tmp_path: Path):
+    with pytest.raises(ValueError, match="needs information gain"):
+        RlConfig(estimator=IgpoConfig())
+    base = save_tiny(tmp_path / "base")
+    config = CONFIG.model_copy(update={"trainer": TrainerConfig(temperature=0.7)})
+    with pytest.raises(UserError, match=r"trainer\.temperature"):
+        train(config, base, tmp_path / "run")
+    with pytest.raises(UserError, match="no questions"):
+        asyncio.run(run_rl(CONFIG, [], lambda model: None, Encoding(WordTokenizer(), PROFILE), base, tmp_path / "run"))
