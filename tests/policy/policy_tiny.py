@@ -4,6 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+import numpy as np
 import tokenizers
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -73,3 +74,28 @@ def full_logits(model: Qwen3ForCausalLM, tokens: list[int]) -> torch.Tensor:
 def said(completion: Completion) -> list[int]:
     assert completion.token_ids is not None
     return list(completion.token_ids)
+
+
+def reference(logits: np.ndarray, sampling: Sampling, seen: set[int]) -> np.ndarray:
+    """One row's distribution, written as its definition reads."""
+    scores = logits.astype(np.float64)
+    for token in seen:
+        scores[token] -= sampling.presence_penalty
+    scores = scores / (sampling.temperature or 1.0)
+    weights = np.exp(scores - scores.max())
+    weights /= weights.sum()
+    if sampling.temperature == 0:
+        return weights
+    if sampling.top_k:
+        weights[weights < np.sort(weights)[::-1][min(sampling.top_k, len(weights)) - 1]] = 0.0
+        weights /= weights.sum()
+    if sampling.top_p < 1:
+        kept, total = [], 0.0
+        for token in np.argsort(-weights, kind="stable"):
+            if total >= sampling.top_p:
+                break
+            kept.append(token)
+            total += weights[token]
+        weights[weights < weights[kept[-1]]] = 0.0
+        weights /= weights.sum()
+    return weights

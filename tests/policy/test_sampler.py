@@ -5,37 +5,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policy_tiny import reference
 
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.sampler import Settings, Uniforms, sample
 from sanderling.protocol.sampling import Sampling
 
 CPU = torch.device("cpu")
-
-
-def reference(logits: np.ndarray, sampling: Sampling, seen: set[int]) -> np.ndarray:
-    """One row's distribution, written as its definition reads."""
-    scores = logits.astype(np.float64)
-    for token in seen:
-        scores[token] -= sampling.presence_penalty
-    scores = scores / (sampling.temperature or 1.0)
-    weights = np.exp(scores - scores.max())
-    weights /= weights.sum()
-    if sampling.temperature == 0:
-        return weights
-    if sampling.top_k:
-        weights[weights < np.sort(weights)[::-1][min(sampling.top_k, len(weights)) - 1]] = 0.0
-        weights /= weights.sum()
-    if sampling.top_p < 1:
-        kept, total = [], 0.0
-        for token in np.argsort(-weights, kind="stable"):
-            if total >= sampling.top_p:
-                break
-            kept.append(token)
-            total += weights[token]
-        weights[weights < weights[kept[-1]]] = 0.0
-        weights /= weights.sum()
-    return weights
 
 
 samplings = st.builds(

@@ -1,11 +1,12 @@
 """The in-process policy against plain forwards of the same model."""
 
 import asyncio
+import math
 import random
 
 import pytest
 import torch
-from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, said
+from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, reference, said
 
 from sanderling.errors import UserError
 from sanderling.policy.contract import Delta, Finish, Policy
@@ -52,6 +53,21 @@ async def test_batched_sessions_equal_plain_forwards(loaded, policy):
                 row = logits[start + offset - 1]
                 assert token == int(row.argmax())
                 assert completion.logprobs[offset] == pytest.approx(float(row.log_softmax(-1)[token]), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "cuts", [{}, {"top_p": 0.9}, {"top_k": 5}, {"top_p": 0.9, "top_k": 20}, {"top_p": 0.8, "presence_penalty": 1.1}], ids=str
+)
+async def test_logprobs_are_those_of_the_distribution_sampled_from(loaded, policy, cuts):
+    sampling = Sampling(temperature=0.7, max_tokens=14, **cuts)
+    results = await asyncio.gather(*(conversation(policy, number, sampling) for number in range(5)))
+    for branch, completions in results:
+        logits = full_logits(loaded[0], branch).numpy()
+        for start, completion in completions:
+            tokens = said(completion)
+            for offset, token in enumerate(tokens):
+                weights = reference(logits[start + offset - 1], sampling, set(tokens[:offset]))
+                assert completion.logprobs[offset] == pytest.approx(math.log(weights[token]), abs=1e-4)
 
 
 async def test_prompts_longer_than_a_forward_are_cut_and_equal(loaded):

@@ -6,7 +6,7 @@ calls :meth:`SlotCache.update` as it would any cache's. The decode step reads a 
 copied; the prefill step gathers the few slots it serves. Memory is slots x longest session: right for small models and for
 batches of similar sessions, wasteful for a mix of short and very long ones (that is paged attention's work, and vLLM's).
 
-:func:`grouped_attention` replaces transformers' own attention in the decode step: query heads that share a key head are folded
+:func:`grouped_attention` replaces transformers' own attention: query heads that share a key head are folded
 into the query axis, so keys and values are read once and never repeated: 8 times faster on a CPU at 128 sessions of 600 tokens.
 
 Knows nothing of requests, sampling or text.
@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import AttentionInterface
 
 ATTENTION = "sanderling_grouped"
@@ -144,17 +143,16 @@ def grouped_attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of one query a row without repeating key heads; longer queries go to transformers' own.
+    """Attention that never repeats key heads.
 
     ``query`` (B, heads, Q, D), ``key`` and ``value`` (B, kv_heads, L, D), mask additive (B, 1, Q, L). Returns (B, Q, heads, D).
     """
     rows, heads, queries, size = query.shape
-    if queries != 1:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs)
     groups = heads // key.shape[1]
-    folded = query.reshape(rows, key.shape[1], groups, size)
-    mixed = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=attention_mask, scale=scaling)
-    return mixed.reshape(rows, 1, heads, value.shape[3]), None
+    folded = query.reshape(rows, key.shape[1], groups * queries, size)
+    mask = attention_mask if queries == 1 or attention_mask is None else attention_mask.repeat(1, 1, groups, 1)
+    mixed = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scaling)
+    return mixed.reshape(rows, heads, queries, value.shape[3]).transpose(1, 2), None
 
 
 AttentionInterface.register(ATTENTION, grouped_attention)
