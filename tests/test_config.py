@@ -1,0 +1,173 @@
+"""Settings: a wrong key or value is one sentence that says what to do, and resolved settings read back as they were."""
+
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sanderling.config import load_config, read_config, to_toml
+from sanderling.errors import UserError
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Colour(StrEnum):
+    RED = "Red"
+    BLUE = "Blue"
+
+
+class Deep(Frozen):
+    rate: float = 0.5
+    colour: Colour = Colour.RED
+
+
+class Train(Frozen):
+    steps: int = Field(default=10, ge=1)
+    shuffle: bool = True
+    betas: tuple[float, ...] = (0.9, 0.95)
+    deep: Deep = Deep()
+
+    @model_validator(mode="after")
+    def _odd(self) -> "Train":
+        if self.steps == 13:
+            raise ValueError("Steps of 13 bring bad luck")
+        return self
+
+
+class Settings(Frozen):
+    title: str = "a title"
+    train: Train = Train()
+    extra: Deep | None = None
+    by_name: dict[str, Deep] = {}
+    shares: dict[str, float] = {"1": 0.5}
+    rows: tuple[Deep, ...] = ()
+    where: Path = Path("runs")
+
+
+def load(toml: str = "", *overrides: str) -> Settings:
+    return load_config(Settings, toml, "my.toml", overrides)
+
+
+# -- reading ------------------------------------------------------------------------------------------------------------
+
+
+def test_defaults_file_and_overrides_in_that_order() -> None:
+    found = load("[train]\nsteps = 20\nshuffle = false", "train.steps=30", "train.deep.colour=Blue", "title=two words")
+    assert found.train == Train(steps=30, shuffle=False, deep=Deep(colour=Colour.BLUE))
+    assert found.title == "two words"
+    assert load() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("20", "20"), ("", ""), ("a=b", "a=b"), ('"quoted = # text"', "quoted = # text"), ("über", "über"), ("'1'", "1")],
+)
+def test_override_values_for_text(text: str, value: str) -> None:
+    if text == "20":  # TOML's number where text is wanted: said, not guessed
+        with pytest.raises(UserError, match="title: input should be a valid string"):
+            load("", f"title={text}")
+    else:
+        assert load("", f"title={text}").title == value
+
+
+def test_override_values_are_toml() -> None:
+    found = load(
+        "", "train.betas=[0.1, 0.2]", "train.shuffle=false", " train.steps = 7", "shares={a = 1.0}", "by_name.x.rate=1.5"
+    )
+    assert found.train == Train(betas=(0.1, 0.2), shuffle=False, steps=7)
+    assert found.shares == {"a": 1.0}
+    assert found.by_name == {"x": Deep(rate=1.5)}
+
+
+def test_override_makes_a_section_that_the_file_lacks() -> None:
+    assert load("", "extra.rate=2.0").extra == Deep(rate=2.0)
+
+
+# -- refusing -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("toml", "override", "said"),
+    [
+        ("titel = 'x'", "", "my.toml has no setting titel: did you mean title?"),
+        ("[train]\nstep = 3", "", "my.toml has no setting train.step: did you mean train.steps?"),
+        ("[train.deep]\nrat = 3", "", "did you mean train.deep.rate?"),
+        ("[extra]\ncolor = 3", "", "did you mean extra.colour?"),
+        ("", "train.deep.colur=Blue", "did you mean train.deep.colour?"),
+        ("", "zzz=1", "my.toml has no setting zzz: choose from title, train, extra"),
+        ("", "train", "is no override: write section.key=value."),
+        ("", "=3", "is no override: write section.key=value."),
+        ("title = 'x'", "title.deep=3", "reaches into title, which is a value and not a section."),
+        ("[train]\nsteps = 0", "", "In my.toml, train.steps: input should be greater than or equal to 1."),
+        ("[train]\nsteps = 'many'", "", "train.steps: input should be a valid integer"),
+        ("train = 3", "", "In my.toml, train: input should be a valid dictionary"),
+        ("[train]\nsteps = 13", "", "In my.toml, train: steps of 13 bring bad luck."),
+        ("[train.deep]\ncolour = 'green'", "", "input should be 'Red' or 'Blue'."),
+        ("[by_name.x]\nrat = 1", "", "by_name.x.rat"),
+        ("title = ", "", "my.toml is not valid TOML"),
+        ("title = 'a'\ntitle = 'b'", "", "my.toml is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(toml: str, override: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load(toml, *([override] if override else []))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_a_directory_and_a_binary_file_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "noise.toml").write_bytes(b"\xff\xfe\x00\x80")
+    for path in (tmp_path / "none.toml", tmp_path, tmp_path / "noise.toml"):
+        with pytest.raises(UserError, match="give a recipe's name or a TOML file"):
+            read_config(Settings, path)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("title = 'grün'\n", encoding="utf-8")
+    assert read_config(Settings, tmp_path / "my.toml", ["train.steps=2"]) == Settings(title="grün", train=Train(steps=2))
+
+
+# -- writing ------------------------------------------------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+FLOATS = st.floats(allow_nan=False)
+DEEPS = st.builds(Deep, rate=FLOATS, colour=st.sampled_from(Colour))
+SETTINGS = st.builds(
+    Settings,
+    title=TEXTS,
+    train=st.builds(
+        Train,
+        steps=st.integers(14, 2**62),
+        shuffle=st.booleans(),
+        betas=st.lists(FLOATS, max_size=3).map(tuple),
+        deep=DEEPS,
+    ),
+    extra=st.none() | DEEPS,
+    by_name=st.dictionaries(TEXTS, DEEPS, max_size=3),
+    shares=st.dictionaries(TEXTS, FLOATS, max_size=3),
+    rows=st.lists(DEEPS, max_size=2).map(tuple),
+    where=st.just(Path("a b/ü")),
+)
+
+
+@given(SETTINGS)
+def test_resolved_settings_read_back_as_they_were(config: Settings) -> None:
+    text = to_toml(config)
+    assert load_config(Settings, text, "back") == config
+    assert to_toml(load_config(Settings, text, "back")) == text
+
+
+def test_none_is_left_out() -> None:
+    assert "extra" not in tomllib.loads(to_toml(Settings()))
+
+
+def test_written_settings_are_readable() -> None:
+    assert to_toml(Settings(title="x")).startswith(
+        'title = "x"\nrows = []\nwhere = "runs"\n\n[train]\nsteps = 10\nshuffle = true\n'
+    )
