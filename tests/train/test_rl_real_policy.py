@@ -1,0 +1,92 @@
+"""The real policy, the real loop and the real trainer over one module: what was sampled is what is trained."""
+
+import asyncio
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sanderling.agent.loop import run_episode
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.profiles import TINY
+from sanderling.protocol.sampling import Sampling
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.base import PHRASES
+from sanderling.reward.gain import PROBES
+from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
+from sanderling.train.checkpoint import load_model
+from sanderling.train.config import GrpoConfig, TrainerConfig
+from sanderling.train.metrics import read_metrics
+from sanderling.train.rl import Actor, run_rl
+from sanderling.train.rl_config import RlConfig
+from sanderling.train.rows import Encoding, rl_rows, turn_indices
+from sanderling.train.trainer import row_logprobs
+from sanderling.trajectory.record import Question, Seeds
+
+PROFILE = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})
+TRAINER = TrainerConfig(lr=1e-3, temperature=0.8, entropy=True)
+QUESTION = Question(id="q", text="Where is the tidal flat?", answers=("Oslo", "Bergen"))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("models") / "base"
+    texts = ["Where is the tidal flat? That is good enough. Oslo, Bergen, search and visit."] * 50
+    shape = ModelShape(hidden=32, layers=2, heads=2, kv_heads=2, head_dim=16, intermediate=48)
+    write_random_model(directory, train_tokenizer(texts, 420, PHRASES), shape, seed=1)
+    return directory
+
+
+def connect(model, directory: Path) -> Actor:
+    policy = TransformersPolicy(model, load_tokenizer(directory))
+
+    async def rollout(question: Question, episode: int, attempt: int):
+        seeds = Seeds(run=0, episode=episode, attempt=attempt)
+        clock = FixedClock(date(2026, 1, 1))
+        return await run_episode(
+            question,
+            policy=policy,
+            tools={},
+            profile=PROFILE,
+            clock=clock,
+            trajectory_id=f"{question.id}-{attempt}",
+            seeds=seeds,
+        )
+
+    return Actor(policy, rollout)
+
+
+def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
+    model = load_model(base).eval()
+    actor = connect(model, base)
+
+    async def sample():
+        return await asyncio.gather(*(actor.rollout(QUESTION, 0, attempt) for attempt in range(6)))
+
+    encoding = Encoding(load_tokenizer(base), PROFILE)
+    rows = [row for t in asyncio.run(sample()) for row in rl_rows(t, [1.0] * len(turn_indices(t)), encoding)]
+    assert sum(row.loss_mask.sum() for row in rows) > 100
+    for row, ours in zip(rows, row_logprobs(model, rows, TRAINER), strict=True):
+        assert row.sampler_logprobs is not None
+        np.testing.assert_allclose(ours, row.sampler_logprobs, atol=1e-4)
+
+
+def test_a_step_of_rl_runs_on_the_real_loop(base: Path, tmp_path: Path):
+    config = RlConfig(trainer=TRAINER, estimator=GrpoConfig(), steps=2, questions_per_step=1, group_size=4)
+    encoding = Encoding(load_tokenizer(base), PROFILE)
+    done = asyncio.run(run_rl(config, [QUESTION], lambda model: connect(model, base), encoding, base, tmp_path / "run"))
+    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [line["updates"] for line in log] == [1, 1], "malformed turns carry penalties, so there is something to learn"
+    assert [line["version"] for line in log] == [1, 2]
+    assert all(line["sampler_gap"] < 1e-4 for line in log)
+    assert load_tokenizer(done.model_dir).fingerprint == load_tokenizer(base).fingerprint
+
+
+def test_the_tiny_probe_is_an_answer_turn_to_the_letter(base: Path):
+    tokenizer = load_tokenizer(base)
+    encoding, probe = Encoding(tokenizer, TINY), PROBES["tiny"]
+    turn = encoding.renderer.turn_ids(f"<think>\n{probe.prefix}Oslo{probe.suffix}")
+    parts = [tokenizer.encode(probe.prefix), tokenizer.encode("Oslo"), tokenizer.encode(probe.suffix)]
+    assert turn == [*(i for part in parts for i in part), encoding.renderer.end_id]
