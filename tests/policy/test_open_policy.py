@@ -1,6 +1,7 @@
 """Specifications on the command line, right and wrong."""
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -69,3 +70,9 @@ def test_without_torch_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UserError, match=r"sanderling\[local\]"):
         open_policy(str(tmp_path))
+
+
+def test_what_needs_no_model_imports_without_torch():
+    block = "import sys; sys.modules.update(torch=None, transformers=None)"
+    rooms = "sanderling.policy.load, sanderling.policy.scripted, sanderling.policy.endpoint"
+    subprocess.run([sys.executable, "-c", f"{block}; import {rooms}"], check=True, timeout=60)
