@@ -8,9 +8,8 @@ batches, but the random numbers are each turn's own (`sampler`).
 
 Transformers' own continuous batching (5.19, `generate_batch` and its manager) was tried first and is not used. It has no
 sessions: a request is a whole prompt, and only full blocks that happen to survive in its prefix cache are spared. It
-samples in a background thread under one seed, so arrival times change results. On a CPU it took a minute over 32 prompts
-of 300 tokens for a model of 1M parameters (`generate`: 1 s), since without flash attention every query row is masked
-against the whole paged cache.
+samples in a background thread under one seed, so arrival times change results. On a two-core CPU
+it took 36 to 63 s over 32 prompts of 300 tokens for a model of 1M parameters, where `generate` took 1 to 2 s.
 
 Knows ids, never text: what ends a turn besides end tokens is a function it is handed.
 """
