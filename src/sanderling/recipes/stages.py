@@ -64,6 +64,11 @@ def run_stages(
     return records
 
 
+def read_record(directory: Path, name: str) -> StageRecord:
+    """What a finished stage of a run left behind."""
+    return StageRecord.model_validate_json((directory / "stages" / f"{name}.json").read_text(encoding="utf-8"))
+
+
 def _run(stage: Stage, markers: Path, settings: str, directory: Path) -> StageRecord:
     started = markers / f"{stage.name}.started.json"
     runs, seconds = _earlier(started, settings, directory)

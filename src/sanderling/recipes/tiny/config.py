@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.synth.teacher import ModeShares
 from sanderling.train.config import SupervisedConfig
+from sanderling.train.rl_config import RlConfig
 
 
 class Section(BaseModel):
@@ -72,4 +73,7 @@ class TinyConfig(Section):
     questions: Questions = Questions()
     teacher: Teacher = Teacher()
     sft: SupervisedConfig = SupervisedConfig()
+    rl: RlConfig = RlConfig()
+    rl_threads: int = Field(default=2, ge=1)
+    """Threads of the one process that samples and trains in turn."""
     evaluation: Evaluation = Evaluation()

@@ -6,10 +6,9 @@ from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
 from sanderling.protocol.clock import SystemClock
-from sanderling.protocol.endings import Ending
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan, read_questions, write_questions
-from sanderling.reward.outcome import exact_match
+from sanderling.reward.outcome import exact_match, score_trajectory
 from sanderling.synth.questions import chain_questions, split_by_hops
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.registry import world_tools
@@ -98,6 +97,4 @@ def _teacher_figures(trajectories: list[Trajectory]) -> dict[str, Any]:
 
 def is_right(trajectory: Trajectory) -> bool:
     """Whether the agent's own answer is one of the accepted ones."""
-    if trajectory.answer is None or trajectory.ending not in (Ending.ANSWERED, Ending.ANSWERED_AT_BUDGET):
-        return False
-    return exact_match(trajectory.answer, trajectory.question.answers)
+    return score_trajectory(trajectory, exact_match) == 1.0

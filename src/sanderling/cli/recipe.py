@@ -1,0 +1,57 @@
+"""``sanderling recipe``: run a whole recipe, or make the base model the tiny one starts from. Thin: recipes do the work."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sanderling.errors import UserError
+from sanderling.recipes.progress import Report
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("run")
+def run(
+    name: Annotated[str, typer.Argument(help="A recipe's name (tiny), or a TOML file with other settings.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/NAME by default.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="All stages in about three minutes, without claims.")] = False,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="A setting, such as rl.steps=20.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
+) -> None:
+    """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
+    from sanderling.recipes.registry import find_recipe
+
+    recipe = find_recipe(name, quick=quick, overrides=overrides or [])
+    directory = out or Path("runs") / (recipe.name + ("-quick" if quick else ""))
+    if fresh and directory.exists():
+        if not (directory / "stages").is_dir():
+            raise UserError(f"{directory} is not the directory of a run, so --fresh leaves it alone: name another with --out.")
+        shutil.rmtree(directory)
+    command = shlex.join(["sanderling", *sys.argv[1:]])
+    recipe.run(directory, Report(Console()), command)
+
+
+@app.command("base")
+def base(
+    out: Annotated[Path, typer.Option("--out", help="Directory of the run; the model is in its model/.")],
+) -> None:
+    """Train the tiny recipe's base model on generated worlds (about half an hour on one core), as it is shipped."""
+    from sanderling.recipes.base import BaseConfig, train_base
+
+    config = BaseConfig()
+    report = Report(Console())
+    with report.task("Base model", config.steps) as advance:
+        seen = 0
+
+        def on_step(step: int, metrics: dict[str, float]) -> None:
+            nonlocal seen
+            advance(step - seen, f"loss {metrics['loss']:.3f}")
+            seen = step
+
+        directory = train_base(config, out, on_step)
+    report.say(f"The base model is in {directory}.")

@@ -1,0 +1,44 @@
+"""The tiny recipe from end to end: its stages in order. Each stage is a function of its own module."""
+
+from pathlib import Path
+from typing import Any
+
+from sanderling.recipes.progress import Report
+from sanderling.recipes.stages import Stage, StageRecord, fingerprint, read_record, run_stages
+from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.recipes.tiny.data import build_worlds, teach
+from sanderling.recipes.tiny.layout import Layout
+from sanderling.recipes.tiny.measure import figures, measure_all
+from sanderling.recipes.tiny.reinforce import choose_arm, reinforce, stages_to_measure
+from sanderling.recipes.tiny.report import write_tiny_report
+from sanderling.recipes.tiny.supervised import train_arms
+
+
+def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) -> None:
+    """Run what is not done yet, and write the report. Raises UserError when the directory holds a run with other settings."""
+    layout = Layout(directory.resolve(), config)
+
+    def measured() -> dict[str, Any]:
+        attempts = config.evaluation.attempts
+        results = measure_all(layout, stages_to_measure(layout), layout.held_out, attempts, command, report)
+        return {stage: figures(result) for stage, result in results.items()}
+
+    def reinforced() -> dict[str, Any]:
+        return reinforce(layout, read_record(layout.root, "choose").figures["chosen"], report)
+
+    stages = [
+        Stage("worlds", "Worlds and questions", lambda: build_worlds(layout, report)),
+        Stage("teach", "Trajectories of an imperfect teacher", lambda: teach(layout, report)),
+        Stage("sft", "SFT on everything, and on what was right", lambda: train_arms(layout, report)),
+        Stage("choose", "Which arm RL starts from", lambda: choose_arm(layout, command, report)),
+        Stage("rl", "Reinforcement learning", reinforced),
+        Stage("measure", "Every stage on the held-out world", measured),
+    ]
+
+    def announce(stage: Stage, record: StageRecord | None) -> None:
+        done = f" (done before, {record.seconds:.0f} s)" if record else ""
+        report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
+
+    records = run_stages(stages, layout.root, fingerprint(config), announce)
+    page = write_tiny_report(layout, records, command)
+    report.say(f"The report is {page}.")
