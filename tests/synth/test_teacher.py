@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from pydantic import ValidationError
 
 from sanderling.agent.run_many import Job, run_episodes
 from sanderling.errors import UserError
@@ -113,10 +112,10 @@ async def test_trusting_snippets_shows_and_opens_nothing(
     world: Encyclopedia, local: LocalWorld, questions: list[Question]
 ) -> None:
     found = await teach(world, local, questions, shares(trust_snippet=1.0))
-    at_lists = [text for trajectory in found for text in thoughts(trajectory) if text.startswith((said.SNIPPET, said.FIRST))]
-    # A snippet of 14 words often shows nothing of the kind: then the first result is opened.
-    assert 0.15 < sum(text.startswith(said.SNIPPET) for text in at_lists) / len(at_lists) < 0.6
-    assert not any(said.COMPARE in text for trajectory in found for text in thoughts(trajectory))
+    at_lists = [text for trajectory in found for text in thoughts(trajectory) if text.startswith((said.SNIPPET, said.COMPARE))]
+    # A snippet of 14 words often shows nothing of the kind: then it goes on as it would have without this fault.
+    assert 0.1 < sum(text.startswith(said.SNIPPET) for text in at_lists) / len(at_lists) < 0.6
+    assert not any(said.FIRST in text for trajectory in found for text in thoughts(trajectory))
     trusting = [trajectory for trajectory in found if all(t.startswith(said.SNIPPET) for t in thoughts(trajectory)[1:])]
     assert trusting
     assert not any(visited(trajectory) for trajectory in trusting)
@@ -195,13 +194,8 @@ async def test_modes_come_about_as_often_as_they_should(
         branch = trajectory.branch()
         after_search += [b for a, b in pairwise(branch) if a.events and a.events[0].role == "search"]
     compare = sum(node.text.startswith(f"<think>\n{said.COMPARE}") for node in after_search)
-    assert 0.3 < compare / len(after_search) < 0.45
+    assert 0.4 < compare / len(after_search) < 0.6
     assert 0.5 < right(found) < 0.85
-
-
-def test_shares_at_a_list_exclude_each_other() -> None:
-    with pytest.raises(ValidationError, match="at most 1"):
-        ModeShares(first_result=0.6, trust_snippet=0.5)
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3])

@@ -41,24 +41,28 @@ class BaseConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    shape: ModelShape = ModelShape(hidden=128, layers=5, heads=4, kv_heads=4, head_dim=32, intermediate=384)
+    shape: ModelShape = ModelShape(hidden=128, layers=5, heads=4, kv_heads=2, head_dim=32, intermediate=384)
     vocab_size: int = Field(default=2000, ge=400)
     tokenizer_worlds: int = Field(default=100, ge=1)
     world_size: int = Field(default=80, ge=40)
     """Entities of the world that a step reads."""
     document_tokens: int = Field(default=768, ge=32)
-    batch_tokens: int = Field(default=9_216, ge=32)
-    steps: int = Field(default=1_600, ge=1)
-    save_every: int = Field(default=100, ge=1)
+    short_tokens: int = Field(default=256, ge=32)
+    """Length of a row in the first ``short_share`` of the run: copying over short distances is learnt first."""
+    short_share: float = Field(default=0.6, ge=0, le=1)
+    batch_tokens: int = Field(default=2_304, ge=32)
+    """Small: batches four times as large needed almost four times as many tokens to the same loss."""
+    steps: int = Field(default=6_000, ge=1)
+    save_every: int = Field(default=500, ge=1)
     compile: bool = True
-    """Compile the model's layers first: about a quarter faster, for a minute and a half at the start; needs a C++ compiler."""
+    """Compile the model's layers first: about a quarter faster, for a minute or two at the start; needs a C++ compiler."""
     seed: int = 0
     trainer: TrainerConfig = TrainerConfig(
-        lr=3e-3,
+        lr=2e-3,
         betas=(0.9, 0.95),
         weight_decay=0.05,
-        warmup_steps=60,
-        total_steps=1_600,
+        warmup_steps=100,
+        total_steps=6_000,
         schedule=Schedule.COSINE,
         final_lr_share=0.05,
         micro_batch_tokens=2_304,
@@ -121,12 +125,13 @@ def base_rows(config: BaseConfig, tokenizer: FastTokenizer, step: int) -> list[R
     rng = random.Random(f"base:{seed}")
     end = tokenizer.token_id(END_OF_TEXT)
     texts = documents(generate_encyclopedia(config.world_size, seed), rng)
+    length = config.short_tokens if step < config.short_share * config.steps else config.document_tokens
     rows: list[Row] = []
-    while len(rows) * config.document_tokens < config.batch_tokens:
+    while len(rows) * length < config.batch_tokens:
         ids: list[int] = []
-        while len(ids) < config.document_tokens:
+        while len(ids) < length:
             ids += [end, *tokenizer.encode(next(texts))]
-        array = np.array(ids[: config.document_tokens], dtype=np.int64)
+        array = np.array(ids[:length], dtype=np.int64)
         mask = np.ones(len(array), dtype=np.bool_)
         mask[0] = False
         rows.append(Row(ids=array, loss_mask=mask, trajectory=f"world {seed} text {len(rows)}"))
@@ -160,7 +165,7 @@ def train_base(config: BaseConfig, out: Path, on_step: Callable[[int, dict[str, 
     if last is not None:
         trainer.load_state(load_state(last))
     if config.compile:
-        model.base_model.compile(dynamic=False)  # all rows are of one length
+        model.base_model.compile(dynamic=False)  # there are two shapes of batches, one after the other
     tokenizer = load_tokenizer(start)
     log = MetricsLog(out / "metrics.jsonl", resume_step=trainer.steps)
     while trainer.steps < config.steps:

@@ -16,9 +16,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.errors import UserError
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
@@ -50,21 +50,15 @@ class ModeShares(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     first_result: float = Field(default=0.35, ge=0, le=1)
-    """At a list of results: open the first one, whatever it is."""
-    trust_snippet: float = Field(default=0.25, ge=0, le=1)
-    """At a list of results: read the fact off a snippet, open nothing. Where no snippet shows one, open the first result."""
+    """At a list of results, no snippet trusted: open the first one, whatever it is."""
+    trust_snippet: float = Field(default=0.50, ge=0, le=1)
+    """At a list whose snippets show something of the right kind: take that for the fact, open nothing."""
     stop_early: float = Field(default=0.10, ge=0, le=1)
     """With hops left: answer with what is known so far."""
     repeat_call: float = Field(default=0.06, ge=0, le=1)
     """After a search: make the same search again."""
     slip: float = Field(default=0.06, ge=0, le=1)
     """At a call: break the format. The next turn repeats it in the right form."""
-
-    @model_validator(mode="after")
-    def _one_choice_at_a_list(self) -> Self:
-        if self.first_result + self.trust_snippet > 1:
-            raise ValueError("first_result and trust_snippet exclude each other: together they are at most 1")
-        return self
 
 
 class Step(StrEnum):
@@ -129,13 +123,11 @@ class TeacherState:
             return self._call(AGAIN, "search", {"query": [self._query()]})
         self.repeated = False
         found = [line for line in observation.splitlines() if line in self.pages]
-        draw = self.rng.random()
-        if draw < self.shares.trust_snippet:
-            claim = self._claim_in(observation, found)
-            if claim is not None:
-                return self._conclude(SNIPPET, claim)
+        claim = self._claim_in(observation, found)
+        if claim is not None and self.rng.random() < self.shares.trust_snippet:
+            return self._conclude(SNIPPET, claim)
         right = url_of(Site.ATLAS, self.at.title)
-        if found and draw < self.shares.trust_snippet + self.shares.first_result:
+        if found and self.rng.random() < self.shares.first_result:
             think, self.visiting = FIRST, found[0]
         else:
             think, self.visiting = COMPARE, right
