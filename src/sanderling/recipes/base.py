@@ -7,6 +7,7 @@ texts come from world n alone, so a run resumes at any step without a cursor.
 """
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from sanderling.train.bootstrap import END_OF_TEXT, ModelShape, train_tokenizer,
 from sanderling.train.config import Packing, Schedule, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Site, generate_encyclopedia, render_pages
+from sanderling.world.encyclopedia.names import SYLLABLE_LETTERS, SYLLABLES
 
 PHRASES = (
     *(site.value for site in Site),
@@ -49,10 +51,10 @@ class BaseConfig(BaseModel):
     document_tokens: int = Field(default=768, ge=32)
     short_tokens: int = Field(default=256, ge=32)
     """Length of a row in the first ``short_share`` of the run: copying over short distances is learnt first."""
-    short_share: float = Field(default=0.6, ge=0, le=1)
+    short_share: float = Field(default=0.5, ge=0, le=1)
     batch_tokens: int = Field(default=2_304, ge=32)
     """Small: batches four times as large needed almost four times as many tokens to the same loss."""
-    steps: int = Field(default=6_000, ge=1)
+    steps: int = Field(default=5_000, ge=1)
     save_every: int = Field(default=500, ge=1)
     compile: bool = True
     """Compile the model's layers first: about a quarter faster, for a minute or two at the start; needs a C++ compiler."""
@@ -62,7 +64,7 @@ class BaseConfig(BaseModel):
         betas=(0.9, 0.95),
         weight_decay=0.05,
         warmup_steps=100,
-        total_steps=6_000,
+        total_steps=5_000,
         schedule=Schedule.COSINE,
         final_lr_share=0.05,
         micro_batch_tokens=2_304,
@@ -114,9 +116,20 @@ def base_tokenizer_texts(config: BaseConfig) -> Iterator[str]:
     for index in range(config.tokenizer_worlds):
         rng = random.Random(f"tokenizer:{config.seed}:{index}")
         world = generate_encyclopedia(400, FIRST_WORLD + config.seed + index)
-        yield from (page_text(item, rng) for item in world.pages)
-        yield from (question.text for question in chain_questions(world, 40, index, {1: 1.0, 2: 1.0}))
+        yield from (spelled(page_text(item, rng)) for item in world.pages)
+        yield from (spelled(question.text) for question in chain_questions(world, 100, index, {1: 1.0, 2: 1.0}))
         yield from THOUGHTS * 4
+
+
+def spelled(text: str) -> str:
+    """A text whose invented names fall apart into syllables, so that no token learnt from it straddles two of them."""
+
+    def fall_apart(match: re.Match[str]) -> str:
+        word = match.group()
+        parts = [word[start : start + SYLLABLE_LETTERS] for start in range(0, len(word), SYLLABLE_LETTERS)]
+        return "|".join(parts) if all(part.lower() in SYLLABLES for part in parts) else word
+
+    return re.sub(r"[A-Z][a-z]+", fall_apart, text)
 
 
 def base_rows(config: BaseConfig, tokenizer: FastTokenizer, step: int) -> list[Row]:

@@ -50,15 +50,18 @@ def chain_questions(world: Encyclopedia, count: int, seed: int, hops: HopShares)
     seen: set[tuple[int, tuple[str, ...]]] = set()
     questions: list[Question] = []
     misses = 0
+    wanted = rng.choices(sizes, shares)[0]
     while len(questions) < count:
-        path = _draw_path(world.facts, rng.choices(sizes, shares)[0], rng)
-        if path is None or (path.start, path.relations) in seen:
+        path = _draw_path(world.facts, wanted, rng)
+        question = _question(world, path, f"{world.name}-{seed}-{len(questions)}", rng) if path is not None else None
+        if path is None or question is None or (path.start, path.relations) in seen or names_its_answer(question):
             misses += 1
             if misses > 200 + 50 * count:
                 raise UserError(f"World {world.name} has no {count} different questions: make it larger or ask fewer.")
             continue
         seen.add((path.start, path.relations))
-        questions.append(_question(world, path, f"{world.name}-{seed}-{len(questions)}", rng))
+        questions.append(question)
+        wanted = rng.choices(sizes, shares)[0]
     return questions
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sanderling.errors import UserError
-from sanderling.world.encyclopedia.names import Names, draw_word
+from sanderling.world.encyclopedia.names import SYLLABLE_LETTERS, Names, draw_word
 from sanderling.world.encyclopedia.schema import (
     BY_SUBJECT,
     EVENT_FORMS,
@@ -26,7 +26,9 @@ SHARES: dict[Kind, float] = {Kind.PERSON: 0.40, Kind.PLACE: 0.16, Kind.ORGANISAT
 NAMESAKE_SHARE = 0.35
 """Share of people who take the full name of somebody before them."""
 FAMILY_SHARE = 0.15
-"""Share of people who take only the last name."""
+"""Share of people whose name differs from somebody else's in its last syllable only."""
+KIN_LETTERS = 2 * SYLLABLE_LETTERS
+"""Letters that such names have in common."""
 SHARED_WORD = 0.2
 """Share of other things that are named with a word already in use."""
 SMALLEST = 40
@@ -139,9 +141,9 @@ def _person(index: int, people: list[Entity], rng: random.Random, names: Names, 
         if draw < NAMESAKE_SHARE:
             name = rng.choice(people).name
         elif draw < NAMESAKE_SHARE + FAMILY_SHARE:
-            name = f"{draw_word(rng, names)} {rng.choice(people).name.split()[1]}"
+            name = draw_word(rng, names, 1, start=rng.choice(people).name[:KIN_LETTERS])
         else:
-            name = f"{draw_word(rng, names)} {draw_word(rng, names)}"
+            name = draw_word(rng, names, 3)
         entity = Entity(index, Kind.PERSON, name, rng.choice(OCCUPATIONS))
         if entity.title not in used:
             return entity
