@@ -1,5 +1,6 @@
 """The settings of the tiny recipe, as data; `recipes/tiny.toml` holds the values that the published numbers were made with."""
 
+import datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -67,6 +68,8 @@ class TinyConfig(Section):
     base: Path | None = None
     """A base model's directory; None: the one that is shipped."""
     profile: str = "tiny"
+    date: datetime.date = datetime.date(2026, 1, 1)
+    """The day on which every episode happens."""
     workers: int = Field(default=2, ge=1)
     """Processes at a time; each uses one thread."""
     worlds: Worlds = Worlds()

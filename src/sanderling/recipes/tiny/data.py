@@ -5,7 +5,6 @@ from collections import Counter
 from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.protocol.clock import SystemClock
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan, read_questions, write_questions
 from sanderling.reward.outcome import exact_match, score_trajectory
@@ -75,7 +74,7 @@ async def _teach_world(
         policy=TeacherPolicy(plan.generate(), {question.id: question for question in questions}, layout.config.teacher.modes),
         tools=world_tools(world, layout.profile),
         profile=layout.profile,
-        clock=SystemClock(),
+        clock=layout.clock(),
         concurrency=32,
         world=world.name,
         on_done=keep,

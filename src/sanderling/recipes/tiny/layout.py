@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
 from sanderling.recipes.tiny.config import TinyConfig
@@ -40,6 +41,10 @@ class Layout:
     @property
     def profile(self) -> Profile:
         return get_profile(self.config.profile)
+
+    def clock(self) -> FixedClock:
+        """The date that agents see; it stands still, so that equal seeds give equal records, byte for byte."""
+        return FixedClock(self.config.date)
 
     @property
     def base(self) -> Path:

@@ -12,7 +12,6 @@ from sanderling.agent.loop import run_episode
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress, evaluate
 from sanderling.policy.contract import Policy
-from sanderling.protocol.clock import SystemClock
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan, read_questions
 from sanderling.recipes.workers import Task, run_tasks
@@ -38,7 +37,7 @@ def rollout_over(
             policy=policy,
             tools=tools,
             profile=layout.profile,
-            clock=SystemClock(),
+            clock=layout.clock(),
             trajectory_id=f"{question.id}-{attempt}",
             seeds=Seeds(run=run_seed, attempt=attempt),
             world=world.name,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.agent.loop import run_episode
-from sanderling.protocol.clock import SystemClock
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, read_questions
@@ -86,7 +85,7 @@ async def _rollout(
         policy=policy,
         tools=tools,
         profile=layout.profile,
-        clock=SystemClock(),
+        clock=layout.clock(),
         trajectory_id=f"{question.id}-{attempt}",
         seeds=Seeds(run=layout.config.rl.seed, episode=seed, attempt=attempt),
         world=world,
