@@ -119,7 +119,9 @@ async def test_trusting_snippets_shows_and_opens_nothing(
     trusting = [trajectory for trajectory in found if all(t.startswith(said.SNIPPET) for t in thoughts(trajectory)[1:])]
     assert trusting
     assert not any(visited(trajectory) for trajectory in trusting)
-    assert right(found) < 0.6
+    once = [trajectory for trajectory in found if any(t.startswith(said.SNIPPET) for t in thoughts(trajectory))]
+    assert right(once) < 0.6
+    assert right([trajectory for trajectory in found if trajectory not in once]) == 1.0
 
 
 async def test_taking_the_first_result_shows_and_opens_it(
@@ -133,6 +135,23 @@ async def test_taking_the_first_result_shows_and_opens_it(
                 assert turn.text.startswith(f"<think>\n{said.FIRST}")
                 assert turn.calls[0].arguments["url"] == [before.text.splitlines()[2]]
     assert right(found) < 0.9
+
+
+async def test_a_snippet_untrusted_leaves_the_first_result_its_full_share(
+    world: Encyclopedia, local: LocalWorld, questions: list[Question]
+) -> None:
+    async def openings(modes: ModeShares) -> dict[str, int]:
+        found = [t for attempt in range(3) for t in await teach(world, local, questions, modes, attempt=attempt)]
+        texts = [text for trajectory in found for text in thoughts(trajectory)]
+        return {mode: sum(text.startswith(mode) for text in texts) for mode in (said.SNIPPET, said.FIRST, said.COMPARE)}
+
+    both = await openings(shares(first_result=1.0, trust_snippet=1.0))
+    assert both[said.SNIPPET] > 20
+    assert both[said.FIRST] > 20
+    assert both[said.COMPARE] == 0
+    for trust in (0.0, 0.5):
+        counts = await openings(shares(first_result=0.5, trust_snippet=trust))
+        assert abs(counts[said.FIRST] / (counts[said.FIRST] + counts[said.COMPARE]) - 0.5) < 0.12
 
 
 async def test_a_first_result_about_something_else_is_left_for_the_right_page(
@@ -214,7 +233,7 @@ async def test_told_to_answer_it_answers_with_what_it_read(
 
 async def test_a_page_cut_from_sight_is_not_believed(world: Encyclopedia, local: LocalWorld, questions: list[Question]) -> None:
     # In a full context the loop cuts the last observation: what was cut away cannot be the answer's ground.
-    cramped = TINY.model_copy(update={"budgets": TINY.budgets.model_copy(update={"max_context_tokens": 330})})
+    cramped = TINY.model_copy(update={"budgets": TINY.budgets.model_copy(update={"max_context_tokens": 260})})
     found = await teach(world, local, [question for question in questions if question.hops == 1], shares(), profile=cramped)
     cut = [t for t in found if any("observation_cut" in node.problems for node in t.nodes)]
     assert cut
@@ -230,8 +249,12 @@ async def test_a_page_cut_from_sight_is_not_believed(world: Encyclopedia, local:
 
 def test_it_believes_the_page_it_opened_and_only_if_it_opened(world: Encyclopedia, questions: list[Question]) -> None:
     pages = {item.page.url: item for item in world.pages}
-    policy_path = said.Path.of(next(q for q in questions if q.hops == 1))
-    stale = next(i for i in world.pages if i.site is Site.ARCHIVE and policy_path.relations[0] in i.claims)
+    stale, policy_path = next(
+        (item, path)
+        for path in (said.Path.of(question) for question in questions if question.hops == 1)
+        for item in world.pages
+        if item.site is Site.ARCHIVE and item.claims.get(path.relations[0], path.objects[0]) != path.objects[0]
+    )
     for text, expected in ((stale.page.text, "<answer>"), ("Page not found.", said.ELSEWHERE)):
         state = TeacherState(world, pages, policy_path, shares(), random.Random(1))
         state.step, state.visiting = Step.READ, stale.page.url

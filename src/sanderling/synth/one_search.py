@@ -17,6 +17,7 @@ from enum import StrEnum
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.protocol.messages import Message
+from sanderling.world.encyclopedia.names import CODAS, ONSETS, VOWELS
 from sanderling.world.encyclopedia.pages import Site
 from sanderling.world.encyclopedia.schema import (
     EVENT_FORMS,
@@ -31,9 +32,14 @@ from sanderling.world.encyclopedia.schema import (
     Relation,
 )
 
-_WORD = r"[A-Z][a-z]{5}"
+_CAPITAL, _SYLLABLE = (
+    f"[{''.join(onsets)}][{''.join(VOWELS)}][{''.join(CODAS)}]" for onsets in (map(str.upper, ONSETS), ONSETS)
+)
+_PERSON = rf"{_CAPITAL}(?:{_SYLLABLE}){{2}}\b"
+_WORD = rf"{_CAPITAL}{_SYLLABLE}\b"
+"""Names of people, and the word that everything else is named with: other capitalised words are not taken for either."""
 _MENTIONS: dict[Kind, str] = {
-    Kind.PERSON: rf"[Tt]he (?:{'|'.join(OCCUPATIONS)}) {_WORD} {_WORD}",
+    Kind.PERSON: rf"[Tt]he (?:{'|'.join(OCCUPATIONS)}) {_PERSON}",
     Kind.ORGANISATION: rf"[Tt]he {_WORD} (?:{'|'.join(ORGANISATION_FORMS)})",
     Kind.WORK: rf"[Tt]he (?:{'|'.join(WORK_FORMS)}) of {_WORD}",
     Kind.EVENT: rf"[Tt]he {_WORD} (?:{'|'.join(EVENT_FORMS)})",
@@ -182,6 +188,6 @@ def _candidates(kind: Kind, observation: str, passed: Sequence[str]) -> list[str
         longer = [
             pattern.removeprefix("[Tt]he ") for other, pattern in _MENTIONS.items() if other.is_entity and other is not kind
         ]
-        texts = [re.sub("|".join([*longer, f"{_WORD} {_WORD}", f"{_WORD} …"]), " ", text) for text in texts]
+        texts = [re.sub("|".join([*longer, f"{_WORD} …"]), " ", text) for text in texts]
     found = [re.sub("^The ", "the ", match) for text in texts for match in re.findall(rf"\b(?:{_MENTIONS[kind]})\b", text)]
     return [mention for mention in found if mention not in passed]

@@ -16,8 +16,7 @@ from sanderling.world.encyclopedia import Encyclopedia, Facts
 from sanderling.world.encyclopedia.schema import BY_NAME, BY_SUBJECT, QUESTION_FORMS, Relation
 
 HopShares = Mapping[int, float]
-"""Number of hops to its share among the *draws*. A chain that ran into a literal or a circle is drawn again, number of hops and
-all, so long chains come somewhat less often than their share: 0.30, 0.40, 0.30 give about 0.35, 0.40, 0.26."""
+"""Number of hops to its share. A chain that ran into a literal or a circle is drawn again with as many: shares are kept."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ class Path:
 def chain_questions(world: Encyclopedia, count: int, seed: int, hops: HopShares) -> list[Question]:
     """``count`` different questions, drawn with the given shares of hops. Deterministic.
 
-    A few in a thousand name their answer, through a namesake or a shared word (:func:`names_its_answer`). Raises UserError when
-    the world is too small for that many, and for shares that cannot be drawn from.
+    None of them names its answer, which a namesake or a shared word could bring about (:func:`names_its_answer`). Raises
+    UserError when the world is too small for that many, and for shares that cannot be drawn from.
     """
     if not hops or min(hops) < 1 or min(hops.values()) < 0 or sum(hops.values()) <= 0:
         raise UserError(f"Hop shares {dict(hops)} cannot be drawn from: give numbers of hops from 1, with shares above 0.")
