@@ -1,5 +1,6 @@
 """Stages run once, resume after a kill of the real process, and never mix two runs."""
 
+import errno
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from sanderling.errors import UserError
-from sanderling.recipes.stages import Stage, StageRecord, fingerprint, run_stages
+from sanderling.recipes.stages import LOCK, Stage, StageRecord, clear_run, fingerprint, read_record, run_stages
 
 CHILD = """
 import os, sys, time
@@ -128,7 +129,7 @@ def test_time_worked_before_a_kill_is_counted(tmp_path: Path) -> None:
     markers = tmp_path / "stages"
     markers.mkdir()
     started = markers / "one.started.json"
-    started.write_text(json.dumps({"settings": "s", "runs": 1, "seconds": 100.0}))
+    started.write_text(json.dumps({"settings": "s", "runs": 1, "seconds": 100.0, "interrupted": True}))
     os.utime(started, (1_000_000, 1_000_000))
     (tmp_path / "work.txt").write_text("x")
     os.utime(tmp_path / "work.txt", (1_000_040, 1_000_040))
@@ -136,6 +137,173 @@ def test_time_worked_before_a_kill_is_counted(tmp_path: Path) -> None:
     (record,) = run_stages([log.stage("one")], tmp_path, "s", log.announce)
     assert 140.0 <= record.seconds < 200.0
     assert record.resumed == 1
+
+
+# -- what is done, and what is done again --------------------------------------------------------------------------------
+
+
+def test_figures_are_the_same_at_once_and_later(tmp_path: Path) -> None:
+    stage = Stage("one", "One", lambda: {"pair": (1, 2), "by_hops": {3: 0.5}, "nll": float("nan"), "path": Path("a")})
+    first, again = (run_stages([stage], tmp_path, "s", lambda stage, record: None) for _ in range(2))
+    assert again == first == [read_record(tmp_path, "one")]
+    assert first[0].figures == {"pair": [1, 2], "by_hops": {"3": 0.5}, "nll": None, "path": "a"}
+
+
+def test_a_marker_taken_away_runs_its_stage_and_the_later_ones_again(tmp_path: Path) -> None:
+    log = Log()
+    stages = [log.stage(name) for name in ("one", "two", "three")]
+    first = run_stages(stages, tmp_path, "s", log.announce)
+    (tmp_path / "stages" / "two.json").unlink()
+    records = run_stages(stages, tmp_path, "s", log.announce)
+    assert log.ran == ["one", "two", "three", "two", "three"]
+    assert log.heard[3:] == [("one", True), ("two", False), ("three", False)]
+    assert [record.resumed for record in records] == [0, 0, 1]
+    assert first[2].seconds < records[2].seconds < first[2].seconds + 60
+    assert run_stages(stages, tmp_path, "s", log.announce) == records
+
+
+def test_later_stages_stay_undone_when_the_earlier_one_fails(tmp_path: Path) -> None:
+    log = Log()
+    names = ("one", "two", "three")
+    run_stages([log.stage(name) for name in names], tmp_path, "s", log.announce)
+    (tmp_path / "stages" / "one.json").unlink()
+    with pytest.raises(RuntimeError):
+        run_stages([log.stage(name, fails=name == "one") for name in names], tmp_path, "s", log.announce)
+    with pytest.raises(UserError, match="no finished stage 'three'"):
+        read_record(tmp_path, "three")
+    run_stages([log.stage(name) for name in names], tmp_path, "s", log.announce)
+    assert log.ran == [*names, "one", *names]
+
+
+def test_a_stage_put_in_between_has_the_later_ones_run_again(tmp_path: Path) -> None:
+    log = Log()
+    run_stages([log.stage("one"), log.stage("three")], tmp_path, "s", log.announce)
+    run_stages([log.stage(name) for name in ("one", "two", "three")], tmp_path, "s", log.announce)
+    assert log.ran == ["one", "three", "two", "three"]
+
+
+def test_a_later_stage_of_other_settings_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    log = Log()
+    run_stages([log.stage("one"), log.stage("two")], tmp_path, "s", log.announce)
+    (tmp_path / "stages" / "one.json").unlink()
+    with pytest.raises(UserError, match="other settings"):
+        run_stages([log.stage("one"), log.stage("two")], tmp_path, "t", log.announce)
+    assert log.ran == ["one", "two"]
+
+
+def test_a_kill_just_behind_the_marker_leaves_a_finished_stage(tmp_path: Path) -> None:
+    log = Log()
+    first = run_stages([log.stage("one")], tmp_path, "s", log.announce)
+    left = tmp_path / "stages" / "one.started.json"
+    left.write_text(json.dumps({"settings": "s", "runs": 1, "seconds": 0.0}))
+    assert run_stages([log.stage("one")], tmp_path, "s", log.announce) == first
+    assert log.ran == ["one"]
+    assert not left.exists()
+
+
+# -- one sentence --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["one.json", "two.started.json"])
+@pytest.mark.parametrize("text", ["", "{", '{"name": "one"}', "[]", "\x00\xff"])
+def test_a_damaged_marker_is_one_sentence(tmp_path: Path, name: str, text: str) -> None:
+    log = Log()
+    run_stages([log.stage("one")], tmp_path, "s", log.announce)
+    marker = tmp_path / "stages" / name
+    marker.write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=f"{name} is damaged: delete it") as refused:
+        run_stages([log.stage("one"), log.stage("two")], tmp_path, "s", log.announce)
+    assert "\n" not in str(refused.value)
+    assert log.ran == ["one"]
+    marker.unlink()
+    run_stages([log.stage("one"), log.stage("two")], tmp_path, "s", log.announce)
+    assert log.ran[-1] == "two"
+
+
+def test_a_directory_that_cannot_be_made_or_used_is_one_sentence(tmp_path: Path) -> None:
+    log = Log()
+    file = tmp_path / "file"
+    file.write_text("x")
+    (tmp_path / "stages-is-a-file").mkdir()
+    (tmp_path / "stages-is-a-file" / "stages").write_text("x")
+    (tmp_path / "lock-is-a-directory" / LOCK).mkdir(parents=True)
+    for directory in (file, file / "below", tmp_path / "stages-is-a-file", tmp_path / "lock-is-a-directory"):
+        with pytest.raises(UserError, match="Cannot use"):
+            run_stages([log.stage("one")], directory, "s", log.announce)
+    assert log.ran == []
+
+
+def test_a_marker_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    log = Log()
+    with pytest.raises(UserError, match="No space left on device"):
+        run_stages([log.stage("one")], tmp_path, "s", log.announce)
+    assert log.ran == []
+    monkeypatch.undo()
+    (record,) = run_stages([log.stage("one")], tmp_path, "s", log.announce)
+    assert record.resumed == 0
+
+
+def test_what_a_stage_itself_cannot_open_is_no_business_of_the_directory_s(tmp_path: Path) -> None:
+    def run() -> dict[str, object]:
+        raise FileNotFoundError("the stage's own")
+
+    with pytest.raises(FileNotFoundError, match="the stage's own"):
+        run_stages([Stage("one", "One", run)], tmp_path, "s", lambda stage, record: None)
+
+
+# -- one process at a time -----------------------------------------------------------------------------------------------
+
+
+def test_a_second_process_is_locked_out_until_the_first_is_gone(tmp_path: Path) -> None:
+    log = Log()
+    child = start(tmp_path, "b2")
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    for attempt in (lambda: run_stages([log.stage("a")], tmp_path, "settings", log.announce), lambda: clear_run(tmp_path)):
+        with pytest.raises(UserError, match="Another process is at work"):
+            attempt()
+    assert (tmp_path / "a.txt").is_file()
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    run_stages([log.stage("a")], tmp_path, "settings", log.announce)
+    assert log.heard == [("a", True)]
+
+
+def test_the_lock_is_let_go_when_a_stage_fails(tmp_path: Path) -> None:
+    log = Log()
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            run_stages([log.stage("one", fails=True)], tmp_path, "s", log.announce)
+
+
+def test_a_cleared_run_begins_again_with_any_settings(tmp_path: Path) -> None:
+    log = Log()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kept.txt").write_text("x")
+    run = tmp_path / "run"
+    run_stages([log.stage("one")], run, "s", log.announce)
+    (run / "work").mkdir()
+    (run / "work" / "unit.txt").write_text("x")
+    (run / "link").symlink_to(other)
+    clear_run(run)
+    assert sorted(path.name for path in run.rglob("*")) == [LOCK, "stages"]
+    assert (other / "kept.txt").is_file()
+    run_stages([log.stage("one")], run, "t", log.announce)
+    assert log.ran == ["one", "one"]
+
+
+def test_only_a_run_is_cleared(tmp_path: Path) -> None:
+    clear_run(tmp_path / "nothing")
+    (tmp_path / "thesis.txt").write_text("x")
+    with pytest.raises(UserError, match="not the directory of a run"):
+        clear_run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_fingerprint_follows_the_settings() -> None:

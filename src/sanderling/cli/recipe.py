@@ -1,7 +1,6 @@
 """``sanderling recipe``: run a whole recipe, or make the base model the tiny one starts from. Thin: recipes do the work."""
 
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.errors import UserError
 from sanderling.recipes.progress import Report
 
 app = typer.Typer(no_args_is_help=True)
@@ -25,13 +23,12 @@ def run(
 ) -> None:
     """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
     from sanderling.recipes.registry import find_recipe
+    from sanderling.recipes.stages import clear_run
 
     recipe = find_recipe(name, quick=quick, overrides=overrides or [])
     directory = out or Path("runs") / (recipe.name + ("-quick" if quick else ""))
-    if fresh and directory.exists():
-        if not (directory / "stages").is_dir():
-            raise UserError(f"{directory} is not the directory of a run, so --fresh leaves it alone: name another with --out.")
-        shutil.rmtree(directory)
+    if fresh:
+        clear_run(directory)
     command = shlex.join(["sanderling", *sys.argv[1:]])
     recipe.run(directory, Report(Console()), command)
 

@@ -1,21 +1,29 @@
 """Stages of a recipe: each runs once, says what it made, and is skipped when it is done already.
 
-A stage is done when its marker stands in ``stages/``; the marker is written last and atomically, so a run that is killed
-redoes only the stage it was in, and that stage resumes from its own files. A marker made with other settings stops the run
-with one sentence instead of mixing two runs. Knows no stage's content.
+A stage is done when its marker stands in ``stages/`` and every stage before it is done too: take an early marker away, and the
+later ones are run again as well (each goes on from its own files, so whoever wants those made anew deletes them or begins with
+--fresh). The marker is written last, atomically and through to the disk, so a run that is killed redoes only the stage it was
+in. A marker made with other settings stops the run with one sentence instead of mixing two runs; so does a second process in
+the same directory. Knows no stage's content.
 """
 
+import fcntl
 import hashlib
-import json
+import os
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sanderling.errors import UserError
+
+LOCK = ".lock"
+"""The file that a process in this directory has locked. It stays when the process is gone; the lock does not."""
 
 
 class StageRecord(BaseModel):
@@ -29,13 +37,30 @@ class StageRecord(BaseModel):
     seconds: float
     """Wall time, over all the runs it took."""
     resumed: int = 0
-    """How often it was interrupted and taken up again."""
+    """How often it was interrupted, or run again after an earlier stage, and taken up again."""
     figures: dict[str, Any] = Field(default_factory=dict)
+
+
+class Begun(BaseModel):
+    """What stands in place of a marker until a stage is done."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    settings: str
+    runs: int
+    """How often the stage was run."""
+    seconds: float
+    """Wall time of the runs before the last one."""
+    interrupted: bool = True
+    """Whether the last run was cut short; its time is then estimated. Otherwise it is in ``seconds``."""
+
+
+Marker = TypeVar("Marker", StageRecord, Begun)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A named piece of work. ``run`` returns figures for the report; it must be able to resume after a kill."""
+    """A named piece of work. ``run`` returns figures for the report (JSON); it must be able to resume after a kill."""
 
     name: str
     title: str
@@ -52,67 +77,169 @@ def run_stages(
 ) -> list[StageRecord]:
     """Run the stages that are not done, in order; ``announce`` hears of each, with its record when it had been done before.
 
-    Raises UserError when the directory holds a run with other settings.
+    Records are as they stand in the markers, whether just made or found. Raises UserError when the directory holds a run with
+    other settings, is in use by another process, has a damaged marker or cannot be written.
     """
-    markers = directory / "stages"
-    markers.mkdir(parents=True, exist_ok=True)
-    records: list[StageRecord] = []
-    for stage in stages:
-        record = _read(markers / f"{stage.name}.json", settings, directory)
-        announce(stage, record)
-        records.append(record or _run(stage, markers, settings, directory))
-    return records
+    with _sentences(directory):
+        (directory / "stages").mkdir(parents=True, exist_ok=True)
+    with locked(directory):
+        done = _done(stages, directory, settings)
+        records: list[StageRecord] = []
+        for stage in stages:
+            record = done.get(stage.name)
+            announce(stage, record)
+            records.append(record or _run(stage, directory, settings))
+        return records
 
 
 def read_record(directory: Path, name: str) -> StageRecord:
-    """What a finished stage of a run left behind."""
-    return StageRecord.model_validate_json((directory / "stages" / f"{name}.json").read_text(encoding="utf-8"))
+    """What a finished stage of a run left behind. Raises UserError when it is not done, or its marker damaged."""
+    record = _read(StageRecord, _marker(directory, name))
+    if record is None:
+        raise UserError(f"{directory} has no finished stage {name!r}: run the recipe first.")
+    return record
 
 
-def _run(stage: Stage, markers: Path, settings: str, directory: Path) -> StageRecord:
-    started = markers / f"{stage.name}.started.json"
-    runs, seconds = _earlier(started, settings, directory)
-    _write(started, json.dumps({"settings": settings, "runs": runs + 1, "seconds": seconds}))
+def clear_run(directory: Path) -> None:
+    """Empty a run's directory, if there is one, markers first: cut short, it leaves no stage that seems done.
+
+    Raises UserError when the directory is not one of a run, or in use by another process.
+    """
+    if not directory.exists():
+        return
+    if not (directory / "stages").is_dir():
+        raise UserError(f"{directory} is not the directory of a run, so --fresh leaves it alone: name another with --out.")
+    with locked(directory), _sentences(directory):
+        for path in (*(directory / "stages").iterdir(), *directory.iterdir()):
+            if path.is_dir() and not path.is_symlink() and path.name != "stages":
+                shutil.rmtree(path)
+            elif path.name not in ("stages", LOCK):
+                path.unlink()
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep every other process out of a run's directory; a process that ends, however it ends, lets go of it.
+
+    Raises UserError when another one holds it.
+    """
+    with _sentences(directory):
+        file = (directory / LOCK).open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"Another process is at work in {directory}: wait for its end, or choose another directory with --out."
+            raise UserError(message) from None
+        yield
+
+
+def _done(stages: Sequence[Stage], directory: Path, settings: str) -> dict[str, StageRecord]:
+    """Records of the stages that are done. Whatever else has a marker is opened again, last stage first."""
+    found: dict[str, StageRecord] = {}
+    for stage in stages:
+        record = _read(StageRecord, _marker(directory, stage.name))
+        begun = _read(Begun, _begun(directory, stage.name))
+        for marker in (record, begun):
+            if marker is not None and marker.settings != settings:
+                raise UserError(
+                    f"{directory} holds a run with other settings: choose another directory with --out, "
+                    "or add --fresh to begin again."
+                )
+        if record is not None:
+            found[stage.name] = record
+    count = next((place for place, stage in enumerate(stages) if stage.name not in found), len(stages))
+    for stage in stages[:count]:  # a kill between the marker and the end of this one
+        if _begun(directory, stage.name).exists():
+            _remove(_begun(directory, stage.name), directory)
+    for stage in reversed(stages[count:]):
+        record = found.pop(stage.name, None)
+        if record is not None:
+            again = Begun(settings=settings, runs=record.resumed + 1, seconds=record.seconds, interrupted=False)
+            _write(_begun(directory, stage.name), again, directory)
+            _remove(_marker(directory, stage.name), directory)
+    return found
+
+
+def _run(stage: Stage, directory: Path, settings: str) -> StageRecord:
+    marker, begun = _marker(directory, stage.name), _begun(directory, stage.name)
+    runs, seconds = _earlier(begun, directory)
+    _write(begun, Begun(settings=settings, runs=runs + 1, seconds=seconds), directory)
     begin = time.monotonic()
     figures = stage.run()
     worked = seconds + time.monotonic() - begin
     record = StageRecord(name=stage.name, settings=settings, seconds=worked, resumed=runs, figures=figures)
-    _write(markers / f"{stage.name}.json", record.model_dump_json(indent=1))
-    started.unlink()
-    return record
+    _write(marker, record, directory)
+    _remove(begun, directory)
+    return read_record(directory, stage.name)
 
 
-def _earlier(started: Path, settings: str, directory: Path) -> tuple[int, float]:
-    """How often the stage was interrupted, and the seconds it had worked by then."""
-    if not started.is_file():
+def _earlier(begun: Path, directory: Path) -> tuple[int, float]:
+    """How often the stage was run before, and the seconds it had worked by then."""
+    last = _read(Begun, begun)
+    if last is None:
         return 0, 0.0
-    value = json.loads(started.read_text(encoding="utf-8"))
-    _same(value["settings"], settings, directory)
-    return value["runs"], value["seconds"] + _worked(started, directory)
+    return last.runs, last.seconds + (_worked(begun, directory) if last.interrupted else 0.0)
 
 
 def _worked(path: Path, directory: Path) -> float:
     """Seconds between the marker and the newest file of the run."""
     begun = path.stat().st_mtime
-    return max(0.0, max((file.stat().st_mtime for file in directory.rglob("*") if file.is_file()), default=begun) - begun)
+    files = (file for file in directory.rglob("*") if file.is_file() and file.name != LOCK)
+    return max(0.0, max((file.stat().st_mtime for file in files), default=begun) - begun)
 
 
-def _read(path: Path, settings: str, directory: Path) -> StageRecord | None:
-    if not path.is_file():
-        return None
-    record = StageRecord.model_validate_json(path.read_text(encoding="utf-8"))
-    _same(record.settings, settings, directory)
-    return record
+def _marker(directory: Path, name: str) -> Path:
+    return directory / "stages" / f"{name}.json"
 
 
-def _same(found: str, settings: str, directory: Path) -> None:
-    if found != settings:
-        raise UserError(
-            f"{directory} holds a run with other settings: choose another directory with --out, or add --fresh to begin again."
-        )
+def _begun(directory: Path, name: str) -> Path:
+    return directory / "stages" / f"{name}.started.json"
 
 
-def _write(path: Path, text: str) -> None:
+def _read(kind: type[Marker], path: Path) -> Marker | None:
+    """A marker; None when there is none."""
+    with _sentences(path):
+        if not path.exists():
+            return None
+        data = path.read_bytes()
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged: delete it, and its stage and the later ones are run again.") from error
+
+
+def _write(path: Path, marker: StageRecord | Begun, directory: Path) -> None:
+    """Whole or not at all, even if the machine stops."""
     partial = path.with_suffix(".partial")
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path)
+    with _sentences(directory):
+        with partial.open("wb") as file:
+            file.write(marker.model_dump_json(indent=1).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _sync(path.parent)
+
+
+def _remove(path: Path, directory: Path) -> None:
+    with _sentences(directory):
+        path.unlink()
+        _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    """Make a directory's names last."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """Say what the file system refused in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot use {path} ({error.strerror}): make room or mend it, or choose another with --out.") from error

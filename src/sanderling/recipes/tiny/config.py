@@ -1,9 +1,11 @@
 """The settings of the tiny recipe, as data; `recipes/tiny.toml` holds the values that the published numbers were made with."""
 
 import datetime
+import re
+from math import isfinite
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sanderling.synth.teacher import ModeShares
 from sanderling.train.config import SupervisedConfig
@@ -39,6 +41,16 @@ class Questions(Section):
     hops: dict[str, float] = {"1": 0.35, "2": 0.45, "3": 0.20}
     """Number of relations to follow to its share."""
     seed: int = 11
+
+    @field_validator("hops")
+    @classmethod
+    def _numbers_of_hops(cls, hops: dict[str, float]) -> dict[str, float]:
+        strange = [key for key in hops if re.fullmatch("[1-9][0-9]*", key) is None]
+        if strange:
+            raise ValueError(f"{strange[0]!r} is not a number of hops: write 1, 2, 3 and so on, each with its share")
+        if not all(isfinite(share) and share >= 0 for share in hops.values()) or sum(hops.values()) <= 0:
+            raise ValueError("shares of hops cannot be negative, and one at least has to be above 0")
+        return hops
 
     @property
     def hop_shares(self) -> dict[int, float]:

@@ -1,0 +1,45 @@
+"""The tiny recipe's settings: the published ones load, and wishes that make no sense are one sentence."""
+
+from importlib.resources import files
+
+import pytest
+
+from sanderling.config import load_config, to_toml
+from sanderling.errors import UserError
+from sanderling.recipes.registry import QUICK, find_recipe
+from sanderling.recipes.tiny.config import TinyConfig
+
+SHIPPED = (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("overrides", [(), QUICK])
+def test_the_shipped_settings_load_and_survive_being_written(overrides: tuple[str, ...]) -> None:
+    config = load_config(TinyConfig, SHIPPED, "tiny.toml", overrides)
+    assert load_config(TinyConfig, to_toml(config), "again") == config
+    assert config.sft.max_steps is not None  # the arms are compared at equal steps
+    assert set(config.questions.hop_shares) == {1, 2, 3}
+
+
+@pytest.mark.parametrize("key", ["x", "", "0", "-1", "1.0", "01", "\u00b2", "\u0661", " 1"])
+def test_hops_that_are_no_number_are_one_sentence(key: str) -> None:
+    with pytest.raises(UserError, match=r"t\.toml, questions\.hops: .* is not a number of hops") as refused:
+        load_config(TinyConfig, f'[questions.hops]\n"{key}" = 1', "t.toml")
+    assert repr(key) in str(refused.value)
+
+
+@pytest.mark.parametrize("hops", ["{}", "{ 1 = 0 }", "{ 1 = -1, 2 = 2 }", "{ 1 = nan }", "{ 1 = inf }"])
+def test_shares_that_cannot_be_drawn_from_are_one_sentence(hops: str) -> None:
+    with pytest.raises(UserError, match="shares of hops"):
+        load_config(TinyConfig, f"[questions]\nhops = {hops}", "t.toml")
+
+
+def test_an_override_of_one_share_leaves_the_others() -> None:
+    config = load_config(TinyConfig, SHIPPED, "tiny.toml", ("questions.hops.4=0.1",))
+    assert config.questions.hop_shares == {1: 0.35, 2: 0.45, 3: 0.20, 4: 0.1}
+    with pytest.raises(UserError, match="'x' is not a number of hops"):
+        load_config(TinyConfig, SHIPPED, "tiny.toml", ("questions.hops = {x = 1}",))
+
+
+def test_a_recipe_nobody_knows_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="no recipe 'huge'"):
+        find_recipe("huge")
