@@ -22,7 +22,7 @@ from sanderling.policy.contract import Policy
 from sanderling.protocol.clock import SystemClock
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import get_profile
+from sanderling.protocol.profiles import PROFILES, get_profile
 from sanderling.tools.registry import world_tools
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Question, Seeds, Trajectory
@@ -34,13 +34,21 @@ EXIT_INTERRUPTED = 130
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="What to find out.")],
-    world: Annotated[Path, typer.Option("--world", help="Directory of a world.")],
-    model: Annotated[str, typer.Option("--model", help="Directory of a Hugging Face model, or another model specification.")],
-    profile: Annotated[str, typer.Option("--profile", help="What the model was trained to see.")] = "tiny",
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to find out.")],
+    world: Annotated[Path, typer.Option("--world", help="Directory of a world (see sanderling world build).")],
+    model: Annotated[
+        str, typer.Option("--model", help="Directory of a Hugging Face model, or an endpoint: http://host:port/v1#model.")
+    ],
+    profile: Annotated[
+        str, typer.Option("--profile", help=f"Prompt, tools and budgets the model was trained with: {', '.join(PROFILES)}.")
+    ] = "tiny",
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal episodes.")] = 0,
-    max_turns: Annotated[int | None, typer.Option("--max-turns", min=1, help="Instead of the profile's number.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Append the trajectory to this JSONL store.")] = None,
+    max_turns: Annotated[
+        int | None, typer.Option("--max-turns", min=1, help="Most turns, instead of the profile's number.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Append the trajectory to this JSONL store (see sanderling show).")
+    ] = None,
 ) -> None:
     """Research one question and watch the turns."""
     from sanderling.policy.load import open_policy  # brings torch for in-process models

@@ -33,8 +33,12 @@ class Command:
 
 COMMANDS = {
     "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns."),
-    "recipe": Command("sanderling.cli.recipe", "app", "Run a whole recipe: world, data, SFT, RL, evaluation, report."),
-    "show": Command("sanderling.cli.show", "show", "Print stored trajectories readably."),
+    "recipe": Command(
+        "sanderling.cli.recipe",
+        "app",
+        "Run a whole recipe (worlds, data, SFT, RL, evaluation, report), or make its base model.",
+    ),
+    "show": Command("sanderling.cli.show", "show", "Print a stored or recorded trajectory readably."),
     "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages."),
 }
 

@@ -15,10 +15,15 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("run")
 def run(
-    name: Annotated[str, typer.Argument(help="A recipe's name (tiny), or a TOML file with other settings.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe's name (tiny), or a TOML file with other settings.")],
     out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/NAME by default.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="All stages in about three minutes, without claims.")] = False,
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="A setting, such as rl.steps=20.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="All stages, far too short to learn much; in runs/NAME-quick.")
+    ] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as rl.steps=20; as often as you like."),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
 ) -> None:
     """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""

@@ -9,10 +9,14 @@ from sanderling.trajectory.show import show_file
 
 
 def show(
-    file: Annotated[Path, typer.Argument(help="A store (.jsonl), a .parquet file, or a recorded file of another system.")],
-    id: Annotated[str | None, typer.Option("--id", help="The trajectory with this id.")] = None,
-    index: Annotated[int | None, typer.Option("--index", min=0, help="The trajectory at this place, from 0.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Shorten nothing.")] = False,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A store (.jsonl), a .parquet file, or a recorded file of another system.")
+    ],
+    id: Annotated[str | None, typer.Option("--id", help="Print the trajectory with this id.")] = None,
+    index: Annotated[
+        int | None, typer.Option("--index", min=0, help="Print the trajectory at this place, from 0; without it, the first.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print reasoning and observations whole.")] = False,
 ) -> None:
     """Print a trajectory: question, turns, observations in short, answer, ending, usage."""
     show_file(file, id=id, index=index, full=full)

@@ -34,13 +34,13 @@ app.add_typer(build, name="build")
 REPLAY_FILE = "replay.jsonl"
 """The replay table within the directory of a recorded world."""
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
-Where = Annotated[Path, typer.Argument(help="Directory of a world.")]
+Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 
 
 @build.command("encyclopedia")
 def build_encyclopedia(
     out: Out,
-    size: Annotated[int, typer.Option(min=1, help="Number of entities.")] = 2_000,
+    size: Annotated[int, typer.Option(min=1, help="Number of entities, 40 at least; about two pages each.")] = 2_000,
     seed: Annotated[int, typer.Option(help="Equal size and seed give equal worlds.")] = 0,
 ) -> None:
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
@@ -62,7 +62,7 @@ def build_encyclopedia(
 def build_recorded(
     source: Annotated[Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout.")],
     out: Out,
-    name: Annotated[str, typer.Option(help="Short name for records.")] = "recorded",
+    name: Annotated[str, typer.Option(help="The world's name, as trajectories record it.")] = "recorded",
 ) -> None:
     """Build a world from recorded trajectories: every page they listed or read, and a table that replays their calls."""
     from sanderling.trajectory.importers import import_tree
@@ -90,9 +90,11 @@ def build_recorded(
 
 @build.command("jsonl")
 def build_jsonl(
-    file: Annotated[Path, typer.Argument(help="Pages as JSON lines: url, title and text (also: doc, content, contents).")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Pages as JSON lines: url, title and text (also: doc, content, contents).")
+    ],
     out: Out,
-    name: Annotated[str, typer.Option(help="Short name for records; the file's by default.")] = "",
+    name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the file's by default.")] = "",
 ) -> None:
     """Build a world from a file of JSON lines."""
     with _progress() as count:
@@ -109,7 +111,7 @@ def info(directory: Where) -> None:
 @app.command("search")
 def search(
     directory: Where,
-    query: Annotated[str, typer.Argument(help="What to search for.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for.")],
     limit: Annotated[int, typer.Option(min=1, help="Number of results.")] = 10,
 ) -> None:
     """Search a world and show the ranked results."""
@@ -126,8 +128,8 @@ def search(
 @app.command("visit")
 def visit(
     directory: Where,
-    url: Annotated[str, typer.Argument(help="Address of a page.")],
-    goal: Annotated[str, typer.Option(help="What to look for; empty: from the top.")] = "",
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address of a page.")],
+    goal: Annotated[str, typer.Option(help="What to look for; without one, the page from its top.")] = "",
     words: Annotated[int, typer.Option(min=1, help="Most words shown.")] = 2_000,
 ) -> None:
     """Show the passages of a page that serve a goal."""
