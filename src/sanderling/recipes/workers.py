@@ -1,19 +1,20 @@
 """Work in several processes of one thread each: for tiny models that is faster than one process of several threads.
 
-Each task is a module-level function with picklable arguments. A worker ends with its parent, however that ended, so a run that
-was killed never has two writers in one directory. Knows no task's content.
+Each task is a module-level function with picklable arguments. A worker ends as soon as its parent has ended, however that came
+about, so a run that was killed does not go on writing behind the one that takes it up again. Knows no task's content.
 """
 
 import multiprocessing
 import os
+import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-_PARENT_CHECK_S = 0.5
+from sanderling.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -27,30 +28,48 @@ class Task:
 def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], every_s: float = 0.5) -> list[Any]:
     """Run all tasks, at most ``workers`` at a time; returns their results in order. ``poll`` is called now and then meanwhile.
 
-    The first exception of a task is raised, when the tasks that run have ended.
+    After a failure no further task is begun, and the first exception is raised as itself when the tasks that run have ended.
+    Raises UserError when a worker was killed.
     """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)) as pool:
-        futures: list[Future[Any]] = [pool.submit(task.function, *task.arguments) for task in tasks]
-        open_futures = set(futures)
-        while open_futures:
-            done, open_futures = wait(open_futures, timeout=every_s, return_when=FIRST_COMPLETED)
-            poll()
-            for future in done:
-                if future.exception() is not None:
-                    pool.shutdown(wait=False, cancel_futures=True)
-        return [future.result() for future in futures]
+    futures: list[Future[Any]] = []
+    running: set[Future[Any]] = set()
+    failure: BaseException | None = None
+    try:
+        with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool:
+            while True:
+                # One by one: what the pool has in its queue it would begin even after a failure.
+                while failure is None and len(futures) < len(tasks) and len(running) < workers:
+                    task = tasks[len(futures)]
+                    futures.append(pool.submit(task.function, *task.arguments))
+                    running.add(futures[-1])
+                if not running:
+                    break
+                done, running = wait(running, timeout=every_s, return_when=FIRST_COMPLETED)
+                poll()
+                failure = failure or next((future.exception() for future in done if future.exception() is not None), None)
+        if failure is not None:
+            raise failure
+    except BrokenProcessPool as error:
+        raise UserError(
+            "A worker process was killed, most likely for want of memory: run the same command again to go on, "
+            "with --set workers=1 if it happens again."
+        ) from error
+    return [future.result() for future in futures]
 
 
-def _begin(parent: int) -> None:
+def _begin() -> None:
     """In a worker: one thread for tensors, and an end when the parent is gone."""
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    import torch
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    for library in ("OMP", "MKL"):  # read when tensors are first used: tasks that need none do not wait for the import
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
-    torch.set_num_threads(1)
 
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_PARENT_CHECK_S)
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        raise RuntimeError("this is no worker")
+    parent.join()  # a pipe that the parent alone holds open: it closes when the parent ends, even by a signal
     os._exit(1)

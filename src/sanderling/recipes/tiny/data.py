@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.recipes.progress import Report
+from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan, read_questions, write_questions
 from sanderling.reward.outcome import exact_match, score_trajectory
 from sanderling.synth.questions import chain_questions, split_by_hops
@@ -61,7 +61,7 @@ def teach(layout: Layout, report: Report) -> dict[str, Any]:
 
 
 async def _teach_world(
-    layout: Layout, plan: WorldPlan, questions: list[Question], jobs: list[Job], store: TrajectoryStore, advance: Any
+    layout: Layout, plan: WorldPlan, questions: list[Question], jobs: list[Job], store: TrajectoryStore, advance: Advance
 ) -> None:
     world = layout.open_world(plan)
 

@@ -1,0 +1,46 @@
+"""What a person reads while a recipe runs."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from sanderling.recipes.progress import Report
+
+
+@pytest.fixture
+def report() -> Report:
+    return Report(Console(file=io.StringIO(), width=120))
+
+
+def shown(report: Report) -> str:
+    assert isinstance(report.console.file, io.StringIO)
+    return report.console.file.getvalue()
+
+
+def test_a_bar_counts_from_where_the_work_had_come_to(report: Report) -> None:
+    with report.task("Trajectories", 10, start=4) as advance:
+        advance()
+        advance(3)
+        advance(0, "right 0.5")
+        advance(1)
+    assert "Trajectories" in shown(report)
+    assert "9/10" in shown(report)
+    assert "right 0.5" in shown(report)
+
+
+def test_a_failure_inside_passes_through(report: Report) -> None:
+    with pytest.raises(RuntimeError), report.task("Work", 3) as advance:
+        advance(2)
+        raise RuntimeError
+    assert "2/3" in shown(report)
+
+
+def test_lines_titles_and_notes_are_shown_as_they_are(report: Report) -> None:
+    path = "/runs/[bold]x[/]/" + "long/" * 40 + "report.html"
+    report.say(path)
+    with report.task("[red]Work", 1) as advance:
+        advance(1, "[run] 1")
+    assert f"  {path}\n" in shown(report)
+    assert "[red]Work" in shown(report)
+    assert "[run] 1" in shown(report)

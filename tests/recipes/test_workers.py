@@ -1,0 +1,163 @@
+"""Tasks in real worker processes: results in order, failures as themselves, and no worker that outlives its parent."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.recipes.workers import Task, run_tasks
+
+PARENT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+import test_workers as t
+from sanderling.recipes.workers import Task, run_tasks
+if __name__ == "__main__":
+    run_tasks([Task(t.work_on, (Path(sys.argv[1]), n)) for n in range(2)], 2, lambda: None)
+"""
+
+
+class LimitReached(Exception):
+    """An exception of a task's own kind."""
+
+
+def double(number: int, directory: Path, needed: int) -> tuple[int, int]:
+    """Twice the number, and the process; waits until so many tasks have begun."""
+    (directory / f"begun-{number}").touch()
+    wait_for(lambda: len(list(directory.glob("begun-*"))) >= needed)
+    return 2 * number, os.getpid()
+
+
+def tensor_threads() -> tuple[int, ...]:
+    import torch
+
+    info = re.findall(r"(?:at::get_num_threads|get_max_threads)\(\) : (\d+)", torch.__config__.parallel_info())
+    return (torch.get_num_threads(), *map(int, info))
+
+
+def refuse(directory: Path, name: str) -> None:
+    (directory / name).touch()
+    raise UserError("Give it another name.")
+
+
+def reach_limit(directory: Path) -> None:
+    (directory / "limit").touch()
+    raise LimitReached(directory.name)
+
+
+def finish_after(directory: Path, name: str) -> str:
+    """Ends only when another task has failed."""
+    wait_for(lambda: (directory / name).exists())
+    time.sleep(0.1)
+    (directory / "finished").touch()
+    return "finished"
+
+
+def begun(directory: Path) -> None:
+    (directory / "begun").touch()
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def work_on(directory: Path, number: int) -> None:
+    """Never ends, in Python code that holds the interpreter as long as it may."""
+    (directory / f"{number}.partial").write_text(str(os.getpid()))
+    (directory / f"{number}.partial").rename(directory / f"{number}.pid")
+    while True:
+        sum(range(10_000))
+        time.sleep(0.001)
+
+
+def wait_for(condition: object) -> None:
+    """Fails after a minute rather than hang."""
+    assert callable(condition)
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs (one that has ended and was not waited for does not)."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_results_come_in_order_from_several_processes_at_a_time(tmp_path: Path) -> None:
+    polls: list[int] = []
+    tasks = [Task(double, (number, tmp_path, 2)) for number in (0, 1, 2)]  # the first ends only beside another one
+    found = run_tasks(tasks, 2, lambda: polls.append(os.getpid()), every_s=0.05)
+    assert [result for result, _ in found] == [0, 2, 4]
+    processes = {process for _, process in found}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+    assert set(polls) == {os.getpid()}
+    assert len(polls) > 3  # not only as tasks end, but while they run
+
+
+def test_a_worker_uses_one_thread_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("OMP", "MKL"):
+        monkeypatch.setenv(f"{library}_NUM_THREADS", "3")
+    (found,) = run_tasks([Task(tensor_threads, ())], 1, lambda: None)
+    assert len(found) > 1
+    assert set(found) == {1}
+
+
+def test_no_tasks_are_no_work() -> None:
+    assert run_tasks([], 2, lambda: None) == []
+
+
+def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(tmp_path: Path) -> None:
+    tasks = [Task(finish_after, (tmp_path, "refused")), Task(refuse, (tmp_path, "refused")), *[Task(begun, (tmp_path,))] * 4]
+    with pytest.raises(UserError, match=r"^Give it another name\.$") as refused:
+        run_tasks(tasks, 2, lambda: None)
+    assert type(refused.value) is UserError
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["finished", "refused"]
+
+
+def test_any_other_exception_keeps_its_type_and_where_it_came_from(tmp_path: Path) -> None:
+    with pytest.raises(LimitReached, match=tmp_path.name) as raised:
+        run_tasks([Task(reach_limit, (tmp_path,)), Task(begun, (tmp_path,))], 1, lambda: None)
+    assert "in reach_limit" in str(raised.value.__cause__)
+    assert [path.name for path in tmp_path.iterdir()] == ["limit"]
+
+
+def test_a_worker_that_was_killed_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="worker process was killed"):
+        run_tasks([Task(die, ())], 1, lambda: None)
+
+
+def test_what_poll_raises_ends_the_run(tmp_path: Path) -> None:
+    def poll() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks([Task(begun, (tmp_path,))] * 8, 1, poll, every_s=60)
+    assert threading.active_count() < 10
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path), str(Path(__file__).parent)])
+    try:
+        wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 2 or parent.poll() is not None)
+        workers = [int(path.read_text()) for path in tmp_path.glob("*.pid")]
+        assert len(workers) == 2
+        assert all(alive(pid) for pid in workers)
+    finally:
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.wait()
+    wait_for(lambda: not any(alive(pid) for pid in workers))
