@@ -62,6 +62,17 @@ def plan(lengths: Sequence[int], budget: int, packing: Packing) -> list[list[int
     return groups
 
 
+def deal(lengths: Sequence[int], hands: int) -> list[list[int]]:
+    """Rows (by index, ascending) in parts of about equal tokens: the longest first, to whom has least; deterministic."""
+    found: list[list[int]] = [[] for _ in range(hands)]
+    tokens = [0] * hands
+    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        least = tokens.index(min(tokens))
+        found[least].append(i)
+        tokens[least] += lengths[i]
+    return [sorted(hand) for hand in found]
+
+
 def collate(rows: Sequence[Row], packing: Packing, device: torch.device | str = "cpu") -> MicroBatch:
     """Lay rows out for one forward pass.
 

@@ -2,7 +2,8 @@
 
 The loop is handed everything that acts: a rollout function over a policy that shares the module, and what turns text into ids.
 Its unit is a step: killed at any moment, it continues from its last checkpoint, and since questions, seeds and attempts depend
-on the step alone, to the same weights. Knows no HTTP, no tools, no worlds.
+on the step alone, to the same weights. A team of processes shares out the rollouts, the grading and the rows of a step, and
+every rank holds all results. Knows no HTTP, no tools, no worlds.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ from sanderling.train.rl_metrics import step_metrics
 from sanderling.train.rows import Encoding, rl_rows
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.supervised import OnProgress, Progress, RunResult
+from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import Trainer, row_logprobs
 from sanderling.train.turn_table import Graded, build_table
 from sanderling.trajectory.record import Question, Trajectory
@@ -74,9 +76,11 @@ async def run_rl(
     *,
     progress: OnProgress | None = None,
     on_trajectories: OnTrajectories | None = None,
+    team: Team = SOLO,
 ) -> RunResult:
     """Train the model at ``model_dir`` and write ``out_dir/model``, ``out_dir/metrics.jsonl`` and checkpoints.
 
+    In a team, every rank calls this with the same arguments; rank 0 writes, and it alone calls the callbacks.
     Raises UserError when there are no questions, no model, rollouts that cannot be trained on, or a step that is not finite;
     whatever a rollout raises propagates.
     """
@@ -84,21 +88,24 @@ async def run_rl(
     if (final / "config.json").is_file():
         return RunResult(final, config.steps, trained=False)
     _check(config, questions, encoding)
-    run = _Run(config, encoding, connect, model_dir, out_dir)
+    run = _Run(config, encoding, connect, model_dir, out_dir, team)
+    leads = team.rank == 0
     while run.step < config.steps:
         began = time.perf_counter()
-        trajectories = await _sample(config, questions, run.actor.rollout, run.step)
+        trajectories = await _sample(config, questions, run.actor.rollout, run.step, team)
         sampled = time.perf_counter()
-        if on_trajectories is not None:
+        if leads and on_trajectories is not None:
             on_trajectories(run.step, trajectories)
         graded = run.grade(trajectories)
         metrics = run.learn(graded)
         ended = time.perf_counter()
         metrics |= {"rollout_seconds": sampled - began, "learn_seconds": ended - sampled, "seconds": ended - began}
         run.finish_step(metrics)
-        if progress is not None:
+        if leads and progress is not None:
             progress(Progress(run.step, config.steps, metrics))
-    save_model(run.model, final, model_dir)
+    if leads:
+        save_model(run.model, final, model_dir)
+    team.gather("the model is saved")
     return RunResult(final, config.steps, trained=True)
 
 
@@ -118,12 +125,16 @@ def episode_seed(seed: int, step: int, question: Question) -> int:
     return int.from_bytes(digest[:7], "big")
 
 
-async def _sample(config: RlConfig, questions: Sequence[Question], rollout: Rollout, step: int) -> list[Trajectory]:
-    """All rollouts of a step, a group's one behind the other. The first failure stops the others and is raised as itself."""
+async def _sample(config: RlConfig, questions: Sequence[Question], rollout: Rollout, step: int, team: Team) -> list[Trajectory]:
+    """All rollouts of a step, a group's one behind the other. The first failure stops the others and is raised as itself.
+
+    Each rank samples whole groups; which ones changes no rollout's question, seed or attempt.
+    """
+    asked = list(enumerate(step_questions(questions, config.questions_per_step, config.seed, step)))
     tasks: list[asyncio.Task[Trajectory]] = []
     try:
         async with asyncio.TaskGroup() as together:
-            for place, question in enumerate(step_questions(questions, config.questions_per_step, config.seed, step)):
+            for place, question in share(team, asked):
                 seed = episode_seed(config.seed, step, question)
                 for member in range(config.group_size):
                     # A small set of questions may come up twice in a step: attempts still differ.
@@ -131,7 +142,7 @@ async def _sample(config: RlConfig, questions: Sequence[Question], rollout: Roll
                     tasks.append(together.create_task(_awaited(rollout(question, seed, attempt))))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    trajectories = [task.result() for task in tasks]
+    trajectories = joined(team, [task.result() for task in tasks])
     repeated = [name for name, count in Counter(t.id for t in trajectories).items() if count > 1]
     if repeated:
         raise ValueError(f"rollouts of one step share the id {repeated[0]!r}: put the attempt into it")
@@ -158,14 +169,16 @@ def credit_rows(
 class _Run:
     """A run under way: the module, its optimizer, and where it is."""
 
-    def __init__(self, config: RlConfig, encoding: Encoding, connect: Connect, model_dir: Path, out_dir: Path) -> None:
-        self.config, self.encoding, self.model_dir = config, encoding, model_dir
+    def __init__(
+        self, config: RlConfig, encoding: Encoding, connect: Connect, model_dir: Path, out_dir: Path, team: Team
+    ) -> None:
+        self.config, self.encoding, self.model_dir, self.team = config, encoding, model_dir, team
         self.root = out_dir / "checkpoints"
-        last = next(reversed(checkpoints(self.root)), None)
+        last = team.gather(next(reversed(checkpoints(self.root)), None))[0]
         torch.manual_seed(config.seed)
         self.model = load_model(last or model_dir)
         total = config.trainer.total_steps or config.steps * config.updates_per_step
-        self.trainer = Trainer(self.model, config.trainer.model_copy(update={"total_steps": total}))
+        self.trainer = Trainer(self.model, config.trainer.model_copy(update={"total_steps": total}), team)
         self.step = 0
         if last is not None:
             state = load_state(last)
@@ -176,10 +189,13 @@ class _Run:
         self.model.eval()
         self.actor = connect(self.model)
         self._show_version()
-        self.log = MetricsLog(out_dir / "metrics.jsonl", resume_step=self.step)
+        self.log = MetricsLog(out_dir / "metrics.jsonl", resume_step=self.step) if team.rank == 0 else None
 
     def grade(self, trajectories: Sequence[Trajectory]) -> list[Graded]:
-        """Outcomes, format penalties, and information gains where the configuration asks for them."""
+        """Outcomes, format penalties, and information gains where the configuration asks for them; each rank grades a share."""
+        return joined(self.team, self._grade(share(self.team, trajectories)))
+
+    def _grade(self, trajectories: Sequence[Trajectory]) -> list[Graded]:
         config, outcome = self.config, OUTCOMES[self.config.outcome]
         scores = [score_trajectory(trajectory, outcome) for trajectory in trajectories]
         gains: list[list[float | None] | None] = [None] * len(trajectories)
@@ -214,8 +230,10 @@ class _Run:
         return {**metrics, "updates": len(updates), "version": self.actor.policy.version}
 
     def finish_step(self, metrics: dict[str, float]) -> None:
-        """Log, and save where it is time."""
+        """Log, and save where it is time; ranks other than 0 only count."""
         self.step += 1
+        if self.log is None:
+            return
         self.log.append({"step": self.step, **metrics})
         if self.step % self.config.save_every == 0 and self.step < self.config.steps:
             state: dict[str, Any] = {**self.trainer.state(), "rl_step": self.step}
@@ -231,7 +249,7 @@ class _Run:
             found = self.trainer.logprobs(rows)
             rows = [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
         if self.reference is not None:
-            found = row_logprobs(self.reference, rows, self.config.trainer)
+            found = row_logprobs(self.reference, rows, self.config.trainer, self.team)
             rows = [replace(row, reference_logprobs=values) for row, values in zip(rows, found, strict=True)]
         return rows
 

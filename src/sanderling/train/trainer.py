@@ -1,7 +1,8 @@
 """The trainer executes rows: one optimizer step for a list of them. It knows no algorithm.
 
 Advantages, log-probabilities and weights come with the rows; how they become a scalar is the loss that is handed in.
-The loss is normalised over the whole optimizer batch, so the cut into micro-batches changes nothing but speed and memory.
+The loss is normalised over the whole optimizer batch, so the cut into micro-batches changes nothing but speed and memory. Nor
+does a team: each rank is handed all rows and computes its share, and all take the same step.
 """
 
 import math
@@ -21,7 +22,8 @@ from sanderling.train.config import Aggregation, Packing, Schedule, TrainerConfi
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.logprobs import TokenScores, token_logprobs
 from sanderling.train.losses.contract import Loss, LossInputs
-from sanderling.train.packing import MicroBatch, collate, per_token, plan
+from sanderling.train.packing import MicroBatch, collate, deal, per_token, plan
+from sanderling.train.team import SOLO, Team
 
 
 def lr_at(step: int, config: TrainerConfig) -> float:
@@ -57,26 +59,34 @@ def row_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[float]:
     return [share / total for share in shares]
 
 
-def row_logprobs(model: PreTrainedModel, rows: Sequence[Row], config: TrainerConfig) -> list[FloatArray]:
-    """Log-probabilities of each row's trained ids under a model, [T] with 0 where a token is not trained; no gradient."""
-    found: list[FloatArray] = [np.zeros(len(row.ids)) for row in rows]
+def row_logprobs(model: PreTrainedModel, rows: Sequence[Row], config: TrainerConfig, team: Team = SOLO) -> list[FloatArray]:
+    """Log-probabilities of each row's trained ids under a model, [T] with 0 where a token is not trained; no gradient.
+
+    Collective: every rank computes its share and gets all.
+    """
+    found: dict[int, FloatArray] = {}
     model.eval()
     with torch.inference_mode(), _attention(model, config):
-        for indices in _plan(rows, config):
+        for indices in _plan(rows, config, team):
             batch = collate([rows[i] for i in indices], config.packing, model.device)
             scores = _scores(model, batch, config, entropy=False).logprobs.double().cpu().numpy()
             owner = batch.row_index.cpu().numpy()
             for place, i in enumerate(indices):
+                found[i] = np.zeros(len(rows[i].ids))
                 found[i][rows[i].loss_mask] = scores[owner == place]
-    return found
+    everything = {i: values for part in team.gather(found) for i, values in part.items()}
+    return [everything[i] for i in range(len(rows))]
 
 
 def _attention(model: PreTrainedModel, config: TrainerConfig) -> AbstractContextManager[None]:
     return packed_attention(model) if config.packing is Packing.VARLEN else nullcontext()
 
 
-def _plan(rows: Sequence[Row], config: TrainerConfig) -> list[list[int]]:
-    return plan([len(row.ids) for row in rows], config.micro_batch_tokens, config.packing)
+def _plan(rows: Sequence[Row], config: TrainerConfig, team: Team) -> list[list[int]]:
+    """The rank's micro-batches: indices of the rows that it computes, of all that every rank holds."""
+    lengths = [len(row.ids) for row in rows]
+    own = deal(lengths, team.size)[team.rank]
+    return [[own[i] for i in group] for group in plan([lengths[i] for i in own], config.micro_batch_tokens, config.packing)]
 
 
 def _scores(model: PreTrainedModel, batch: MicroBatch, config: TrainerConfig, *, entropy: bool) -> TokenScores:
@@ -84,11 +94,12 @@ def _scores(model: PreTrainedModel, batch: MicroBatch, config: TrainerConfig, *,
 
 
 class Trainer:
-    """One model, one AdamW, one step at a time."""
+    """One model, one AdamW, one step at a time. In a team all methods are collective, and handed the same on every rank."""
 
-    def __init__(self, model: PreTrainedModel, config: TrainerConfig) -> None:
+    def __init__(self, model: PreTrainedModel, config: TrainerConfig, team: Team = SOLO) -> None:
         self.model = model
         self.config = config
+        self.team = team
         self.steps = 0
         """Optimizer steps taken."""
         if config.gradient_checkpointing:
@@ -111,10 +122,13 @@ class Trainer:
         self.model.train()
         total, sums = 0.0, Counter[str]()
         with _attention(self.model, self.config):
-            for indices in _plan(rows, self.config):
+            for indices in _plan(rows, self.config, self.team):
                 value, seen = self._accumulate([rows[i] for i in indices], [weights[i] for i in indices], loss)
                 total += value
                 sums.update(seen)
+        self.team.sum_gradients(self.model)
+        counts = self.team.sum_counts({**sums, "loss": total})
+        total = counts.pop("loss")
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip))
         if not math.isfinite(norm):
             self._refuse("gradient", rows)
@@ -125,13 +139,13 @@ class Trainer:
         trained = int(sum(row.loss_mask.sum() for row in rows))
         seconds = time.perf_counter() - began
         tokens = sum(len(row.ids) for row in rows)
-        means = {name: value / trained for name, value in sums.items()}
+        means = {name: value / trained for name, value in counts.items()}
         figures = {"loss": total, "grad_norm": norm, "lr": lr, "rows": len(rows), "tokens": tokens, "trained_tokens": trained}
         return {**means, **figures, "seconds": seconds, "tokens_per_second": tokens / seconds}
 
     def logprobs(self, rows: Sequence[Row]) -> list[FloatArray]:
         """:func:`row_logprobs` under the present weights."""
-        return row_logprobs(self.model, rows, self.config)
+        return row_logprobs(self.model, rows, self.config, self.team)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint needs beside the weights."""

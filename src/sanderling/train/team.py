@@ -1,0 +1,184 @@
+"""A team: the processes that train one model together on this machine, each with a copy of it (data parallelism).
+
+Every rank calls the same methods in the same order. What ranks do with gathered values is deterministic, and gradients are
+summed to the same bits everywhere, so the copies stay equal without ever being compared. A rank that fails tells the others why
+and leaves; they raise the same at their next call, as they do when a rank was killed. Knows no rows, rollouts or losses.
+"""
+
+import json
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.distributed_c10d import Store
+
+from sanderling.errors import UserError
+
+T = TypeVar("T")
+_MEETING = timedelta(minutes=5)
+"""How long the first rank to come waits for the last."""
+_PATIENCE = timedelta(hours=2)
+"""How long a rank waits for the work of a slower one; a rank that died is noticed at once."""
+_REASON = "why"
+
+
+class Team(Protocol):
+    """What ranks say to each other. All methods are collective: every rank has to call them."""
+
+    @property
+    def rank(self) -> int:
+        """0 to ``size - 1``; rank 0 writes files and talks to people."""
+        ...
+
+    @property
+    def size(self) -> int: ...
+
+    def gather(self, value: T) -> list[T]:
+        """Everybody's value (pickled on the way), in rank order, on every rank."""
+        ...
+
+    def sum_gradients(self, model: nn.Module) -> None:
+        """Replace each gradient by its sum over ranks, the same bits on all; where no rank has one, there is none after it."""
+        ...
+
+    def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
+        """Sums by name over ranks; a name that a rank lacks counts 0 there."""
+        ...
+
+
+@dataclass(frozen=True)
+class Solo:
+    """The team of one: nothing is sent, nothing is changed."""
+
+    rank: int = 0
+    size: int = 1
+
+    def gather(self, value: T) -> list[T]:
+        return [value]
+
+    def sum_gradients(self, model: nn.Module) -> None:
+        del model
+
+    def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
+        return dict(counts)
+
+
+SOLO = Solo()
+
+
+def share(team: Team, items: Sequence[T]) -> list[T]:
+    """The rank's contiguous share of items that every rank holds; sizes differ by one at most."""
+    first, end = (len(items) * rank // team.size for rank in (team.rank, team.rank + 1))
+    return list(items[first:end])
+
+
+def joined(team: Team, own: list[T]) -> list[T]:
+    """All ranks' items in rank order: puts together what :func:`share` cut."""
+    return [item for part in team.gather(own) for item in part]
+
+
+class GlooTeam:
+    """Processes of one machine, over torch.distributed's gloo. Made by :func:`join_team`."""
+
+    def __init__(self, rank: int, size: int, store: Store) -> None:
+        self.rank = rank
+        self.size = size
+        self._store = store
+
+    def gather(self, value: T) -> list[T]:
+        found: list[T | None] = [None] * self.size
+        with self._others():
+            dist.all_gather_object(found, value)
+        return cast(list[T], found)
+
+    def sum_gradients(self, model: nn.Module) -> None:
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        present = torch.tensor([float(p.grad is not None) for p in parameters], device=parameters[0].device)
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        flat = torch.cat([*(gradient.flatten() for gradient in gradients), present])
+        with self._others():
+            dist.all_reduce(flat)
+        *sums, ranks = flat.split([*(p.numel() for p in parameters), len(parameters)])
+        for parameter, total, count in zip(parameters, sums, ranks.tolist(), strict=True):
+            parameter.grad = total.view_as(parameter).to(parameter.dtype) if count else None
+
+    def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
+        total: Counter[str] = Counter()
+        for part in self.gather(dict(counts)):
+            total.update(part)
+        return dict(total)
+
+    def tell(self, error: BaseException) -> None:
+        """Leave the reason of a failure where the others look when they miss this rank; the first reason stays."""
+        if not self._store.check([_REASON]):
+            reason = {"rank": self.rank, "user": isinstance(error, UserError), "kind": type(error).__name__, "text": str(error)}
+            self._store.set(_REASON, json.dumps(reason))
+
+    @contextmanager
+    def _others(self) -> Iterator[None]:
+        """Turn the loss of a connection into what happened at its other end."""
+        try:
+            yield
+        except RuntimeError as lost:
+            raise self._failure() from lost
+
+    def _failure(self) -> Exception:
+        if not self._store.check([_REASON]):
+            return UserError(
+                f"One of this run's {self.size} processes ended unexpectedly (killed, or out of memory): "
+                "run the same command again to continue from the last checkpoint."
+            )
+        reason = json.loads(self._store.get(_REASON))
+        if reason["user"]:
+            return UserError(reason["text"])
+        return RuntimeError(f"process {reason['rank']} of {self.size} failed: {reason['kind']}: {reason['text']}")
+
+
+@contextmanager
+def join_team(rank: int, size: int, meeting: Path) -> Iterator[Team]:
+    """Be one of ``size`` processes that meet in a directory, which has to be new: old traces in it would be taken for members.
+
+    An error inside the block is told to the other ranks, and raised. One team at a time in a process. Raises UserError when the
+    others do not come within five minutes.
+    """
+    if size == 1:
+        yield SOLO
+        return
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
+    # Documented, but not among the names that torch marks as exported.
+    store = dist.FileStore(str(meeting / "store"), size)  # pyright: ignore[reportPrivateImportUsage]
+    _meet(store, rank, size)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
+    team = GlooTeam(rank, size, store)
+    try:
+        yield team
+    except BaseException as error:
+        team.tell(error)
+        raise
+    finally:
+        # This closes the connections, which is what wakes ranks that wait for this one.
+        dist.destroy_process_group()
+
+
+def _meet(store: Store, rank: int, size: int) -> None:
+    store.set(f"here-{rank}", "")
+    try:
+        store.wait([f"here-{other}" for other in range(size)], _MEETING)
+    except RuntimeError as late:
+        raise UserError(
+            f"Not all of this run's {size} processes began: free some memory, or set a smaller number of processes."
+        ) from late
+
+
+def _loopback() -> str:
+    """The network interface that leads nowhere but here: ``lo``, or ``lo0``."""
+    return next(name for _, name in socket.if_nameindex() if name.startswith("lo"))

@@ -1,0 +1,106 @@
+"""What one rank of a team does in the tests of teams: functions that a process of its own can be handed by name."""
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import torch
+from test_rl import Bandit
+from tiny_qwen3 import random_rows, tiny_model
+from train_records import PROFILE, WordTokenizer
+
+from sanderling.errors import UserError
+from sanderling.train.config import TrainerConfig
+from sanderling.train.losses.sft import sft
+from sanderling.train.rl import Actor, run_rl
+from sanderling.train.rl_config import RlConfig
+from sanderling.train.rows import Encoding
+from sanderling.train.team import join_team
+from sanderling.train.trainer import Trainer
+from sanderling.trajectory.record import Question
+
+
+@dataclasses.dataclass(frozen=True)
+class Ran:
+    """What a rank saw."""
+
+    weights: bytes
+    figures: list[dict[str, float]]
+    gradients: tuple[np.ndarray, ...] = ()
+    attempts: tuple[int, ...] = ()
+    said: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Ids of the trajectories that were stored, and their tokens."""
+
+
+def flat(model: torch.nn.Module) -> np.ndarray:
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).numpy()
+
+
+def take_steps(rank: int, size: int, meeting: Path, config: TrainerConfig, rows: int) -> Ran:
+    """Two optimizer steps over random rows."""
+    torch.set_num_threads(1)
+    model, gradients = tiny_model(), []
+    with join_team(rank, size, meeting) as team:
+        trainer = Trainer(model, config, team)
+
+        def see(*_) -> None:
+            gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]).numpy())
+
+        trainer.optimizer.register_step_pre_hook(see)
+        figures = [trainer.step(random_rows(rows, seed=step), sft) for step in range(2)]
+        logprobs = trainer.logprobs(random_rows(5))
+    return Ran(flat(model).tobytes(), figures, (*gradients, *logprobs))
+
+
+def train_bandit(
+    rank: int, size: int, meeting: Path, config: RlConfig, questions: list[Question], base: Path, out: Path, fail_at: int | None
+) -> Ran:
+    """An RL run of one-token episodes."""
+    torch.set_num_threads(1)
+    bandits, said, figures = [], [], []
+
+    def connect(model) -> Actor:
+        bandits.append(Bandit(model, fail_at=fail_at))
+        return Actor(bandits[0], bandits[0].rollout)
+
+    with join_team(rank, size, meeting) as team:
+        asyncio.run(
+            run_rl(
+                config,
+                questions,
+                connect,
+                Encoding(WordTokenizer(), PROFILE),
+                base,
+                out,
+                progress=lambda progress: figures.append(progress.metrics),
+                on_trajectories=lambda _, found: said.extend((t.id, tuple(t.token_ids())) for t in found),
+                team=team,
+            )
+        )
+    return Ran(flat(bandits[0].model).tobytes(), figures, (), tuple(bandits[0].attempts), tuple(said))
+
+
+def sample_for_real(rank: int, size: int, meeting: Path, config: RlConfig, questions: list[Question], base: Path) -> list:
+    """One step of the real policy and loop; the trajectories that rank 0 stored."""
+    from test_rl_real_policy import PROFILE, connect
+
+    from sanderling.protocol.tokens import load_tokenizer
+
+    torch.set_num_threads(1)
+    stored = []
+    with join_team(rank, size, meeting) as team:
+        encoding = Encoding(load_tokenizer(base), PROFILE)
+        keep = {"on_trajectories": lambda _, found: stored.extend(found)}
+        out = meeting / "run"
+        asyncio.run(run_rl(config, questions, lambda model: connect(model, base), encoding, base, out, **keep, team=team))
+    return stored
+
+
+def refuse(rank: int, size: int, meeting: Path) -> None:
+    """Rank 1 has something to say to the user while the others wait for it."""
+    with join_team(rank, size, meeting) as team:
+        team.gather(rank)
+        if rank == 1:
+            raise UserError("Give it a larger disk.")
+        team.gather(rank)

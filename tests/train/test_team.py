@@ -1,0 +1,207 @@
+"""Two real processes over gloo do what one does: the same rollouts, the same steps, and they end together."""
+
+import itertools
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+from team_ranks import Ran, flat, refuse, sample_for_real, take_steps, train_bandit
+from test_rl import CONFIG, QUESTIONS
+from test_rl_real_policy import TRAINER, base  # noqa: F401  # a fixture
+from tiny_qwen3 import save_tiny, tiny_model
+
+from sanderling.errors import UserError
+from sanderling.reward.gain import GainConfig, Probe
+from sanderling.train.config import Aggregation, IgpoConfig, Packing, PpoConfig, RatioTo, TrainerConfig
+from sanderling.train.metrics import read_metrics
+from sanderling.train.packing import deal
+from sanderling.train.rl_config import RlConfig
+from sanderling.train.team import SOLO, Solo, joined, share
+from sanderling.trajectory.record import Question
+
+STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)
+"""With a large eps Adam does not blow rounding errors up to steps of full size."""
+RL = RlConfig.model_validate(
+    {
+        **CONFIG.model_dump(),
+        "trainer": STEADY,
+        "steps": 4,
+        "questions_per_step": 3,
+        "updates_per_step": 2,
+        "estimator": IgpoConfig(),
+        "gain": GainConfig(probe=Probe(prefix="so </think> <answer>")),
+        "loss": PpoConfig(ratio_to=RatioTo.PROXIMAL, kl_coef=0.01),
+    }
+)
+TIMES = {"seconds", "tokens_per_second", "rollout_seconds", "learn_seconds"}
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sanderling.train.team import join_team
+
+rank = int(sys.argv[1])
+with join_team(rank, 2, Path(sys.argv[2])) as team:
+    team.gather(rank)
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    team.gather(rank)
+"""
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Callable]:
+    """Runs a function on both ranks of a new team, in two processes that live as long as the module."""
+    with (
+        tempfile.TemporaryDirectory() as meetings,
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        names = itertools.count()
+
+        def run(function: Callable, *arguments, errors: bool = False) -> list:
+            meeting = Path(meetings) / str(next(names))
+            meeting.mkdir()
+            futures = [pool.submit(function, rank, 2, meeting, *arguments) for rank in range(2)]
+            return [future.exception() if errors else future.result() for future in futures]
+
+        yield run
+
+
+def alone(function: Callable, *arguments) -> Ran:
+    with tempfile.TemporaryDirectory() as meeting:
+        return function(0, 1, Path(meeting), *arguments)
+
+
+def same_figures(ours: list[dict[str, float]], theirs: list[dict[str, float]], **tolerance: float) -> None:
+    assert len(ours) == len(theirs) > 0
+    for a, b in zip(ours, theirs, strict=True):
+        assert {k: v for k, v in a.items() if k not in TIMES} == pytest.approx(
+            {k: v for k, v in b.items() if k not in TIMES}, **tolerance
+        )
+
+
+@pytest.mark.parametrize(
+    ("config", "rows"),
+    [
+        (STEADY, 7),
+        (STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN, "packing": Packing.PADDED}), 6),
+        (STEADY, 1),
+    ],
+    ids=["packed", "padded", "a rank without rows"],
+)
+def test_two_take_the_same_steps_as_one(pair, config: TrainerConfig, rows: int):
+    first, second = pair(take_steps, config, rows)
+    solo = alone(take_steps, config, rows)
+    assert first.weights == second.weights
+    np.testing.assert_allclose(
+        np.frombuffer(first.weights, np.float32), np.frombuffer(solo.weights, np.float32), atol=1e-6, rtol=0
+    )
+    for ours, others, theirs in zip(first.gradients, second.gradients, solo.gradients, strict=True):
+        assert np.array_equal(ours, others)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6, rtol=1e-5)
+    same_figures(first.figures, solo.figures, rel=1e-5, abs=1e-7)
+
+
+@pytest.fixture(scope="module")
+def runs(pair, tmp_path_factory: pytest.TempPathFactory):
+    """The same RL run by two, by two again, and by one."""
+    root = tmp_path_factory.mktemp("runs")
+    arguments = RL, QUESTIONS, save_tiny(root / "base")
+    both, again = (pair(train_bandit, *arguments, root / name, None) for name in ("pair", "again"))
+    return root, both, again, alone(train_bandit, *arguments, root / "solo", None)
+
+
+def test_two_roll_out_and_learn_what_one_does(runs):
+    root, (first, second), _, solo = runs
+    assert set(first.attempts).isdisjoint(second.attempts) and second.attempts, "each has questions of its own"
+    assert sorted(first.attempts + second.attempts) == sorted(solo.attempts)
+    assert first.said == solo.said, "in the order of one process"
+    same_figures(first.figures, solo.figures, rel=1e-4, abs=1e-6)
+    ours, theirs = (load_file(root / name / "model" / "model.safetensors") for name in ("pair", "solo"))
+    for name in theirs:
+        np.testing.assert_allclose(ours[name], theirs[name], atol=1e-6, rtol=0)
+
+
+def test_ranks_stay_equal_to_the_bit_and_runs_repeat_to_the_bit(runs):
+    _, (first, second), again, _ = runs
+    assert first.weights == second.weights == again[0].weights == again[1].weights
+    assert not np.allclose(np.frombuffer(first.weights, np.float32), flat(tiny_model())), "something was learnt"
+    assert first.said == again[0].said
+    same_figures(again[0].figures, first.figures, rel=0, abs=0)
+
+
+def test_rank_0_alone_writes_and_calls(runs):
+    root, (_, second), _, _ = runs
+    assert not second.said and not second.figures
+    assert [line["step"] for line in read_metrics(root / "pair" / "metrics.jsonl")] == [1, 2, 3, 4]
+    assert [path.name for path in (root / "pair" / "checkpoints").iterdir()] == ["step_00000002"]
+
+
+def test_a_failed_rollout_ends_both_and_both_resume_from_one_checkpoint(pair, runs, tmp_path: Path):
+    root, (straight, _), _, _ = runs
+    in_step_4_of_rank_1 = 4 * RL.questions_per_step * RL.group_size - 1
+    errors = pair(train_bandit, RL, QUESTIONS, root / "base", tmp_path, in_step_4_of_rank_1, errors=True)
+    assert [type(error) for error in errors] == [RuntimeError, RuntimeError]
+    assert str(errors[0]) == "process 1 of 2 failed: RuntimeError: killed here" and str(errors[1]) == "killed here"
+    first, second = pair(train_bandit, RL, QUESTIONS, root / "base", tmp_path, None)
+    assert min(first.attempts) == 2 * RL.questions_per_step * RL.group_size, "continues after step 2, the last saved"
+    assert first.weights == second.weights == straight.weights
+    assert len(read_metrics(tmp_path / "metrics.jsonl")) == RL.steps
+
+
+def test_a_sentence_for_the_user_is_the_same_on_every_rank(pair):
+    errors = pair(refuse, errors=True)
+    assert [(type(error), str(error)) for error in errors] == [(UserError, "Give it a larger disk.")] * 2
+
+
+def test_the_kill_of_one_rank_ends_the_other_with_one_sentence(tmp_path: Path):
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", KILLED, str(rank), str(tmp_path)], stderr=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    try:
+        said = [rank.communicate(timeout=120)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [1, -9]
+    assert "UserError: One of this run's 2 processes ended unexpectedly" in said[0]
+
+
+def test_the_real_policy_says_the_same_in_two_processes(pair, base: Path):  # noqa: F811  # the fixture
+    config = RlConfig(trainer=TRAINER, steps=1, questions_per_step=3, group_size=2)
+    questions = [Question(id=f"q{i}", text=f"Where is flat {i}?", answers=("Oslo",)) for i in range(3)]
+    first, second = pair(sample_for_real, config, questions, base)
+    solo = alone(sample_for_real, config, questions, base)
+    assert not second and len(first) == len(solo) == 6
+    for ours, theirs in zip(first, solo, strict=True):
+        assert (ours.id, ours.seeds, ours.token_ids()) == (theirs.id, theirs.seeds, theirs.token_ids())
+        pairs = [(a.logprobs, b.logprobs) for a, b in zip(ours.nodes, theirs.nodes, strict=True) if a.logprobs]
+        assert pairs
+        for a, b in pairs:
+            assert a == pytest.approx(b, abs=1e-4)
+
+
+@given(st.lists(st.integers()), st.integers(1, 5))
+def test_shares_put_together_are_the_whole(items, size):
+    parts = [share(Solo(rank, size), items) for rank in range(size)]
+    assert [item for part in parts for item in part] == items
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert joined(SOLO, share(SOLO, items)) == items
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 4))
+def test_rows_are_dealt_evenly_by_tokens(lengths, hands):
+    parts = deal(lengths, hands)
+    assert sorted(i for part in parts for i in part) == list(range(len(lengths)))
+    tokens = [sum(lengths[i] for i in part) for part in parts]
+    assert max(tokens) - min(tokens) <= max(lengths, default=0)
