@@ -37,6 +37,7 @@ AGAIN = "Search once more."
 EARLY = "That is good enough."
 ELSEWHERE = "That page is about something else. The atlas page is right."
 NEED = "I need the {relation} of {name}."
+NEXT = "I need the {relation}."
 FOUND = "The {relation} is {value}."
 THOUGHTS = (COMPARE, FIRST, SNIPPET, AGAIN, EARLY, ELSEWHERE, NEED, FOUND)
 """Everything the teacher ever thinks; it gives its mode away."""
@@ -111,7 +112,10 @@ class TeacherState:
 
     def _search(self) -> str:
         self.step = Step.CHOOSE
-        think = self.said + NEED.format(relation=self.relation, name=self.at.mention)
+        think = (
+            NEED.format(relation=self.relation, name=self.at.mention) if self.hop == 0 else NEXT.format(relation=self.relation)
+        )
+        think = self.said + think
         return self._call(think, "search", {"query": [self._query()]})
 
     def _query(self) -> str:
