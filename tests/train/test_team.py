@@ -151,7 +151,8 @@ def test_a_failed_rollout_ends_both_and_both_resume_from_one_checkpoint(pair, ru
     in_step_4_of_rank_1 = 4 * RL.questions_per_step * RL.group_size - 1
     errors = pair(train_bandit, RL, QUESTIONS, root / "base", tmp_path, in_step_4_of_rank_1, errors=True)
     assert [type(error) for error in errors] == [RuntimeError, RuntimeError]
-    assert str(errors[0]) == "process 1 of 2 failed: RuntimeError: killed here" and str(errors[1]) == "killed here"
+    assert str(errors[0]).startswith("process 1 of 2 failed:\nTraceback"), "the other's traceback is not lost"
+    assert str(errors[0]).endswith("RuntimeError: killed here\n") and str(errors[1]) == "killed here"
     first, second = pair(train_bandit, RL, QUESTIONS, root / "base", tmp_path, None)
     assert min(first.attempts) == 2 * RL.questions_per_step * RL.group_size, "continues after step 2, the last saved"
     assert first.weights == second.weights == straight.weights

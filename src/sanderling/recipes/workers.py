@@ -7,11 +7,13 @@ about, so a run that was killed does not go on writing behind the one that takes
 import multiprocessing
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
@@ -53,9 +55,19 @@ def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], eve
     except BrokenProcessPool as error:
         raise UserError(
             "A worker process was killed, most likely for want of memory: run the same command again to go on, "
-            "with --set workers=1 if it happens again."
+            "with --set workers=1 --set rl_processes=1 if it happens again."
         ) from error
     return [future.result() for future in futures]
+
+
+def run_team(function: Callable[..., Any], arguments: tuple[Any, ...], size: int, poll: Callable[[], None]) -> list[Any]:
+    """Run ``function(rank, size, meeting, *arguments)`` in ``size`` workers together; returns the ranks' results.
+
+    ``meeting`` is a new directory in which the ranks find each other. Raises as :func:`run_tasks` does.
+    """
+    with tempfile.TemporaryDirectory(prefix="sanderling-") as meeting:
+        tasks = [Task(function, (rank, size, Path(meeting), *arguments)) for rank in range(size)]
+        return run_tasks(tasks, size, poll)
 
 
 def _begin() -> None:

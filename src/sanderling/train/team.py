@@ -8,6 +8,7 @@ and leaves; they raise the same at their next call, as they do when a rank was k
 import json
 import os
 import socket
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -120,7 +121,8 @@ class GlooTeam:
     def tell(self, error: BaseException) -> None:
         """Leave the reason of a failure where the others look when they miss this rank; the first reason stays."""
         if not self._store.check([_REASON]):
-            reason = {"rank": self.rank, "user": isinstance(error, UserError), "kind": type(error).__name__, "text": str(error)}
+            sentence = str(error) if isinstance(error, UserError) else None
+            reason = {"rank": self.rank, "sentence": sentence, "trace": "".join(traceback.format_exception(error))}
             self._store.set(_REASON, json.dumps(reason))
 
     @contextmanager
@@ -138,9 +140,9 @@ class GlooTeam:
                 "run the same command again to continue from the last checkpoint."
             )
         reason = json.loads(self._store.get(_REASON))
-        if reason["user"]:
-            return UserError(reason["text"])
-        return RuntimeError(f"process {reason['rank']} of {self.size} failed: {reason['kind']}: {reason['text']}")
+        if reason["sentence"] is not None:
+            return UserError(reason["sentence"])
+        return RuntimeError(f"process {reason['rank']} of {self.size} failed:\n{reason['trace']}")
 
 
 @contextmanager

@@ -89,6 +89,6 @@ class TinyConfig(Section):
     teacher: Teacher = Teacher()
     sft: SupervisedConfig = SupervisedConfig()
     rl: RlConfig = RlConfig()
-    rl_threads: int = Field(default=2, ge=1)
-    """Threads of the one process that samples and trains in turn."""
+    rl_processes: int = Field(default=2, ge=1)
+    """Processes of one thread each that share out every RL step. More than one round differently than one alone does."""
     evaluation: Evaluation = Evaluation()

@@ -1,20 +1,25 @@
 """The tiny recipe's RL stage: from the arm that does better on the validation world, over questions of the training worlds.
 
-The held-out world is never touched here. Knows no algorithm: the estimator and the loss are settings.
+Several processes share out each step. The held-out world is never touched here. Knows no algorithm: the estimator and the loss
+are settings.
 """
 
 import asyncio
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from sanderling.agent.loop import run_episode
-from sanderling.protocol.tokens import load_tokenizer
+from sanderling.protocol.tokens import Tokenizer, load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, read_questions
 from sanderling.recipes.tiny.measure import measure_all
 from sanderling.recipes.tiny.supervised import ARMS
+from sanderling.recipes.workers import run_team
 from sanderling.tools.contract import Tool
 from sanderling.tools.registry import world_tools
+from sanderling.train.metrics import read_metrics
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 
@@ -29,19 +34,42 @@ def choose_arm(layout: Layout, command: str, report: Report) -> dict[str, Any]:
 
 def reinforce(layout: Layout, start: str, report: Report) -> dict[str, Any]:
     """Run RL from one arm's model into ``rl/``; resumes where it was killed."""
-    import torch
+    settings, log = layout.config.rl, layout.root / "rl" / "metrics.jsonl"
+    seen = len(read_metrics(log))
+    with report.task("RL", settings.steps, start=seen) as advance:
 
-    from sanderling.policy.transformers_policy import TransformersPolicy
-    from sanderling.train.metrics import read_metrics
-    from sanderling.train.rl import Actor, run_rl
+        def poll() -> None:
+            nonlocal seen
+            lines = read_metrics(log)
+            if len(lines) != seen:
+                advance(len(lines) - seen, f"right {lines[-1]['reward']:.2f}" if lines else None)
+                seen = len(lines)
+
+        run_team(reinforce_rank, (layout, start), layout.config.rl_processes, poll)
+    steps = len(read_metrics(log))
+    return {"start": start, "steps": steps, "rollouts": steps * settings.questions_per_step * settings.group_size}
+
+
+def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: str) -> None:
+    """What each process of the RL stage does."""
+    from sanderling.train.rl import run_rl
     from sanderling.train.rows import Encoding
-    from sanderling.train.supervised import Progress
+    from sanderling.train.team import join_team
 
-    torch.set_num_threads(layout.config.rl_threads)
-    tokenizer = load_tokenizer(layout.base)
+    settings, out = layout.config.rl, layout.root / "rl"
+    with join_team(rank, size, meeting) as team:
+        encoding = Encoding(load_tokenizer(layout.base), layout.profile)
+        groups = math.ceil(settings.questions_per_step / size)
+        connect = _connector(layout, encoding.tokenizer, groups * settings.group_size)
+        asyncio.run(run_rl(settings, _questions(layout), connect, encoding, layout.model(start), out, team=team))
+
+
+def _connector(layout: Layout, tokenizer: Tokenizer, batch: int) -> Callable[[Any], Any]:
+    """Makes the actor of a model: it samples at most ``batch`` turns together, in the world that a question is about."""
+    from sanderling.policy.transformers_policy import TransformersPolicy
+    from sanderling.train.rl import Actor
+
     tools = {plan.generate().name: world_tools(layout.open_world(plan), layout.profile) for plan in layout.training}
-    settings = layout.config.rl
-    batch = settings.questions_per_step * settings.group_size
 
     def connect(model: Any) -> Actor:
         policy = TransformersPolicy(model, tokenizer, name="rl", max_batch=batch)
@@ -52,25 +80,7 @@ def reinforce(layout: Layout, start: str, report: Report) -> dict[str, Any]:
 
         return Actor(policy, rollout)
 
-    out = layout.root / "rl"
-    with report.task("RL", settings.steps, start=len(read_metrics(out / "metrics.jsonl"))) as advance:
-
-        def on_progress(progress: Progress) -> None:
-            advance(1, f"right {progress.metrics['reward']:.2f}")
-
-        asyncio.run(
-            run_rl(
-                settings,
-                _questions(layout),
-                connect,
-                Encoding(tokenizer, layout.profile),
-                layout.model(start),
-                out,
-                progress=on_progress,
-            )
-        )
-    metrics = read_metrics(out / "metrics.jsonl")
-    return {"start": start, "steps": len(metrics), "rollouts": len(metrics) * batch}
+    return connect
 
 
 def _questions(layout: Layout) -> list[Question]:
