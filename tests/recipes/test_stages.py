@@ -146,6 +146,7 @@ def test_figures_are_the_same_at_once_and_later(tmp_path: Path) -> None:
     stage = Stage("one", "One", lambda: {"pair": (1, 2), "by_hops": {3: 0.5}, "nll": float("nan"), "path": Path("a")})
     first, again = (run_stages([stage], tmp_path, "s", lambda stage, record: None) for _ in range(2))
     assert again == first == [read_record(tmp_path, "one")]
+    assert first[0].peak_memory_mb > 1
     assert first[0].figures == {"pair": [1, 2], "by_hops": {"3": 0.5}, "nll": None, "path": "a"}
 
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sanderling.errors import UserError
+from sanderling.evaluate.provenance import peak_memory_mb
 
 LOCK = ".lock"
 """The file that a process in this directory has locked. It stays when the process is gone; the lock does not."""
@@ -38,6 +39,8 @@ class StageRecord(BaseModel):
     """Wall time, over all the runs it took."""
     resumed: int = 0
     """How often it was interrupted, or run again after an earlier stage, and taken up again."""
+    peak_memory_mb: float
+    """Of the process that finished it, up to then."""
     figures: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -168,7 +171,14 @@ def _run(stage: Stage, directory: Path, settings: str) -> StageRecord:
     begin = time.monotonic()
     figures = stage.run()
     worked = seconds + time.monotonic() - begin
-    record = StageRecord(name=stage.name, settings=settings, seconds=worked, resumed=runs, figures=figures)
+    record = StageRecord(
+        name=stage.name,
+        settings=settings,
+        seconds=worked,
+        resumed=runs,
+        peak_memory_mb=round(peak_memory_mb(), 1),
+        figures=figures,
+    )
     _write(marker, record, directory)
     _remove(begun, directory)
     return read_record(directory, stage.name)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sanderling import __version__
 from sanderling.config import to_toml
-from sanderling.evaluate.provenance import machine, peak_memory_mb
+from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.reading import Reading, pick_three, reading_of
 from sanderling.evaluate.report import write_report
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
@@ -49,7 +49,7 @@ def write_tiny_report(layout: Layout, records: Sequence[StageRecord], command: s
             machine=machine(),
             version=__version__,
             seconds=sum(record.seconds for record in records),
-            peak_memory_mb=peak_memory_mb(),
+            peak_memory_mb=max(record.peak_memory_mb for record in records),
         ),
         sheets=_sheets(layout, done),
         stages=tuple(

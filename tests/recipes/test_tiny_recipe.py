@@ -1,0 +1,223 @@
+"""The tiny recipe from end to end with a minuscule model, killed twice on the way; and that its worlds share no name."""
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sanderling.config import load_config, read_config
+from sanderling.evaluate.report_model import RecipeReport, Stage
+from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
+from sanderling.recipes.progress import Report
+from sanderling.recipes.stages import StageRecord
+from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.recipes.tiny.layout import Layout, WorldPlan
+from sanderling.recipes.tiny.report import NAMES
+from sanderling.recipes.tiny.run import run_tiny
+from sanderling.synth.questions import chain_questions
+from sanderling.train.bootstrap import ModelShape
+from sanderling.train.metrics import read_metrics
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.world.encyclopedia import Encyclopedia
+from sanderling.world.encyclopedia.schema import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS
+
+COMMAND = "sanderling recipe run small.toml"
+STAGES = ("worlds", "teach", "sft", "choose", "rl", "measure")
+ARMS = ("sft-all", "sft-correct")
+SMALL = """
+title = "small"
+workers = 2
+worlds = { train = 2, train_entities = 40, held_out_entities = 40 }
+questions = { per_world = 8, validation = 2, held_out = 3 }
+evaluation = { attempts = 4, concurrency = 16 }
+[sft]
+epochs = 10
+batch_tokens = 512
+max_steps = 6
+save_every = 2
+[rl]
+steps = 3
+questions_per_step = 2
+group_size = 2
+save_every = 1
+trainer = { lr = 2e-4, entropy = true }
+"""
+CHILD = """
+import os, signal, sys
+from contextlib import contextmanager
+from pathlib import Path
+from rich.console import Console
+from sanderling.config import read_config
+from sanderling.recipes.progress import Report
+from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.recipes.tiny.run import run_tiny
+
+class Killing(Report):
+    # The real SIGKILL, as soon as work under this title has got anywhere.
+    @contextmanager
+    def task(self, title, total, start=0):
+        with super().task(title, total, start) as advance:
+            def watched(units=1, note=None):
+                advance(units, note)
+                if units and title == sys.argv[3]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            yield watched
+
+if __name__ == "__main__":
+    config = read_config(TinyConfig, Path(sys.argv[1]))
+    run_tiny(config, Path(sys.argv[2]), Killing(Console()), sys.argv[4])
+"""
+
+
+def words_of(world: Encyclopedia) -> set[str]:
+    """All words of all names, but for those that say what a thing is (Bank, Songs, ...)."""
+    words = {word for entity in world.facts.entities for word in entity.name.split()}
+    return words - {*ORGANISATION_FORMS, *WORK_FORMS, *EVENT_FORMS, "of"}
+
+
+def texts_of(layout: Layout, plan: WorldPlan) -> str:
+    """Everything that a world shows: addresses, titles, pages, questions."""
+    world = plan.generate()
+    asked = chain_questions(world, 100, layout.config.questions.seed, layout.config.questions.hop_shares)
+    shown = [f"{item.page.url} {item.page.title} {item.page.text}" for item in world.pages]
+    return " ".join([*shown, *(question.text for question in asked)])
+
+
+def test_no_name_of_the_held_out_world_occurs_in_any_other_world_of_the_recipe(tmp_path: Path) -> None:
+    config = load_config(TinyConfig, (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8"), "tiny.toml")
+    layout = Layout(tmp_path, config)
+    held_out = words_of(layout.held_out.generate())
+    assert len(held_out) > 150
+    others = [*layout.training, layout.validation]
+    assert len({plan.seed for plan in others}) == len({plan.name for plan in others}) == config.worlds.train + 1
+    for plan in others:
+        seen = {word.casefold() for word in re.findall("[A-Za-z]+", texts_of(layout, plan))}
+        assert words_of(plan.generate()) <= {word.capitalize() for word in seen}  # the search does find names
+        assert not {word.casefold() for word in held_out} & seen
+        assert plan.seed < FIRST_WORLD  # the base model's worlds are others again
+
+
+# -- the whole recipe ----------------------------------------------------------------------------------------------------
+
+
+def run(settings: Path, out: Path, kill_in: str) -> int:
+    script = settings.with_name("child.py")
+    script.write_text(CHILD)
+    done = subprocess.run(
+        [sys.executable, str(script), str(settings), str(out), kill_in, COMMAND], capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+def records(out: Path) -> dict[str, StageRecord]:
+    found = {name: out / "stages" / f"{name}.json" for name in STAGES}
+    return {name: StageRecord.model_validate_json(path.read_bytes()) for name, path in found.items() if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tiny")
+    shape = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
+    write_untrained(BaseConfig(shape=shape, vocab_size=800, tokenizer_worlds=1), directory / "base")
+    path = directory / "small.toml"
+    path.write_text(f"base = {json.dumps(str(directory / 'base'))}\n{SMALL}")
+    return path
+
+
+@pytest.fixture(scope="module")
+def out(settings: Path) -> Path:
+    """A run that was killed in SFT, where two workers train, and in RL, and then came to its end."""
+    out = settings.with_name("out")
+    assert run(settings, out, "SFT, two arms") == -signal.SIGKILL
+    assert list(records(out)) == ["worlds", "teach"]
+    assert run(settings, out, "RL") == -signal.SIGKILL
+    assert list(records(out)) == ["worlds", "teach", "sft", "choose"]
+    metrics = out / "rl" / "metrics.jsonl"
+    lines = metrics.read_text().splitlines()
+    assert lines
+    assert run(settings, out, "nothing") == 0
+    kept = len(lines) - 1  # a kill between a step's line and its checkpoint has that step done again
+    assert metrics.read_text().splitlines()[:kept] == lines[:kept]
+    return out
+
+
+@pytest.mark.slow
+def test_every_stage_is_done_once_with_nothing_lost_or_doubled(out: Path) -> None:
+    found = records(out)
+    assert list(found) == list(STAGES)
+    assert {name: record.resumed for name, record in found.items()} == {name: int(name in ("sft", "rl")) for name in STAGES}
+    assert all(record.seconds > 0 and record.peak_memory_mb > 1 for record in found.values())
+    for arm in ARMS:
+        assert [line["step"] for line in read_metrics(out / arm / "metrics.jsonl")] == list(range(1, 7))
+        assert found["sft"].figures[arm]["steps"] == 6
+    assert [line["step"] for line in read_metrics(out / "rl" / "metrics.jsonl")] == [1, 2, 3]
+    assert found["rl"].figures["start"] == found["choose"].figures["chosen"]
+    assert found["teach"].figures["trajectories"] == 16
+    taught = [trajectory.question.id for trajectory in TrajectoryStore(out / "teacher" / "trajectories.jsonl")]
+    assert len(set(taught)) == len(taught) == 16
+    for stage in NAMES:
+        measured = [trajectory.id for trajectory in TrajectoryStore(out / "evaluation" / f"{stage}.held-out.jsonl")]
+        assert len(set(measured)) == len(measured) == 12
+
+
+@pytest.mark.slow
+def test_the_report_has_every_stage_and_every_field(out: Path, settings: Path) -> None:
+    text = (out / "report.json").read_text(encoding="utf-8")
+    report = RecipeReport.model_validate_json(text)
+    assert [stage.name for stage in report.stages] == list(NAMES.values())
+    may_be_absent = {"browse_share", "browse_share_correct", "browse_share_wrong"}  # such a model may call no tool
+    for raw, stage in zip(json.loads(text)["stages"], report.stages, strict=True):
+        assert set(raw) == set(Stage.model_fields)
+        assert {name for name, value in raw.items() if value is None} <= may_be_absent
+        assert (stage.n, stage.attempts, stage.unscored, stage.command, stage.seed) == (3, 4, 0, COMMAND, 51)
+        assert sum(stage.endings.values()) == 12
+        assert stage.seconds > 0
+        assert stage.note
+        assert not stage.invalid_because
+    assert report.run.command == COMMAND
+    assert report.run.seconds == pytest.approx(sum(record.seconds for record in records(out).values()))
+    assert report.run.peak_memory_mb == max(record.peak_memory_mb for record in records(out).values())
+    assert report.comparison is not None
+    assert report.comparison.candidate == NAMES["rl"]
+    assert not report.comparison.valid  # three questions claim nothing
+    assert [(c.candidate, c.baseline) for c in report.other_comparisons] == [
+        (NAMES["sft-correct"], NAMES["sft-all"]),
+        (NAMES["sft-all"], NAMES["base"]),
+    ]
+    assert any("Interrupted and taken up again: sft, rl" in remark for remark in report.remarks)
+    assert [sheet.title for sheet in report.sheets] == ["Worlds", "Teacher", "SFT", "RL"]
+    assert [[len(series.x) for series in chart.series] for chart in report.charts] == [[6, 6], [3], [3, 3], [3]]
+    assert report.readings
+    assert load_config(TinyConfig, report.settings, "report") == read_config(TinyConfig, settings)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    for said in (*NAMES.values(), report.title, "nothing is claimed", "Interrupted and taken up again"):
+        assert said in page
+
+
+@pytest.mark.slow
+def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
+    def state() -> dict[str, tuple[int, bytes]]:
+        kept = [p for p in out.rglob("*") if p.is_file() and p.name not in (".lock", "report.html", "report.json")]
+        return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in kept}
+
+    def told() -> dict[str, object]:
+        report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+        del report["run"]["date"]
+        return report
+
+    before = state(), told()
+    console = Console(file=io.StringIO(), width=200)
+    run_tiny(read_config(TinyConfig, settings), out, Report(console), COMMAND)
+    assert (state(), told()) == before
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == len(STAGES) + 1
+    assert all("(done before, " in line for line in lines[:-1])
