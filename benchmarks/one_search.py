@@ -51,9 +51,10 @@ def play(world: Encyclopedia, shown: List, query: Query) -> list[Trajectory]:
     """The agent on one world's questions."""
     tiny = get_profile("tiny")
     budgets = tiny.budgets.model_copy(update={"max_context_tokens": 16_000})  # a generous list must not end the episode
-    profile = tiny.model_copy(update={"results_per_query": shown.results, "budgets": budgets})
-    pages = (item.page for item in world.pages)
-    local = LocalWorld.in_memory(pages, name=world.name, snippet_words=shown.snippet_words)
+    profile = tiny.model_copy(
+        update={"results_per_query": shown.results, "snippet_words": shown.snippet_words, "budgets": budgets}
+    )
+    local = LocalWorld.in_memory((item.page for item in world.pages), name=world.name)
     questions = chain_questions(world, QUESTIONS, QUESTION_SEED, HOPS)
     episodes = run_episodes(
         [Job(question, Seeds(), question.id) for question in questions],

@@ -26,7 +26,7 @@ def worlds() -> list[Encyclopedia]:
 
 async def play(world: Encyclopedia, query: Query) -> list[Trajectory]:
     tiny = get_profile("tiny")
-    local = LocalWorld.in_memory((item.page for item in world.pages), name=world.name, snippet_words=14)
+    local = LocalWorld.in_memory((item.page for item in world.pages), name=world.name)
     return await run_episodes(
         [Job(question, Seeds(), question.id) for question in chain_questions(world, 100, 5, MIX)],
         policy=OneSearchPolicy(query),

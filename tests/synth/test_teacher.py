@@ -41,7 +41,7 @@ def world() -> Encyclopedia:
 
 @pytest.fixture(scope="module")
 def local(world: Encyclopedia) -> LocalWorld:
-    return LocalWorld.in_memory((item.page for item in world.pages), name=world.name, snippet_words=14)
+    return LocalWorld.in_memory((item.page for item in world.pages), name=world.name)
 
 
 @pytest.fixture(scope="module")

@@ -185,6 +185,9 @@ def test_an_empty_world_is_refused():
         LocalWorld.in_memory([Page(url="u", title="t", text="")], name="none")
 
 
-def test_the_length_of_snippets_is_a_setting():
-    world = LocalWorld.in_memory(make_pages(5), name="t", snippet_words=4)
-    assert all(len(hit.snippet.replace("…", "").split()) <= 4 for hit in world.search("river").hits)
+@pytest.mark.parametrize("most", [0, 1, 4, 12])
+def test_the_length_of_snippets_is_the_callers(most: int):
+    world = LocalWorld.in_memory(make_pages(5), name="t")
+    hits = world.search("river", snippet_words=most).hits
+    assert hits
+    assert all(1 <= len(hit.snippet.replace("…", "").split()) <= max(most, 1) for hit in hits)

@@ -35,8 +35,8 @@ def test_scripts_without_spaces():
 
 
 def test_pages_without_words_have_a_snippet():
-    assert snippet(flow("", "!!! ???"), {"x": 1.0}) == "!!! ???"
-    assert snippet(flow("", ""), {"x": 1.0}) == ""
+    assert snippet(flow("", "!!! ???"), {"x": 1.0}, 30) == "!!! ???"
+    assert snippet(flow("", ""), {"x": 1.0}, 30) == ""
 
 
 WORDS = st.lists(st.sampled_from(["alpha", "beta.", "Gamma", "delta!\n", "東京", "\n\n# Head\n\n", "x", "- "]), max_size=80)

@@ -84,6 +84,8 @@ class Profile(BaseModel):
     tools: ToolNames = ToolNames()
     results: ResultLayout = ResultLayout.JSON
     results_per_query: int = Field(default=10, ge=1)
+    snippet_words: int = Field(default=30, ge=4)
+    """Length of one result's snippet."""
     visit_tokens: int = Field(default=2_000, ge=8)
     """Budget of one visited page's extract, in words."""
     force_hint: str

@@ -121,6 +121,7 @@ TINY = Profile(
     malformed_hint="Malformed turn: {problem}",
     results=ResultLayout.COMPACT,
     results_per_query=3,
+    snippet_words=14,
     visit_tokens=60,
     sampling=Sampling(temperature=1.0, max_tokens=96),
     budgets=Budgets(max_turns=12, max_context_tokens=1_536, answer_reserve_tokens=64),

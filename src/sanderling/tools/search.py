@@ -29,6 +29,7 @@ class SearchTool:
         self._names = profile.tools
         self._layout = profile.results
         self._limit = profile.results_per_query
+        self._snippet_words = profile.snippet_words
 
     @property
     def spec(self) -> ToolSpec:
@@ -60,7 +61,13 @@ class SearchTool:
         if deadline is not None and spent >= deadline:
             return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT)
         try:
-            reply = self._world.search(query, limit=self._limit, masked=context.masked_urls, episode_seed=context.episode_seed)
+            reply = self._world.search(
+                query,
+                limit=self._limit,
+                snippet_words=self._snippet_words,
+                masked=context.masked_urls,
+                episode_seed=context.episode_seed,
+            )
         except OSError as error:
             raise ToolOutageError(f"search: {error}") from error
         if deadline is not None and spent + reply.latency_s > deadline:

@@ -76,9 +76,18 @@ class World(Protocol):
     def page_count(self) -> int: ...
 
     def search(
-        self, query: str, *, limit: int = 10, masked: frozenset[str] = frozenset(), episode_seed: int = 0
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        snippet_words: int = 30,
+        masked: frozenset[str] = frozenset(),
+        episode_seed: int = 0,
     ) -> SearchReply:
-        """Rank pages for a query. Never raises for any text; an empty query has status EMPTY."""
+        """Rank pages for a query, each with a snippet of at most ``snippet_words`` words.
+
+        Never raises for any text; an empty query has status EMPTY.
+        """
         ...
 
     def visit(

@@ -15,7 +15,7 @@ from sanderling.world.contract import Page, SearchHit, SearchReply, VisitReply
 from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder, TextIndex
 from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
 from sanderling.world.passages import extract
-from sanderling.world.snippet import DEFAULT_WORDS, snippet
+from sanderling.world.snippet import snippet
 from sanderling.world.terms import content_terms
 from sanderling.world.text import Flow, flow
 
@@ -31,29 +31,25 @@ class LocalWorld:
         fingerprint: SHA-256 over the pages in order.
         pages: the store.
         index: over exactly these pages.
-        snippet_words: length of a snippet.
 
     """
 
-    def __init__(
-        self, name: str, fingerprint: str, pages: PageStore, index: TextIndex, snippet_words: int = DEFAULT_WORDS
-    ) -> None:
+    def __init__(self, name: str, fingerprint: str, pages: PageStore, index: TextIndex) -> None:
         self._name = name
         self._fingerprint = fingerprint
         self._pages = pages
         self._index = index
-        self._snippet_words = snippet_words
         self._laid_out: Callable[[int], tuple[Page, Flow]] = lru_cache(maxsize=_CACHED_PAGES)(self._lay_out)
 
     @staticmethod
-    def in_memory(pages: Iterable[Page], *, name: str, snippet_words: int = DEFAULT_WORDS) -> "LocalWorld":
+    def in_memory(pages: Iterable[Page], *, name: str) -> "LocalWorld":
         """Build a world in memory. Raises UserError when no page is left to hold."""
         intake, store, index = Intake(), MemoryPages(), IndexBuilder(None)
         for page in pages:
             take_in(page, intake, store.add, index)
         if not intake.counts.kept:
             raise UserError(f"The world {name!r} would hold no page: give pages that have a URL and text.")
-        return LocalWorld(name, intake.fingerprint, store, index.finish(), snippet_words)
+        return LocalWorld(name, intake.fingerprint, store, index.finish())
 
     @property
     def name(self) -> str:
@@ -68,7 +64,13 @@ class LocalWorld:
         return self._index.page_count
 
     def search(
-        self, query: str, *, limit: int = 10, masked: frozenset[str] = frozenset(), episode_seed: int = 0
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        snippet_words: int = 30,
+        masked: frozenset[str] = frozenset(),
+        episode_seed: int = 0,
     ) -> SearchReply:
         """Rank pages; see `contract.World`. Raises OSError when the store has become unreadable."""
         hidden = [number for key in canonical_set(masked) if (number := self._pages.find(key)) is not None]
@@ -76,7 +78,8 @@ class LocalWorld:
         if not ranked:
             return SearchReply(query=query, hits=(), status=ToolStatus.EMPTY)
         weights = self._weights(query)
-        return SearchReply(query=query, hits=tuple(self._hit(number, score, weights) for number, score in ranked))
+        hits = tuple(self._hit(number, score, weights, max(snippet_words, 1)) for number, score in ranked)
+        return SearchReply(query=query, hits=hits)
 
     def visit(
         self, url: str, goal: str = "", *, max_words: int = 2000, masked: frozenset[str] = frozenset(), episode_seed: int = 0
@@ -104,9 +107,9 @@ class LocalWorld:
         counts = {word: self._index.frequency(word) for word in words}
         return {word: math.log1p((total - n + 0.5) / (n + 0.5)) for word, n in counts.items() if n}
 
-    def _hit(self, number: int, score: float, weights: dict[str, float]) -> SearchHit:
+    def _hit(self, number: int, score: float, weights: dict[str, float], snippet_words: int) -> SearchHit:
         page, laid_out = self._laid_out(number)
-        text = snippet(laid_out, weights, self._snippet_words)
+        text = snippet(laid_out, weights, snippet_words)
         return SearchHit(title=page.title, url=page.url, snippet=text, date=page.date, score=score)
 
     def _lay_out(self, number: int) -> tuple[Page, Flow]:

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 
 from sanderling.world.text import Flow
 
-DEFAULT_WORDS = 30
 _LEAD_WORDS = 3
 """Words shown before a match whose sentence begins too far back."""
 _SENTENCE_SHARE = 0.25
 
 
-def snippet(flow: Flow, weights: Mapping[str, float], most_words: int = DEFAULT_WORDS) -> str:
+def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
     """At most ``most_words`` words of the page.
 
     Args:

@@ -21,7 +21,6 @@ from sanderling.world.index import INDEX_VERSION, IndexBuilder, TextIndex
 from sanderling.world.local import LocalWorld, take_in
 from sanderling.world.manifest import WorldCounts, WorldInfo, read_manifest, write_manifest
 from sanderling.world.pages import Intake, PageWriter, SqlitePages
-from sanderling.world.snippet import DEFAULT_WORDS
 
 _PAGES = "pages.sqlite"
 _INDEX = "index"
@@ -76,7 +75,7 @@ def build_world(
     return info
 
 
-def open_world(directory: Path, *, snippet_words: int = DEFAULT_WORDS) -> LocalWorld:
+def open_world(directory: Path) -> LocalWorld:
     """Open a world for reading. Raises UserError when there is none, when it is of another format, or torn."""
     info = read_manifest(directory)
     file = directory / _PAGES
@@ -88,7 +87,7 @@ def open_world(directory: Path, *, snippet_words: int = DEFAULT_WORDS) -> LocalW
         index = _open_index(directory / _INDEX, count) or _rebuild_index(directory, pages, count)
     except OSError as error:
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
-    return LocalWorld(info.name, info.fingerprint, pages, index, snippet_words)
+    return LocalWorld(info.name, info.fingerprint, pages, index)
 
 
 def _require_free(directory: Path) -> None:

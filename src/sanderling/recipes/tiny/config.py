@@ -29,7 +29,6 @@ class Worlds(Section):
     """Training worlds have this seed and the ones after it; the validation world comes next."""
     held_out_seed: int = Field(default=7001, ge=0)
     """The held-out world, whose names share no word with any training world."""
-    snippet_words: int = Field(default=14, ge=4)
 
 
 class Questions(Section):

@@ -74,7 +74,7 @@ class Layout:
         return self.root / "worlds" / plan.name
 
     def open_world(self, plan: WorldPlan) -> LocalWorld:
-        return open_world(self.world_directory(plan), snippet_words=self.config.worlds.snippet_words)
+        return open_world(self.world_directory(plan))
 
     def questions_file(self, name: str) -> Path:
         return self.root / "questions" / f"{name}.jsonl"

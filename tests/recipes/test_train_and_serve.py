@@ -1,0 +1,46 @@
+"""Training and serving show an agent the same bytes: one profile, read by the recipe's rollouts and by ``sanderling ask``."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sanderling.cli.ask import research
+from sanderling.policy.scripted import ListPolicy
+from sanderling.protocol.profiles import get_profile
+from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.recipes.tiny.layout import Layout
+from sanderling.recipes.tiny.measure import rollout_over
+from sanderling.trajectory.record import NodeKind, Question, Trajectory
+from sanderling.world.contract import Page
+from sanderling.world.store import build_world, open_world
+
+WORDS = " ".join(f"word{number}" for number in range(100))
+PAGES = [Page(url=f"https://w.example/{name}", title=name, text=f"# {name}\n{name} flows {WORDS}") for name in ("Kent", "Eden")]
+TURNS = (
+    '<think>\nx</think><tool_call>{"name": "search", "arguments": {"query": ["Kent", "flows"]}}</tool_call>',
+    '<think>\nx</think><tool_call>{"name": "visit", "arguments": {"url": "w.example/Eden", "goal": "word9"}}</tool_call>',
+    "<think>\nx</think><answer>Eden</answer>",
+)
+ASKED = "Which river?"
+
+
+def observed(trajectory: Trajectory) -> list[bytes]:
+    assert trajectory.answer == "Eden"
+    return [node.text.encode() for node in trajectory.branch() if node.kind is NodeKind.OBSERVATION]
+
+
+@pytest.mark.parametrize("profile", ["tiny", "literesearcher-4b"])
+async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: str) -> None:
+    layout = Layout(tmp_path, TinyConfig(profile=profile))
+    build_world(layout.world_directory(layout.held_out), PAGES, name="rivers", source="test")
+    opened = open_world(layout.world_directory(layout.held_out))
+    served = await research(ASKED, opened, ListPolicy(TURNS), get_profile(profile), console=Console(file=io.StringIO()))
+    rollout = rollout_over(layout, ListPolicy(TURNS), layout.open_world(layout.held_out), 0)
+    trained = await rollout(Question(id="q", text=ASKED), 0)
+    assert observed(served) == observed(trained)
+    assert len(observed(served)) == 2
+    shown = observed(served)[0].count(b"word")
+    longest = get_profile(profile).snippet_words
+    assert 3 * (longest - 5) < shown <= 3 * longest  # Kent for the first query, both rivers for the second
