@@ -1,5 +1,6 @@
 import json
 import multiprocessing
+import resource
 import signal
 import subprocess
 import sys
@@ -111,6 +112,19 @@ def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path, delay: fl
     assert len(list(tmp_path.iterdir())) == 2, "remains of the interrupted save are gone"
 
 
+def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(tmp_path: Path):
+    save_checkpoint(tmp_path, 1, tiny_model(), {"steps": 1}, None, 2)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, before[1]))
+    try:
+        with pytest.raises(UserError, match="free some space"):
+            save_checkpoint(tmp_path, 2, tiny_model(), {"steps": 2}, None, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["step_00000001"]
+    load_model(checkpoints(tmp_path)[-1])
+
+
 def test_order_depends_on_seed_and_epoch_only():
     lengths = np.array([10, 20, 30, 40, 50])
     assert batches(lengths, 50, 1, 0) == batches(lengths, 50, 1, 0)
@@ -135,7 +149,7 @@ def test_language_modelling_trains_every_token_but_the_first(tmp_path: Path):
 
 
 def test_missing_models_and_rows_get_one_sentence(tmp_path: Path):
-    with pytest.raises(UserError, match="No model at"):
+    with pytest.raises(UserError, match="no model directory"):
         run_sft(CONFIG, random_rows(2), tmp_path / "nowhere", tmp_path / "run")
     with pytest.raises(UserError, match="no rows"):
         run_sft(CONFIG, [], tmp_path / "nowhere", tmp_path / "run")

@@ -15,15 +15,15 @@ Models whose layers do not all attend to everything (sliding windows, linear att
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
-import transformers
 
 from sanderling.errors import UserError
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.policy.engine import Engine, Request, Sampled
 from sanderling.policy.forward import Branch
+from sanderling.policy.model_directory import load_model
 from sanderling.policy.sampler import Uniforms
 from sanderling.policy.turn_text import StopTokens, TurnText, cut_at_stop
 from sanderling.protocol.sampling import Sampling
@@ -56,6 +56,7 @@ class TransformersPolicy:
         holds anyway. ``prefill_tokens``: most prompt tokens in one forward. Raises UserError for models it cannot serve.
         """
         _check_attention(model.config)
+        _check_vocabulary(model, tokenizer)
         own = int(model.config.max_position_embeddings)
         self._context_length = own if max_length is None else min(own, max_length)
         self._name = name
@@ -76,8 +77,12 @@ class TransformersPolicy:
         max_length: int | None = None,
     ) -> Self:
         """Load a model directory (``config.json``, weights, ``tokenizer.json``). Raises UserError when it is not one."""
-        model = load_model(path, device=device, dtype=dtype)
-        return cls(model.eval(), load_tokenizer(path), name=path.resolve().name, max_batch=max_batch, max_length=max_length)
+        if dtype not in _DTYPES:
+            raise UserError(f"Unknown dtype {dtype!r}: use one of {', '.join(_DTYPES)}.")
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise UserError("No CUDA device is available here: use device cpu.")
+        model = load_model(path, _DTYPES[dtype]).to(device).eval()
+        return cls(model, load_tokenizer(path), name=path.resolve().name, max_batch=max_batch, max_length=max_length)
 
     @property
     def name(self) -> str:
@@ -192,28 +197,6 @@ class TransformersSession:
         self._branch.truncate(0)
 
 
-def load_model(path: Path, *, device: str = "cpu", dtype: str = "float32") -> Any:
-    """A causal language model from a local directory, never from a hub. Raises UserError saying what is missing."""
-    if not path.is_dir():
-        raise UserError(
-            f"There is no model directory at {path}: give a local Hugging Face directory, or the URL of an endpoint."
-        )
-    if not (path / "config.json").is_file():
-        raise UserError(f"{path} has no config.json: give the directory that holds the model's config and weights.")
-    if not any([*path.glob("*.safetensors"), *path.glob("*.bin")]):
-        raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
-    load_tokenizer(path)
-    if dtype not in _DTYPES:
-        raise UserError(f"Unknown dtype {dtype!r}: use one of {', '.join(_DTYPES)}.")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise UserError("No CUDA device is available here: use device cpu.")
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=_DTYPES[dtype])
-    except Exception as error:  # transformers raises many kinds; all of them mean that this directory cannot be loaded
-        raise UserError(f"The model in {path} cannot be loaded ({str(error).splitlines()[0]}): check its files.") from error
-    return cast(Any, model).to(device)
-
-
 def _end_tokens(model: Any, tokenizer: Tokenizer) -> frozenset[int]:
     """Every id that ends a turn: the chat end token, and what the model's configurations name."""
     ends: set[int] = set()
@@ -232,3 +215,11 @@ def _check_attention(config: Any) -> None:
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
     if kinds:
         raise UserError(f"This model has layers of {', '.join(sorted(kinds))}: serve it with vLLM and give its endpoint's URL.")
+
+
+def _check_vocabulary(model: Any, tokenizer: Tokenizer) -> None:
+    rows = model.get_input_embeddings().weight.shape[0]
+    if tokenizer.vocab_size > rows:
+        raise UserError(
+            f"The tokenizer has {tokenizer.vocab_size} tokens, and the model knows {rows}: use the model's own tokenizer.json."
+        )

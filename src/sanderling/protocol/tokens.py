@@ -6,7 +6,6 @@ cannot end the turn it stands in.
 """
 
 import hashlib
-from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -43,11 +42,15 @@ class FastTokenizer:
     """A `tokenizers` tokenizer from a Hugging Face directory or a ``tokenizer.json``."""
 
     def __init__(self, path: Path) -> None:
+        """Raises UserError when there is none, or none that can be read."""
         file = path / "tokenizer.json" if path.is_dir() else path
         if not file.is_file():
             raise UserError(f"No tokenizer.json at {path}: give the directory of a Hugging Face model.")
-        text = file.read_text(encoding="utf-8")
-        self._tokenizer = tokenizers.Tokenizer.from_str(text)
+        try:
+            text = file.read_text(encoding="utf-8")
+            self._tokenizer = tokenizers.Tokenizer.from_str(text)
+        except Exception as error:  # the library raises plain Exceptions for files that are no tokenizers
+            raise UserError(f"{file} is not a readable tokenizer ({error}): copy it again from the model's source.") from error
         self._tokenizer.encode_special_tokens = True
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -74,7 +77,6 @@ class FastTokenizer:
         return found
 
 
-@lru_cache(maxsize=8)
 def load_tokenizer(path: Path) -> FastTokenizer:
-    """The tokenizer of a model directory, read once per process. Raises UserError when there is none."""
+    """The tokenizer of a model directory. Raises UserError when there is none, or none that can be read."""
     return FastTokenizer(path)

@@ -1,22 +1,23 @@
 """Checkpoints: plain Hugging Face directories, written atomically.
 
 A checkpoint ``step_00000120/`` holds ``model.safetensors``, ``config.json``, the tokenizer's files and ``trainer_state.pt``
-(optimizer, step, cursor, random state). It is written beside its place, flushed to disk and renamed, so that a kill at any
-moment leaves the checkpoint before it valid and this one either whole or absent. Knows no training.
+(optimizer and steps; what is random is keyed by step). It is written beside its place, flushed to disk and renamed, so that a
+kill at any moment leaves the checkpoint before it valid and this one either whole or absent. Knows no training.
 """
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
-from transformers.utils import logging
+from safetensors import SafetensorError
+from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
+from sanderling.policy.model_directory import load_model as load_model
+from sanderling.policy.model_directory import quiet
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -32,33 +33,21 @@ _PREFIX = "step_"
 _PARTIAL = ".partial-"
 
 
-def load_model(directory: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """The model of a local Hugging Face directory. Raises UserError when there is none."""
-    if not (directory / "config.json").is_file():
-        raise UserError(f"No model at {directory}: give a local Hugging Face directory with config.json and model.safetensors.")
-    if not any(directory.glob("*.safetensors")):
-        raise UserError(f"{directory} has no .safetensors file: give a model directory with its weights.")
-    with _quiet():
-        return AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, local_files_only=True)
-
-
 def save_model(
     model: PreTrainedModel, directory: Path, tokenizer_dir: Path | None, state: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a model directory atomically, replacing what stood there; ``state`` is stored beside the weights."""
+    """Write a model directory atomically, replacing what stood there; ``state`` is stored beside the weights.
+
+    Raises UserError when the disk does not take it; what stood there is then untouched.
+    """
     partial = directory.with_name(_PARTIAL + directory.name)
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    with _quiet():
-        model.save_pretrained(partial)
-    for name in TOKENIZER_FILES:
-        if tokenizer_dir is not None and (tokenizer_dir / name).is_file():
-            shutil.copyfile(tokenizer_dir / name, partial / name)
-    if state is not None:
-        torch.save(dict(state), partial / _STATE)
-    for file in partial.iterdir():
-        _flush(file)
-    _flush(partial)
+    try:
+        _write(model, partial, tokenizer_dir, state)
+    except (OSError, SafetensorError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        shutil.rmtree(partial, ignore_errors=True)
+        told = str(error).splitlines()[0]
+        raise UserError(f"Cannot write the model {directory} ({told}): free some space and run again.") from error
     if directory.exists():
         # A directory cannot be replaced in one step; the moment between the two renames leaves the old one recoverable.
         old = directory.with_name(_PARTIAL + "old-" + directory.name)
@@ -69,6 +58,21 @@ def save_model(
     else:
         partial.rename(directory)
     _flush(directory.parent)
+
+
+def _write(model: PreTrainedModel, partial: Path, tokenizer_dir: Path | None, state: Mapping[str, Any] | None) -> None:
+    """All files of a model directory, on the disk when this returns."""
+    partial.mkdir(parents=True)
+    with quiet():
+        model.save_pretrained(partial)
+    for name in TOKENIZER_FILES:
+        if tokenizer_dir is not None and (tokenizer_dir / name).is_file():
+            shutil.copyfile(tokenizer_dir / name, partial / name)
+    if state is not None:
+        torch.save(dict(state), partial / _STATE)
+    for file in partial.iterdir():
+        _flush(file)
+    _flush(partial)
 
 
 def save_checkpoint(
@@ -94,18 +98,6 @@ def checkpoints(root: Path) -> list[Path]:
 def load_state(directory: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` stored beside the weights."""
     return torch.load(directory / _STATE, weights_only=True)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without transformers' progress bars, which would tear through those of whoever calls."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def _flush(path: Path) -> None:

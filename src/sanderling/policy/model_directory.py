@@ -1,0 +1,61 @@
+"""A causal language model from a local Hugging Face directory: the one loader, for sampling and for training alike.
+
+Never from a hub, never with code that came with the weights, and never with random numbers in place of weights that are not
+there. Knows no policy and no training.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers.utils import logging
+
+from sanderling.errors import UserError
+
+
+def load_model(path: Path, dtype: torch.dtype = torch.float32) -> Any:
+    """The model in ``path``, on the CPU. Raises UserError saying what is missing; warns of weights that it does not use."""
+    if not path.is_dir():
+        raise UserError(f"There is no model directory at {path}: give a local Hugging Face directory.")
+    if not (path / "config.json").is_file():
+        raise UserError(f"{path} has no config.json: give the directory that holds the model's config and weights.")
+    if not any([*path.glob("*.safetensors"), *path.glob("*.bin")]):
+        raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
+    try:
+        with quiet():
+            loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
+                path, local_files_only=True, trust_remote_code=False, dtype=dtype, output_loading_info=True
+            )
+    except Exception as error:  # transformers raises many kinds; all of them mean that this directory cannot be loaded
+        told = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"The model in {path} cannot be loaded ({told}): check its files.") from error
+    model, found = loaded
+    lacking = sorted(found["missing_keys"])
+    if lacking:
+        raise UserError(f"The weights in {path} lack {_some(lacking)}: finish the download, or copy the directory again.")
+    if found["unexpected_keys"]:
+        warnings.warn(f"{path} holds weights that the model does not use: {_some(found['unexpected_keys'])}", stacklevel=2)
+    return model
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' bars and reports, which would tear through what the caller prints."""
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _some(names: Any) -> str:
+    first, *others = sorted(names)
+    return f"{first} and {len(others)} more" if others else first
