@@ -51,10 +51,10 @@ class BaseConfig(BaseModel):
     document_tokens: int = Field(default=768, ge=32)
     short_tokens: int = Field(default=256, ge=32)
     """Length of a row in the first ``short_share`` of the run: copying over short distances is learnt first."""
-    short_share: float = Field(default=0.23, ge=0, le=1)
+    short_share: float = Field(default=0.4, ge=0, le=1)
     batch_tokens: int = Field(default=2_304, ge=32)
     """Small: batches four times as large needed almost four times as many tokens to the same loss."""
-    steps: int = Field(default=11_000, ge=1)
+    steps: int = Field(default=6_500, ge=1)
     save_every: int = Field(default=500, ge=1)
     compile: bool = True
     """Compile the model's layers first: about a quarter faster, for a minute or two at the start; needs a C++ compiler."""
@@ -64,7 +64,7 @@ class BaseConfig(BaseModel):
         betas=(0.9, 0.95),
         weight_decay=0.05,
         warmup_steps=100,
-        total_steps=11_000,
+        total_steps=6_500,
         schedule=Schedule.COSINE,
         final_lr_share=0.05,
         micro_batch_tokens=2_304,
