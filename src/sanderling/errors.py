@@ -1,7 +1,8 @@
 """Errors that reach a person.
 
 Contract: every failure that a user can cause or mend is raised as a :class:`UserError` whose message is one sentence saying
-what is wrong and what to do. The command line prints that sentence and exits with status 2; nothing else is caught there.
+what is wrong and what to do. The command line prints that sentence and exits with status 2; besides, only full disks and
+missing permissions are caught there.
 """
 
 

@@ -5,6 +5,7 @@ import io
 import os
 import signal
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from loop_fakes import call, fake_profile
 from rich.console import Console
 
-from sanderling.cli.ask import limited, research
+from sanderling.cli.ask import ask, limited, research
 from sanderling.cli.watch import Reasoning
+from sanderling.errors import UserError
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
 from sanderling.protocol.endings import Ending
@@ -21,6 +23,7 @@ from sanderling.protocol.messages import Message
 from sanderling.trajectory.record import Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
+from sanderling.world.store import build_world
 
 PAGES = [
     Page(
@@ -78,6 +81,15 @@ async def test_ctrl_c_ends_with_a_record() -> None:
 async def test_the_same_question_and_seed_have_the_same_name() -> None:
     (_, first), (_, second) = await shown([SEARCH, ANSWER]), await shown([SEARCH, ANSWER])
     assert first.id == second.id and first.question.id == second.question.id
+
+
+def test_a_store_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_world(tmp_path / "world", PAGES, name="rivers", source="test")
+    asked: list[str] = []
+    monkeypatch.setattr("sanderling.policy.load.open_policy", asked.append)
+    with pytest.raises(UserError, match="Cannot open"):
+        ask("Which river?", world=tmp_path / "world", model="m", out=tmp_path)
+    assert asked == []
 
 
 def test_max_turns_replaces_the_profiles() -> None:

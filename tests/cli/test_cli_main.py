@@ -1,5 +1,6 @@
 """The shell around the sub-commands: quick help, one-sentence errors, exit statuses."""
 
+import errno
 import subprocess
 import sys
 import types
@@ -79,6 +80,22 @@ def test_a_user_error_is_one_sentence(
 ) -> None:
     plug(monkeypatch, "boom", failing(error))
     assert call("boom") == (2, "", "error: Give a file.\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/data/x"), "Cannot use /data/x (No space left on device)"),
+        (PermissionError(errno.EACCES, "Permission denied", "runs\x1b[2J"), "Cannot use runs␛[2J (Permission denied)"),
+        (OSError(errno.EROFS, "Read-only file system"), "Cannot write (Read-only file system)"),
+    ],
+)
+def test_full_disks_and_closed_doors_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]], error: Exception, said: str
+) -> None:
+    plug(monkeypatch, "boom", failing(error))
+    code, _, told = call("boom")
+    assert code == 2 and told.startswith(f"error: {said}: free some space") and told.count("\n") == 1
 
 
 def test_a_long_user_error_is_not_wrapped_and_markup_is_text(

@@ -64,6 +64,30 @@ def test_failures_are_one_sentence(pages_file, tmp_path):
     assert not (tmp_path / "w").exists()
 
 
+def test_pages_cannot_reach_for_the_terminal(tmp_path):
+    file = tmp_path / "pages.jsonl"
+    page = {
+        "url": "https://w.example/x",
+        "title": "T\x1b[31m",
+        "text": "tidal \x1b]0;taken\x07 flat \x9b2J \u202e and many words beside these, so that it still is text " * 3,
+    }
+    file.write_text(json.dumps(page), encoding="utf-8")
+    told = run("build", "jsonl", file, "--out", tmp_path / "w", "--name", "n\x1b[2J")
+    told += run("search", tmp_path / "w", "tidal flat") + run("visit", tmp_path / "w", "https://w.example/x")
+    assert "tidal" in told and not set(told) & set("\x1b\x07\x9b\u202e")
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, '{"url": "u", "text": "a\0b"}', "\0\0\0", "\udcff\udcfe", '{"url": "u", "text": ["a"]}']
+)
+def test_a_line_that_is_no_page_is_named(tmp_path, line):
+    file = tmp_path / "pages.jsonl"
+    file.write_text(line + "\n", encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(UserError, match=r"^Line 1 of .* is not a page"):
+        run("build", "jsonl", file, "--out", tmp_path / "w")
+    assert [path.name for path in tmp_path.iterdir()] == ["pages.jsonl"]
+
+
 @pytest.mark.skipif(
     not Path(os.environ.get("SANDERLING_RECORDED", "-")).is_dir(), reason="SANDERLING_RECORDED names no directory"
 )

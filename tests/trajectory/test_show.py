@@ -12,10 +12,11 @@ from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role, ToolCall
 from sanderling.protocol.status import ToolStatus
+from sanderling.terminal import visible
 from sanderling.trajectory.jsonl import TornLineWarning, TrajectoryStore
 from sanderling.trajectory.parquet import write_parquet
 from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.trajectory.show import render, show_file, visible
+from sanderling.trajectory.show import render, show_file
 
 
 def printed(draw) -> str:

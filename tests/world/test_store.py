@@ -135,7 +135,9 @@ except UserError as error:
 """
 
 
-@pytest.mark.parametrize(("limit", "repeats", "what"), [(300_000, 40, "pages"), (20_000, 1, "pages|index")])
+@pytest.mark.parametrize(
+    ("limit", "repeats", "what"), [(300_000, 40, "pages"), (20_000, 1, "pages|index"), (500, 1, "pages|index")]
+)
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, limit, repeats, what):
     command = [sys.executable, "-c", FULL, str(tmp_path / "w"), str(limit), str(repeats)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -58,10 +58,13 @@ def ask(
         raise UserError("The question is empty: write what you want to know.")
     chosen = limited(get_profile(profile), max_turns)
     opened = open_world(world)
+    store = None if out is None else TrajectoryStore(out)
+    if store is not None:
+        store.prepare()  # a place that cannot be written is told before the work, not after it
     policy = open_policy(model)
     done = asyncio.run(research(question, opened, policy, chosen, seed=seed, console=Console()))
-    if out is not None:
-        TrajectoryStore(out).append(done)
+    if store is not None:
+        store.append(done)
     if done.ending is Ending.CANCELLED:
         raise typer.Exit(EXIT_INTERRUPTED)
     if done.answer is None:

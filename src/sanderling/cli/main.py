@@ -1,10 +1,11 @@
 """The one command, ``sanderling``: it finds the sub-command, runs it, and turns failures into one sentence.
 
 A sub-command's module is imported only when it is called, so ``--help`` is quick and works without torch. Failures a person can
-mend (:class:`~sanderling.errors.UserError`) are printed as one sentence with exit status 2; an interrupt exits with 130;
-anything else is a bug, and its traceback is shown. Holds no logic of any room.
+mend (:class:`~sanderling.errors.UserError`, full disks, places without permission) are printed as one sentence with exit status
+2; an interrupt exits with 130; anything else is a bug, and its traceback is shown. Holds no logic of any room.
 """
 
+import errno
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ COMMANDS = {
 
 _EXTRA_OF = {"torch": "local", "transformers": "local", "safetensors": "local"}
 """Which extra brings a package that the core does without."""
+_PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS})
+"""Full disks and closed doors: never a bug, wherever they are met."""
 
 
 def build_app(chosen: str | None = None) -> typer.Typer:
@@ -78,6 +81,11 @@ def main() -> None:
         if extra is None:
             raise
         fail(f"This command needs {error.name}: install it with pip install 'sanderling[{extra}]'.")
+    except OSError as error:
+        if error.errno not in _PLACES:
+            raise
+        place = f"use {error.filename}" if error.filename else "write"
+        fail(f"Cannot {place} ({error.strerror}): free some space, or choose a place that you can read and write.")
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 
@@ -137,4 +145,6 @@ def _say(label: str, style: str, message: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True).print(Text.assemble((label, style), " ", message), soft_wrap=True)
+    from sanderling.terminal import visible
+
+    Console(stderr=True).print(Text.assemble((label, style), " ", visible(message)), soft_wrap=True)

@@ -11,12 +11,12 @@ from rich.text import Text
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.status import ToolStatus
+from sanderling.terminal import visible
 from sanderling.trajectory.record import Trajectory
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _PREVIEW_CHARS = 240
 _URLS = 3
-_CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 class Reasoning:
@@ -91,15 +91,15 @@ class Watcher:
         turns = len(list(trajectory.turns()))
         ending = trajectory.ending or Ending.CANCELLED
         tail = f"{ending.value.replace('_', ' ')} · {turns} turns · {trajectory.seconds:.1f} s"
-        body = Text((trajectory.answer or "No answer.").translate(_CONTROLS), style="" if trajectory.answer else "red")
+        body = Text(visible(trajectory.answer or "No answer."), style="" if trajectory.answer else "red")
         if trajectory.detail:
-            body.append(f"\n\n{trajectory.detail.translate(_CONTROLS)}", style="dim")
+            body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
         style = "green" if ending.has_answer else "red"
         self._console.print(Panel(body, title="answer", subtitle=tail, border_style=style))
 
     def _stream(self, piece: str) -> None:
         if piece:
-            self._console.print(Text(piece.translate(_CONTROLS), style="dim"), end="", soft_wrap=True)
+            self._console.print(Text(visible(piece), style="dim"), end="", soft_wrap=True)
             self._mid_line = not piece.endswith("\n")
 
     def _line(self, text: Text) -> None:
@@ -118,5 +118,5 @@ def _held(text: str) -> int:
 def _brief(value: object) -> str:
     """A value on one short line."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    line = " ".join(text.split()).translate(_CONTROLS)
+    line = visible(" ".join(text.split()))
     return line if len(line) <= _PREVIEW_CHARS else line[: _PREVIEW_CHARS - 1] + "…"

@@ -22,6 +22,7 @@ from rich.table import Table
 from sanderling.errors import UserError
 from sanderling.protocol.profile import ResultLayout
 from sanderling.protocol.status import ToolStatus
+from sanderling.terminal import visible
 from sanderling.tools.layout import status_sentence
 from sanderling.world.jsonl import read_jsonl
 from sanderling.world.manifest import WorldInfo, read_manifest
@@ -120,9 +121,9 @@ def search(
     if reply.status is not ToolStatus.OK:
         console.print(status_sentence(reply.status, ResultLayout.MARKDOWN))
     for number, hit in enumerate(reply.hits, start=1):
-        date = f"  [dim]{escape(hit.date)}[/]" if hit.date else ""
-        console.print(f"[bold]{number:2}. {escape(hit.title)}[/]{date}  [dim]{hit.score:.2f}[/]")
-        console.print(f"    [cyan]{escape(hit.url)}[/]\n    {escape(hit.snippet)}\n", highlight=False, soft_wrap=True)
+        date = f"  [dim]{_plain(hit.date)}[/]" if hit.date else ""
+        console.print(f"[bold]{number:2}. {_plain(hit.title)}[/]{date}  [dim]{hit.score:.2f}[/]")
+        console.print(f"    [cyan]{_plain(hit.url)}[/]\n    {_plain(hit.snippet)}\n", highlight=False, soft_wrap=True)
 
 
 @app.command("visit")
@@ -137,8 +138,8 @@ def visit(
     console = Console()
     if reply.status is not ToolStatus.OK:
         raise UserError(f"{url}: {status_sentence(reply.status, ResultLayout.MARKDOWN)}")
-    console.print(f"[bold]{escape(reply.title)}[/]\n[cyan]{escape(reply.url)}[/]\n", highlight=False)
-    console.print(escape(reply.text), highlight=False)
+    console.print(f"[bold]{_plain(reply.title)}[/]\n[cyan]{_plain(reply.url)}[/]\n", highlight=False)
+    console.print(_plain(reply.text), highlight=False)
 
 
 @contextmanager
@@ -166,6 +167,11 @@ def _progress(total: int | None = None) -> Iterator[Callable[[int], None]]:
         bar.update(task, completed=read, total=read)
 
 
+def _plain(text: str) -> str:
+    """Text from a world: neither markup nor control characters."""
+    return escape(visible(text))
+
+
 def _report(directory: Path, world: WorldInfo) -> None:
     counts = world.counts
     left_out = {"empty": counts.empty, "duplicate URL": counts.duplicate, "no URL": counts.no_url}
@@ -181,5 +187,5 @@ def _report(directory: Path, world: WorldInfo) -> None:
         "sha256": world.fingerprint,
     }
     for key, value in rows.items():
-        table.add_row(f"[dim]{key}[/]", escape(value))
+        table.add_row(f"[dim]{key}[/]", _plain(value))
     Console().print(table)

@@ -30,14 +30,18 @@ class _Lines:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def append(self, line: bytes) -> None:
-        """Add one line durably. Raises UserError when the file cannot be written; it is then as it was before."""
+    def open(self) -> int:
+        """A handle for appending. Raises UserError when the file cannot be opened or made."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            is_new = not self.path.exists()
-            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
             raise UserError(f"Cannot open {self.path} for writing ({error.strerror}): choose another place.") from error
+
+    def append(self, line: bytes) -> None:
+        """Add one line durably. Raises UserError when the file cannot be written; it is then as it was before."""
+        is_new = not self.path.exists()
+        handle = self.open()
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             self._write(handle, line + b"\n")
@@ -132,6 +136,10 @@ class TrajectoryStore:
     @property
     def path(self) -> Path:
         return self._lines.path
+
+    def prepare(self) -> None:
+        """Make sure, before long work begins, that the store can be appended to. Raises UserError when it cannot."""
+        os.close(self._lines.open())
 
     def append(self, trajectory: Trajectory) -> None:
         """Add one trajectory durably. Raises UserError when it is not JSON or the file cannot be written."""

@@ -8,7 +8,6 @@ branches mentioned. Files: a store, Parquet, or anything the importers read.
 import difflib
 import itertools
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from rich.text import Text
 
 from sanderling.errors import UserError
 from sanderling.protocol.messages import ToolCall
+from sanderling.terminal import visible
 from sanderling.trajectory.importers import import_file
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.parquet import read_parquet
@@ -31,8 +31,6 @@ from sanderling.world.observations import read_observation, unwrap
 
 _SHORT_CHARS = 600
 _SHORT_HITS = 5
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-_UNPRINTABLE = re.compile("[\x80-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 def show_file(
@@ -108,11 +106,6 @@ def render(trajectory: Trajectory, *, full: bool = False) -> RenderableType:
     parts += _branches(trajectory, main)
     parts.append(_foot(trajectory, full))
     return Group(*parts)
-
-
-def visible(text: str) -> str:
-    """Text that cannot move a cursor or break an encoding: control characters become their pictures."""
-    return _UNPRINTABLE.sub("\ufffd", _CONTROL.sub(lambda found: chr(0x2400 + min(ord(found[0]), 0x21)), text))
 
 
 def _short(text: str, full: bool) -> str:

@@ -45,9 +45,11 @@ class IndexBuilder:
     """Takes pages one by one, in one thread; ``directory`` None builds in memory."""
 
     def __init__(self, directory: Path | None) -> None:
-        self._index = tantivy.Index(_schema(), path=None if directory is None else str(directory))
-        _prepare(self._index)
-        self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
+        """Raises UserError when the disk does not take it."""
+        with _refused_writes():
+            self._index = tantivy.Index(_schema(), path=None if directory is None else str(directory))
+            _prepare(self._index)
+            self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
         self._closed = False
 
     def add(self, number: int, title: str, text: str) -> None:
@@ -78,7 +80,7 @@ class IndexBuilder:
 def _refused_writes() -> Iterator[None]:
     try:
         yield
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise UserError(f"Cannot write the index ({error}): free some space or choose another place.") from error
 
 

@@ -24,7 +24,7 @@ def read_jsonl(file: Path) -> Iterator[Page]:
                 continue
             try:
                 page = page_of(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 shape = "a JSON object with url, title and text"
                 raise UserError(f"Line {number} of {file} is not a page ({shape}): mend or remove it.") from error
             yield page

@@ -124,10 +124,8 @@ class PageWriter:
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
-        self._connection.execute("PRAGMA journal_mode = OFF")
-        self._connection.execute("PRAGMA synchronous = OFF")
-        self._connection.execute(_TABLE)
-        self._connection.execute("BEGIN")
+        for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", _TABLE, "BEGIN"):
+            self._run(statement)
         self._next = 0
 
     def add(self, stored: StoredPage) -> int | None:

@@ -68,8 +68,9 @@ def build_world(
         )
         if finish is not None:
             finish(place)
-        write_manifest(place, info)
-        _sync(place)
+        with _refused_files(directory):
+            write_manifest(place, info)
+            _sync(place)
         _require_free(directory)
         place.rename(directory)
     return info
@@ -134,9 +135,9 @@ def _is_alive(pid: int) -> bool:
 
 
 def _write(place: Path, pages: Iterable[Page], progress: Callable[[int], None] | None) -> Intake:
-    intake, writer = Intake(), PageWriter(place / _PAGES)
-    (place / _INDEX).mkdir()
-    index = IndexBuilder(place / _INDEX)
+    with _refused_files(place):
+        (place / _INDEX).mkdir()
+    intake, index, writer = Intake(), IndexBuilder(place / _INDEX), PageWriter(place / _PAGES)
     try:
         for page in pages:
             take_in(page, intake, writer.add, index)
@@ -147,8 +148,17 @@ def _write(place: Path, pages: Iterable[Page], progress: Callable[[int], None] |
     finally:
         index.close()
         writer.close()
-    _write_note(place / _INDEX, intake.counts.kept)
+    with _refused_files(place):
+        _write_note(place / _INDEX, intake.counts.kept)
     return intake
+
+
+@contextmanager
+def _refused_files(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write {place} ({error.strerror}): free some space or choose another place.") from error
 
 
 def _sync(directory: Path) -> None:
