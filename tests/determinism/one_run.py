@@ -1,0 +1,102 @@
+"""One process of the determinism test: episodes of a model, then RL from it. Prints digests of everything that must be equal.
+
+``python one_run.py MODEL OUT``
+"""
+
+import asyncio
+import hashlib
+import json
+import sys
+from datetime import date
+from pathlib import Path
+
+import torch
+
+from sanderling.agent.loop import run_episode
+from sanderling.agent.run_many import Job, run_episodes
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.profiles import TINY
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.synth.questions import chain_questions
+from sanderling.tools.registry import world_tools
+from sanderling.train.config import TrainerConfig
+from sanderling.train.metrics import read_metrics
+from sanderling.train.rl import Actor, run_rl
+from sanderling.train.rl_config import RlConfig
+from sanderling.train.rows import Encoding
+from sanderling.trajectory.codec import encode_trajectory
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.world.encyclopedia import generate_encyclopedia
+from sanderling.world.local import LocalWorld
+
+PROFILE = TINY.model_copy(update={"budgets": TINY.budgets.model_copy(update={"max_turns": 4})})
+CLOCK = FixedClock(date(2026, 1, 1))
+TIMES = ("seconds", "per_second")
+"""Endings of the names of metrics that tell how long something took."""
+CONFIG = RlConfig(
+    trainer=TrainerConfig(lr=1e-3, entropy=True), steps=2, questions_per_step=2, group_size=4, save_every=1, seed=3
+)
+
+
+def digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()
+
+
+async def episodes(model: Path, tools: dict, questions: list[Question]) -> list[Trajectory]:
+    """Fewer at a time than there are, so that sessions come and go."""
+    jobs = [Job(q, Seeds(run=5, episode=1, attempt=k), f"{q.id}-{k}") for q in questions for k in range(3)]
+    policy = TransformersPolicy.load(model, max_batch=5)
+    return await run_episodes(jobs, policy=policy, tools=tools, profile=PROFILE, clock=CLOCK, concurrency=7)
+
+
+async def reinforce(model: Path, tools: dict, questions: list[Question], out: Path) -> list[bytes]:
+    tokenizer, seen = load_tokenizer(model), []
+
+    def connect(module: object) -> Actor:
+        policy = TransformersPolicy(module, tokenizer)
+
+        async def rollout(question: Question, seed: int, attempt: int) -> Trajectory:
+            return await run_episode(
+                question,
+                policy=policy,
+                tools=tools,
+                profile=PROFILE,
+                clock=CLOCK,
+                trajectory_id=f"{question.id}-{attempt}",
+                seeds=Seeds(run=3, episode=seed, attempt=attempt),
+            )
+
+        return Actor(policy, rollout)
+
+    def keep(step: int, trajectories: object) -> None:
+        seen.extend(encode_trajectory(one) for one in trajectories)  # pyright: ignore[reportGeneralTypeIssues]
+
+    await run_rl(CONFIG, questions, connect, Encoding(tokenizer, PROFILE), model, out, on_trajectories=keep)
+    return seen
+
+
+def main(model: Path, out: Path) -> None:
+    torch.set_num_threads(1)
+    encyclopedia = generate_encyclopedia(60, 5)
+    world = LocalWorld.in_memory((item.page for item in encyclopedia.pages), name=encyclopedia.name)
+    tools, questions = world_tools(world, PROFILE), chain_questions(encyclopedia, 6, 5, {1: 0.5, 2: 0.5})
+    found = asyncio.run(episodes(model, tools, questions))
+    rollouts = asyncio.run(reinforce(model, tools, questions, out))
+    metrics = [
+        {name: value for name, value in line.items() if not name.endswith(TIMES)}
+        for line in read_metrics(out / "metrics.jsonl")
+    ]
+    figures = {
+        "world": world.fingerprint,
+        "episodes": digest(*(encode_trajectory(one) for one in found)),
+        "calls": sum(len(node.calls) for one in found for node in one.nodes),
+        "rollouts": digest(*rollouts),
+        "metrics": metrics,
+        "weights": digest((out / "model" / "model.safetensors").read_bytes()),
+    }
+    sys.stdout.write(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
