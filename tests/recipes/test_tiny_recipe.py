@@ -219,5 +219,10 @@ def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
     assert (state(), told()) == before
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
-    assert len(lines) == len(STAGES) + 1
-    assert all("(done before, " in line for line in lines[:-1])
+    assert all("(done before, " in line for line in lines[: len(STAGES)])
+    report = RecipeReport.model_validate_json((out / "report.json").read_text(encoding="utf-8"))
+    assert report.comparison is not None
+    shown = " ".join(" ".join(lines[len(STAGES) : -1]).split())  # a long sentence is wrapped
+    places = [shown.index(said) for said in (report.title, *NAMES.values(), report.comparison.verdict)]
+    assert places == sorted(places)
+    assert lines[-1] == f"  The report is {out.resolve() / 'report.html'}."

@@ -1,16 +1,14 @@
-"""The tiny recipe's report: what the stages left behind, as one page and one JSON file. Computes no new measurement."""
+"""The tiny recipe's report: what the stages left behind, as data for the page and the table. Computes no new measurement."""
 
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from sanderling import __version__
 from sanderling.config import to_toml
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.reading import Reading, pick_three, reading_of
-from sanderling.evaluate.report import write_report
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
 from sanderling.evaluate.result import EvalResult, verdict_of
 from sanderling.recipes.stages import StageRecord
@@ -30,13 +28,13 @@ NOTES = {
 }
 
 
-def write_tiny_report(layout: Layout, records: Sequence[StageRecord], command: str) -> Path:
-    """Write ``report.html`` and ``report.json`` into the run's directory; returns the page."""
+def tiny_report(layout: Layout, records: Sequence[StageRecord], command: str) -> RecipeReport:
+    """Everything that `evaluate.report.write_report` and `evaluate.table.print_stages` show of a finished run."""
     done = {record.name: record for record in records}
     results = {stage: EvalResult.load(result_file(layout, stage, layout.held_out)) for stage in NAMES}
     seed = layout.config.evaluation.seed
     rl, arms = (NAMES["rl"], results["rl"]), [(NAMES[arm], results[arm]) for arm in ARMS]
-    report = RecipeReport(
+    return RecipeReport(
         title=layout.config.title,
         summary=(
             "A language model of about a million parameters learns to research an invented encyclopedia: it searches, visits "
@@ -63,7 +61,6 @@ def write_tiny_report(layout: Layout, records: Sequence[StageRecord], command: s
         readings=_readings(layout, seed),
         settings=to_toml(layout.config),
     )
-    return write_report(report, layout.root)
 
 
 def _seconds(stage: str, result: EvalResult, done: dict[str, StageRecord]) -> float:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from sanderling.evaluate.report import write_report
+from sanderling.evaluate.table import print_stages
 from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, fingerprint, read_record, run_stages
 from sanderling.recipes.tiny.config import TinyConfig
@@ -10,12 +12,15 @@ from sanderling.recipes.tiny.data import build_worlds, teach
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import figures, measure_all
 from sanderling.recipes.tiny.reinforce import choose_arm, reinforce, stages_to_measure
-from sanderling.recipes.tiny.report import write_tiny_report
+from sanderling.recipes.tiny.report import tiny_report
 from sanderling.recipes.tiny.supervised import train_arms
 
 
 def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) -> None:
-    """Run what is not done yet, and write the report. Raises UserError when the directory holds a run with other settings."""
+    """Run what is not done yet, write the report, and print its table.
+
+    Raises UserError when the directory holds a run with other settings.
+    """
     layout = Layout(directory.resolve(), config)
 
     def measured() -> dict[str, Any]:
@@ -40,5 +45,7 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
         report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
 
     records = run_stages(stages, layout.root, fingerprint(config), announce)
-    page = write_tiny_report(layout, records, command)
+    told = tiny_report(layout, records, command)
+    page = write_report(told, layout.root)
+    print_stages(report.console, told.stages, told.comparison, title=told.title)
     report.say(f"The report is {page}.")
