@@ -10,6 +10,7 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
+from sanderling.protocol.sampling import Sampling
 from sanderling.reward.gain import GainConfig, Probe
 from sanderling.train.config import CispoConfig, GrpoConfig, IgpoConfig, PpoConfig, RatioTo, TrainerConfig
 from sanderling.train.metrics import read_metrics
@@ -170,3 +171,25 @@ def test_settings_that_cannot_work_get_one_sentence(tmp_path: Path):
         train(config, base, tmp_path / "run")
     with pytest.raises(UserError, match="no questions"):
         asyncio.run(run_rl(CONFIG, [], lambda model: None, Encoding(WordTokenizer(), PROFILE), base, tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sampling": Sampling(top_p=0.95)}, "top_p 1"),
+        ({"sampling": Sampling(top_k=20)}, "top_k 0"),
+        ({"sampling": Sampling(presence_penalty=1.1)}, "no penalty"),
+        ({"guards": PROFILE.guards.model_copy(update={"max_retries": 1})}, "max_retries 0"),
+    ],
+)
+def test_rollouts_that_ratios_would_misjudge_are_refused(tmp_path: Path, changed: dict, said: str):
+    encoding = Encoding(WordTokenizer(), PROFILE.model_copy(update=changed))
+    with pytest.raises(UserError, match=said):
+        asyncio.run(run_rl(CONFIG, QUESTIONS, lambda model: Actor(Bandit(model), None), encoding, tmp_path, tmp_path / "run"))
+
+
+def test_a_question_without_an_answer_is_refused_before_the_first_rollout(tmp_path: Path):
+    questions = [*QUESTIONS, Question(id="open", text="?")]
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    with pytest.raises(UserError, match="'open' has no accepted answer"):
+        asyncio.run(run_rl(CONFIG, questions, lambda model: Actor(Bandit(model), None), encoding, tmp_path, tmp_path / "run"))

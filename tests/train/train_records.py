@@ -5,11 +5,13 @@ import re
 
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.profile import Profile
+from sanderling.protocol.profile import Guards, Profile
 from sanderling.protocol.status import ToolStatus
 from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
 
-PROFILE = Profile(name="tiny", source="test", system_prompt="s", force_hint="now", malformed_hint="{problem}")
+PROFILE = Profile(
+    name="tiny", source="test", system_prompt="s", force_hint="now", malformed_hint="{problem}", guards=Guards(max_retries=0)
+)
 
 
 class WordTokenizer:

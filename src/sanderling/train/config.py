@@ -81,7 +81,7 @@ class SupervisedConfig(BaseModel):
     """Steps between checkpoints."""
     keep: int = Field(default=1, ge=1)
     """Checkpoints that stay."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
 
 
 class RatioTo(StrEnum):

@@ -262,8 +262,17 @@ class _Run:
 def _check(config: RlConfig, questions: Sequence[Question], encoding: Encoding) -> None:
     if not questions:
         raise UserError("There are no questions to train on: give a file with at least one.")
-    sampled, trained = encoding.profile.sampling.temperature, config.trainer.temperature
-    if sampled != trained:
+    for question in questions:
+        if not question.answers:
+            raise UserError(f"Question {question.id!r} has no accepted answer: add one, or leave the question out.")
+    sampling, trained = encoding.profile.sampling, config.trainer.temperature
+    if sampling.temperature != trained:
         raise UserError(
-            f"Rollouts are sampled at temperature {sampled} and trained at {trained}: set trainer.temperature to {sampled}."
+            f"Rollouts are sampled at temperature {sampling.temperature} and trained at {trained}: "
+            f"set trainer.temperature to {sampling.temperature}."
         )
+    if sampling.top_p < 1.0 or sampling.top_k or sampling.presence_penalty:
+        # The trainer's log-probabilities are of the whole distribution: ratios to a cut one would be wrong without a sign.
+        raise UserError("RL needs rollouts of the whole distribution: give a profile with top_p 1, top_k 0 and no penalty.")
+    if encoding.profile.guards.max_retries:
+        raise UserError("RL needs every attempt as it was sampled: give a profile with guards.max_retries 0.")

@@ -31,7 +31,7 @@ class RlConfig(BaseModel):
     save_every: int = Field(default=10, ge=1)
     """Steps between checkpoints."""
     keep: int = Field(default=1, ge=1)
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _gain_where_needed(self) -> Self:
