@@ -31,6 +31,8 @@ from sanderling.world.store import open_world
 
 EXIT_NO_ANSWER = 1
 EXIT_INTERRUPTED = 130
+_DEFAULT = "tiny"
+_CHOICES = ", ".join(PROFILES)
 
 
 def ask(
@@ -40,8 +42,12 @@ def ask(
         str, typer.Option("--model", help="Directory of a Hugging Face model, or an endpoint: http://host:port/v1#model.")
     ],
     profile: Annotated[
-        str, typer.Option("--profile", help=f"Prompt, tools and budgets the model was trained with: {', '.join(PROFILES)}.")
-    ] = "tiny",
+        str | None,
+        typer.Option(
+            "--profile",
+            help=f"Prompt, tools and budgets the model was trained with: {_CHOICES}; tiny by default, but not for an endpoint.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal episodes.")] = 0,
     max_turns: Annotated[
         int | None, typer.Option("--max-turns", min=1, help="Most turns, instead of the profile's number.")
@@ -51,12 +57,14 @@ def ask(
     ] = None,
 ) -> None:
     """Research one question and watch the turns."""
-    from sanderling.policy.load import open_policy  # brings torch for in-process models
+    from sanderling.policy.load import is_endpoint, open_policy  # brings torch for in-process models
 
     question = question.encode("utf-8", errors="replace").decode()  # a terminal may hand over bytes that are not text
     if not question.strip():
         raise UserError("The question is empty: write what you want to know.")
-    chosen = limited(get_profile(profile), max_turns)
+    if profile is None and is_endpoint(model):
+        raise UserError(f"Name the profile that {model} was trained with: --profile with one of {_CHOICES}.")
+    chosen = limited(get_profile(profile or _DEFAULT), max_turns)
     opened = open_world(world)
     store = None if out is None else TrajectoryStore(out)
     if store is not None:

@@ -22,13 +22,17 @@ _OPTIONS = ("key_env", "context", "tokenizer")
 _DEFAULT_KEY = "OPENAI_API_KEY"
 
 
+def is_endpoint(spec: str) -> bool:
+    """Whether a specification names a server; every other one is a directory."""
+    return urlsplit(spec).scheme in ("http", "https")
+
+
 def open_policy(
     spec: str, *, device: str = "cpu", dtype: str = "float32", max_batch: int = 128, max_length: int | None = None
 ) -> Policy:
     """Open what a specification names. The keywords are for models in this process. Raises UserError."""
-    parts = urlsplit(spec)
-    if parts.scheme in ("http", "https"):
-        return _endpoint(parts, spec)
+    if is_endpoint(spec):
+        return _endpoint(urlsplit(spec), spec)
     if not Path(spec).exists():
         raise UserError(f"There is no model at {spec!r}: give a model directory, or an endpoint as http://host:port/v1#model.")
     try:
