@@ -7,8 +7,9 @@ stored like any other; a second one interrupts at once.
 import asyncio
 import hashlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ import typer
 from rich.console import Console
 
 from sanderling.agent.loop import run_episode
-from sanderling.cli.watch import Watcher
+from sanderling.cli.watch import Watcher, show_retry
 from sanderling.errors import UserError
 from sanderling.policy.contract import Policy
 from sanderling.protocol.clock import SystemClock
@@ -69,8 +70,9 @@ def ask(
     store = None if out is None else TrajectoryStore(out)
     if store is not None:
         store.prepare()  # a place that cannot be written is told before the work, not after it
-    policy = open_policy(model)
-    done = asyncio.run(research(question, opened, policy, chosen, seed=seed, console=Console()))
+    console = Console()
+    policy = open_policy(model, on_retry=partial(show_retry, console))
+    done = asyncio.run(_ask_and_close(research(question, opened, policy, chosen, seed=seed, console=console), policy))
     if store is not None:
         store.append(done)
     if done.ending is Ending.CANCELLED:
@@ -96,6 +98,16 @@ async def research(
             on_event=Watcher(console),
             cancel=stop,
         )
+
+
+async def _ask_and_close(episode: Awaitable[Trajectory], policy: Policy) -> Trajectory:
+    """The episode's record; the policy's connections are closed whatever happens."""
+    from sanderling.policy.load import close_policy
+
+    try:
+        return await episode
+    finally:
+        await close_policy(policy)
 
 
 def limited(profile: Profile, max_turns: int | None) -> Profile:

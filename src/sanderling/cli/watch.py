@@ -110,6 +110,11 @@ class Watcher:
         self._console.print(text, soft_wrap=True)
 
 
+def show_retry(console: Console, notice: str) -> None:
+    """One line saying that a model's server is asked again; it comes before a turn's first text, never amid it."""
+    console.print(Text(_brief(notice), style="yellow"), soft_wrap=True)
+
+
 def _held(text: str) -> int:
     """Characters at the end of a text that may be the beginning of the closing tag."""
     return max((size for size in range(1, len(_CLOSE)) if text.endswith(_CLOSE[:size])), default=0)

@@ -10,7 +10,7 @@ Knows nothing of prompts, sampling or tokens.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,13 +37,31 @@ class HttpClient:
     """One server. Connections are shared by its sessions and belong to the running event loop."""
 
     def __init__(
-        self, base_url: str, api_key: str | None = None, *, retries: int = 5, backoff_s: float = 1.0, timeout_s: float = 600.0
+        self,
+        base_url: str,
+        api_key: str | None = None,
+        *,
+        retries: int = 5,
+        backoff_s: float = 1.0,
+        timeout_s: float = 600.0,
+        on_retry: Callable[[str], None] | None = None,
     ) -> None:
-        """``retries``: further attempts. ``backoff_s``: first pause, doubled each time. ``timeout_s``: longest silence."""
+        """A client that has opened no connection yet.
+
+        Args:
+            base_url: of the server, up to ``/v1``.
+            api_key: sent as a bearer token.
+            retries: further attempts.
+            backoff_s: first pause, doubled each time.
+            timeout_s: longest silence.
+            on_retry: told before each pause, in one line, what failed and when the next attempt comes.
+
+        """
         self.base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._retries = retries
         self._backoff_s = backoff_s
+        self._on_retry = on_retry
         self._timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
         self._opened: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
 
@@ -70,7 +88,11 @@ class HttpClient:
                 if begun:
                     raise PolicyOutageError(f"The stream of {self.base_url} broke ({reason}).") from error
             if attempt < self._retries:
-                await asyncio.sleep(min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt))
+                pause_s = min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt)
+                if self._on_retry is not None:
+                    again = f"attempt {attempt + 2} of {self._retries + 1} in {pause_s:g} s"
+                    self._on_retry(f"{self.base_url} gave no answer ({reason}): {again}")
+                await asyncio.sleep(pause_s)
         raise PolicyOutageError(f"{self.base_url} gave no answer in {self._retries + 1} attempts ({reason}).")
 
     async def aclose(self) -> None:

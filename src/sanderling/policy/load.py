@@ -9,6 +9,7 @@ Options of an endpoint: ``key_env`` (environment variable with the API key; othe
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -28,11 +29,20 @@ def is_endpoint(spec: str) -> bool:
 
 
 def open_policy(
-    spec: str, *, device: str = "cpu", dtype: str = "float32", max_batch: int = 128, max_length: int | None = None
+    spec: str,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    max_batch: int = 128,
+    max_length: int | None = None,
+    on_retry: Callable[[str], None] | None = None,
 ) -> Policy:
-    """Open what a specification names. The keywords are for models in this process. Raises UserError."""
+    """Open what a specification names. Raises UserError.
+
+    ``on_retry`` is an endpoint's, see `HttpClient`; the other keywords are for models in this process.
+    """
     if is_endpoint(spec):
-        return _endpoint(urlsplit(spec), spec)
+        return _endpoint(urlsplit(spec), spec, on_retry)
     if not Path(spec).exists():
         raise UserError(f"There is no model at {spec!r}: give a model directory, or an endpoint as http://host:port/v1#model.")
     try:
@@ -44,7 +54,13 @@ def open_policy(
     return TransformersPolicy.load(Path(spec), device=device, dtype=dtype, max_batch=max_batch, max_length=max_length)
 
 
-def _endpoint(parts: SplitResult, spec: str) -> Policy:
+async def close_policy(policy: Policy) -> None:
+    """Close an endpoint's connections, in the event loop that used them; a model in this process has none."""
+    if isinstance(policy, ChatEndpointPolicy | CompletionEndpointPolicy):
+        await policy.aclose()
+
+
+def _endpoint(parts: SplitResult, spec: str, on_retry: Callable[[str], None] | None) -> Policy:
     if not parts.hostname or not parts.fragment:
         raise UserError(f"{spec!r} lacks the host or the model's name: write http://host:port/v1#model.")
     options = dict(parse_qsl(parts.query))
@@ -54,7 +70,8 @@ def _endpoint(parts: SplitResult, spec: str) -> Policy:
     context = options.get("context")
     if context is not None and not context.isdigit():
         raise UserError(f"context={context!r} is not a number of tokens: write for example context=32768.")
-    client = HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", _api_key(options.get("key_env")))
+    url = f"{parts.scheme}://{parts.netloc}{parts.path}"
+    client = HttpClient(url, _api_key(options.get("key_env")), on_retry=on_retry)
     length = None if context is None else int(context)
     if "tokenizer" in options:
         tokenizer = load_tokenizer(Path(options["tokenizer"]))
