@@ -3,6 +3,7 @@
 import tomllib
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
@@ -119,6 +120,29 @@ def test_what_is_wrong_is_one_sentence(toml: str, override: str, said: str) -> N
         load(toml, *([override] if override else []))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class Square(Frozen):
+    kind: Literal["square"] = "square"
+    side: float = 1.0
+
+
+class Round(Frozen):
+    kind: Literal["round"] = "round"
+    radius: float = 1.0
+
+
+class Drawing(Frozen):
+    shape: Annotated[Square | Round, Field(discriminator="kind")] = Square()
+
+
+def test_a_wrong_key_of_a_section_with_kinds_gets_the_nearest_of_its_kind() -> None:
+    with pytest.raises(UserError, match=r"no setting shape\.radus: did you mean shape\.radius\?"):
+        load_config(Drawing, 'shape = { kind = "round", radus = 2.0 }', "my.toml")
+    found = load_config(Drawing, 'shape = { kind = "round" }', "my.toml", ["shape.radius=2.0"])
+    assert found.shape == Round(radius=2.0)
+    with pytest.raises(UserError, match="shape: .*'square', 'round'"):
+        load_config(Drawing, 'shape = { kind = "oval", radus = 2.0 }', "my.toml")
 
 
 def test_a_missing_file_a_directory_and_a_binary_file_are_one_sentence(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from sanderling.errors import UserError
 
@@ -79,16 +80,21 @@ def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, pat
             near = difflib.get_close_matches(key, model.model_fields, n=1)
             hint = f"did you mean {'.'.join((*path, near[0]))}?" if near else f"choose from {', '.join(model.model_fields)}."
             raise UserError(f"{origin} has no setting {'.'.join((*path, key))}: {hint}")
-        below = _section(field.annotation)
-        if below is not None and isinstance(value, dict):
-            _check_keys(below, value, origin, (*path, key))
+        if isinstance(value, dict):
+            below = _section(field, value)
+            if below is not None:
+                _check_keys(below, value, origin, (*path, key))
 
 
-def _section(annotation: Any) -> type[BaseModel] | None:
-    """The model class of a field that is a section (or an optional one); None for values, tables by name and lists."""
+def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
+    """The model class of a field that is a section, or that of its kinds which ``value`` names; None for tables and lists."""
+    annotation = field.annotation
     choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     found = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)]
-    return found[0] if len(found) == 1 else None
+    if len(found) < 2 or not isinstance(field.discriminator, str):
+        return found[0] if len(found) == 1 else None
+    tag = value.get(field.discriminator)
+    return next((choice for choice in found if choice.model_fields[field.discriminator].default == tag), None)
 
 
 def to_toml(config: BaseModel) -> str:
