@@ -16,7 +16,7 @@ from sanderling.evaluate.reading import Outcome, pick_three, reading_of
 from sanderling.evaluate.report import render, write_report
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
 from sanderling.evaluate.result import Episode, EvalResult, RunInfo, summarise
-from sanderling.evaluate.table import markdown_table, print_stages
+from sanderling.evaluate.table import markdown_table, print_stages, stage_cells, terminal_table
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role, ToolCall
 from sanderling.protocol.status import ToolStatus
@@ -247,6 +247,15 @@ def test_tables_for_terminal_and_markdown() -> None:
     assert lines[0].startswith("| Stage | n | Pass@1 |")
     assert len({line.replace("\\|", "").count("|") for line in lines[:4]}) == 1
     assert lines[-2] == "- [red]a\\|b: `sanderling eval`, seed 3; answered 8."
+
+
+def test_a_terminal_of_80_columns_cuts_no_name_and_no_figure() -> None:
+    stages = [Stage.of("SFT on correct ones only", result([4, 0], unscored=4), seconds=3599)]
+    stream = StringIO()
+    Console(file=stream, width=80).print(terminal_table(stages))
+    shown = stream.getvalue()
+    assert "…" not in shown
+    assert all(piece in shown for piece in ("correct", "only", "Answered", "unscored", *stage_cells(stages[0])[2:]))
 
 
 def test_numbers_in_words() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -28,10 +29,12 @@ def stage_cells(stage: Stage) -> tuple[str, ...]:
 
 
 def terminal_table(stages: Sequence[Stage], *, title: str = "") -> Table:
-    """A rich table. Names are text, never rich markup."""
-    table = Table(title=Text(title) if title else None, title_justify="left", header_style="bold")
+    """A rich table that keeps every figure whole at 80 columns. Names are text, never rich markup."""
+    heading = Text(title) if title else None
+    table = Table(title=heading, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, padding=0)
     for index, name in enumerate(_COLUMNS):
-        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=index > 0)
+        header = name.replace(" ", "\n")  # no heading is wider than the figures under it
+        table.add_column(header, justify="left" if index == 0 else "right", no_wrap=index > 1)
     for stage in stages:
         table.add_row(*map(Text, stage_cells(stage)))
     return table
