@@ -16,9 +16,10 @@ from sanderling.protocol.endings import Ending
 from sanderling.protocol.profile import Budgets, Guards, Profile
 from sanderling.protocol.profiles import DR_VENUS_4B
 from sanderling.protocol.prompts import default_specs
+from sanderling.tools.replay import ReplayTool
 from sanderling.trajectory.importers import import_tree
 from sanderling.trajectory.record import NodeKind, Seeds, Trajectory
-from sanderling.world.replay import ReplayTable, ReplayTool
+from sanderling.world.replay import ReplayTable
 
 ROOT = os.environ.get("SANDERLING_RECORDED", "")
 FOLDERS = ("dr-venus-rl", "dr-venus-sft")

@@ -21,9 +21,10 @@ from sanderling.train.config import GrpoConfig, TrainerConfig
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl import Actor, run_rl
 from sanderling.train.rl_config import RlConfig
-from sanderling.train.rows import Encoding, rl_rows, turn_indices
+from sanderling.train.rows import Encoding, rl_rows
 from sanderling.train.trainer import row_logprobs
 from sanderling.trajectory.record import Question, Seeds
+from sanderling.trajectory.turns import turn_indices
 
 PROFILE = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})
 TRAINER = TrainerConfig(lr=1e-3, temperature=0.8, entropy=True)

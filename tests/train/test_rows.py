@@ -5,8 +5,9 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.errors import UserError
 from sanderling.train.contract import TurnTool
 from sanderling.train.rows import Encoding, rl_rows, sft_row, sft_rows
-from sanderling.train.turn_table import Graded, build_table, turn_tools
+from sanderling.train.turn_table import Graded, build_table
 from sanderling.trajectory.record import NodeKind
+from sanderling.trajectory.turns import turn_tools
 
 
 @pytest.fixture

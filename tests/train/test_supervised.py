@@ -16,7 +16,6 @@ from tiny_qwen3 import random_rows, save_tiny, tiny_model
 from sanderling.errors import UserError
 from sanderling.train.checkpoint import checkpoints, load_model, save_checkpoint
 from sanderling.train.config import SupervisedConfig, TrainerConfig
-from sanderling.train.lm import BlockSource, run_lm
 from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.sft import run_sft
 from sanderling.train.supervised import batches, schedule
@@ -133,19 +132,6 @@ def test_order_depends_on_seed_and_epoch_only():
     for batch in batches(lengths, 50, 1, 0)[:-1]:
         assert sum(lengths[batch]) >= 50 > sum(lengths[batch[:-1]])
     assert len(schedule(lengths, SupervisedConfig(batch_tokens=50, epochs=4, max_steps=3))) == 3
-
-
-def test_language_modelling_trains_every_token_but_the_first(tmp_path: Path):
-    base = save_tiny(tmp_path / "base")
-    stream = np.tile(np.arange(12, dtype=np.uint16), 60)
-    row = BlockSource(stream, 24)[1]
-    assert row.ids.tolist() == list(range(12)) * 2 and row.loss_mask.tolist() == [False] + [True] * 23
-    config = CONFIG.model_copy(update={"batch_tokens": 96})
-    run_lm(config, stream, 24, base, tmp_path / "run")
-    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    assert log[-1]["loss"] < 0.5 * log[0]["loss"]
-    with pytest.raises(UserError, match="no block"):
-        BlockSource(stream[:5], 24)
 
 
 def test_missing_models_and_rows_get_one_sentence(tmp_path: Path):

@@ -6,9 +6,10 @@ from sanderling.errors import UserError
 from sanderling.protocol.messages import Role, ToolCall, ToolSpec
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolResult
+from sanderling.tools.replay import ReplayTool
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 from sanderling.world.recorded import pages_from_trajectories
-from sanderling.world.replay import ReplayTable, ReplayTool, call_key
+from sanderling.world.replay import ReplayTable, call_key
 
 A = '[{"query": "a", "web_page_info_list": [{"title": "T", "url": "https://x.org/p", "snippet": "one"}]}]'
 B = (

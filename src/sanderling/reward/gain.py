@@ -14,10 +14,9 @@ from pydantic import BaseModel, ConfigDict
 
 from sanderling.errors import UserError
 from sanderling.protocol.tokens import Tokenizer
-from sanderling.train.contract import FloatArray, Scorer, ScoreRequest, TurnTool
-from sanderling.train.rows import turn_indices
-from sanderling.train.turn_table import turn_tools
+from sanderling.reward.contract import FloatArray, Scorer, ScoreRequest
 from sanderling.trajectory.record import NodeKind, Trajectory
+from sanderling.trajectory.turns import TurnTool, turn_indices, turn_tools
 
 
 class Probe(BaseModel):

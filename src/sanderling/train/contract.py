@@ -4,28 +4,19 @@ Legend: B rows of an optimizer batch, T tokens, K turns, G rollouts of a group. 
 which algorithm wrote their advantages.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sanderling.reward.contract import Scorer as Scorer
+from sanderling.reward.contract import ScoreRequest as ScoreRequest
+from sanderling.trajectory.turns import TurnTool as TurnTool
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-
-
-class TurnTool(StrEnum):
-    """What a turn did, for credit assignment."""
-
-    SEARCH = "search"
-    VISIT = "visit"
-    BOTH = "both"
-    OTHER = "other"
-    ANSWER = "answer"
-    MALFORMED = "malformed"
 
 
 @dataclass(frozen=True)
@@ -92,25 +83,3 @@ class Row:
             values = getattr(self, name)
             if values is not None and values.shape != (size,):
                 raise ValueError(f"row {self.trajectory or '?'}: {name} has shape {values.shape}, ids have {size} tokens")
-
-
-@dataclass(frozen=True)
-class ScoreRequest:
-    """A trajectory and the continuations to score at some of its boundaries."""
-
-    ids: Sequence[int]
-    """The whole branch."""
-    cuts: Sequence[int]
-    """Boundary b is the context ``ids[:cuts[b]]``."""
-    continuations: Sequence[Sequence[int]]
-    """What is teacher-forced after each boundary (prefix, answer, suffix); one per cut."""
-    answer_spans: Sequence[tuple[int, int]]
-    """Half-open span of the answer's tokens within each continuation."""
-
-
-class Scorer(Protocol):
-    """Teacher-forced log-probabilities under one policy version."""
-
-    def score_many(self, requests: Sequence[ScoreRequest]) -> list[list[FloatArray]]:
-        """For each request and boundary, the log-probabilities of the answer span's tokens."""
-        ...

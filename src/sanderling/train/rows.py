@@ -18,6 +18,7 @@ from sanderling.protocol.profile import Profile
 from sanderling.protocol.tokens import Tokenizer
 from sanderling.train.contract import FloatArray, Row
 from sanderling.trajectory.record import Node, NodeKind, Trajectory
+from sanderling.trajectory.turns import turn_indices
 
 TrainTurn = Callable[[int, Node], bool]
 """Whether a turn, by its index and node, is trained."""
@@ -44,11 +45,6 @@ class RowSet:
     too_long: int = 0
     without_turns: int = 0
     """Trajectories in which the policy said nothing that is trained."""
-
-
-def turn_indices(trajectory: Trajectory) -> list[int]:
-    """The nodes that are the policy's turns, rejected attempts left out: their order is the turn index everywhere."""
-    return [i for i, node in enumerate(trajectory.nodes) if node.kind is NodeKind.TURN and not node.rejected]
 
 
 def branch_leaves(trajectory: Trajectory) -> list[int]:
@@ -99,8 +95,8 @@ def sft_row(trajectory: Trajectory, encoding: Encoding, train_turn: TrainTurn | 
 def rl_rows(trajectory: Trajectory, advantages: Sequence[float] | FloatArray, encoding: Encoding) -> list[Row]:
     """One row for each branch, with the sampler's log-probabilities and versions; a shared turn is trained on the first only.
 
-    ``advantages`` has one entry for each of :func:`turn_indices`. Raises UserError for records without ids or
-    log-probabilities, or with ids of another tokenizer; ValueError for a wrong number of advantages.
+    ``advantages`` has one entry for each of :func:`sanderling.trajectory.turns.turn_indices`. Raises UserError for records
+    without ids or log-probabilities, or with ids of another tokenizer; ValueError for a wrong number of advantages.
     """
     turns = {node: turn for turn, node in enumerate(turn_indices(trajectory))}
     if len(advantages) != len(turns):

@@ -1,4 +1,4 @@
-"""Supervised training from start to finish: seeded order, batches by tokens, checkpoints, resuming. Used by `sft` and `lm`.
+"""Supervised training from start to finish: seeded order, batches by tokens, checkpoints, resuming. Used by `sft`.
 
 The order of rows depends on the seed and epoch alone, so a run that was killed continues from its last checkpoint to the very
 same weights, bit for bit. Knows neither trajectories nor text: it is handed rows by number.

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sanderling.train.contract import TurnTable, TurnTool
-from sanderling.train.rows import turn_indices
-from sanderling.trajectory.record import Node, NodeKind, Trajectory
+from sanderling.train.contract import TurnTable
+from sanderling.trajectory.record import Trajectory
+from sanderling.trajectory.turns import turn_indices, turn_tools
 
 
 @dataclass(frozen=True)
 class Graded:
-    """A trajectory and what reward said of it; per-turn sequences follow :func:`sanderling.train.rows.turn_indices`."""
+    """A trajectory and what reward said of it; per-turn sequences follow :func:`sanderling.trajectory.turns.turn_indices`."""
 
     trajectory: Trajectory
     outcome: float | None
@@ -20,12 +20,6 @@ class Graded:
     penalties: Sequence[float]
     gains: Sequence[float | None] | None = None
     """None, whole or for a turn: no gain was scored there."""
-
-
-def turn_tools(trajectory: Trajectory) -> list[TurnTool]:
-    """What each turn did."""
-    observed = {node.parent: node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION and node.parent is not None}
-    return [_tool(trajectory.nodes[index], observed.get(index)) for index in turn_indices(trajectory)]
 
 
 def build_table(batch: Sequence[Graded]) -> TurnTable:
@@ -65,16 +59,3 @@ _COLUMNS = {
     "gain_scored": np.bool_,
     "penalty": np.float64,
 }
-
-
-def _tool(turn: Node, observation: Node | None) -> TurnTool:
-    if turn.calls and observation is not None:
-        roles = {event.role for event in observation.events}
-        if roles >= {"search", "visit"}:
-            return TurnTool.BOTH
-        if "visit" in roles:
-            return TurnTool.VISIT
-        return TurnTool.SEARCH if "search" in roles else TurnTool.OTHER
-    if turn.calls:
-        return TurnTool.OTHER
-    return TurnTool.MALFORMED if turn.answer is None else TurnTool.ANSWER

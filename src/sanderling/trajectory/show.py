@@ -23,11 +23,10 @@ from sanderling.protocol.messages import ToolCall
 from sanderling.terminal import visible
 from sanderling.trajectory.importers import import_file
 from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.observations import ListedPage, read_observation, unwrap
 from sanderling.trajectory.parquet import read_parquet
 from sanderling.trajectory.record import Node, NodeKind, Trajectory
 from sanderling.trajectory.stats import NO_ENDING, summarise
-from sanderling.world.contract import SearchHit
-from sanderling.world.observations import read_observation, unwrap
 
 _SHORT_CHARS = 600
 _SHORT_HITS = 5
@@ -180,7 +179,7 @@ def _observation(node: Node, full: bool) -> RenderableType:
     return Padding(body.append(Text(told, style="default")), (0, 0, 0, 2))
 
 
-def _hits(hits: list[SearchHit]) -> str:
+def _hits(hits: list[ListedPage]) -> str:
     """The first results, a line each."""
     lines = [f"{visible(hit.title)}  {visible(hit.url)}" for hit in hits[:_SHORT_HITS]]
     return "\n".join(lines + ([f"… ({_count(len(hits) - _SHORT_HITS, 'result')} more)"] if len(hits) > _SHORT_HITS else []))

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
+from sanderling.trajectory.observations import Reading, read_observation
 from sanderling.trajectory.record import NodeKind, Trajectory
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
-from sanderling.world.observations import Reading, read_observation
 
 SOURCE = "recorded"
 

@@ -3,7 +3,7 @@
 Contract: a call's key is its tool's role and its arguments as canonical JSON (argument names of all families are one, a lone
 text is a list of one; the texts themselves count to the letter). A turn with several calls is one key, as it has one
 observation. Where the same call was answered differently, the trajectory decides, then the ordinal of the call in it, then how
-often it was made before. Knows no model; what is not recorded goes to a fallback tool or has status NOT_FOUND.
+often it was made before. Knows no model and no tool (`tools.replay` answers from it).
 """
 
 import itertools
@@ -15,17 +15,14 @@ from typing import Any
 
 from sanderling.errors import UserError
 from sanderling.protocol.arguments import normalise_arguments
-from sanderling.protocol.messages import ToolCall, ToolSpec
+from sanderling.protocol.messages import ToolCall
 from sanderling.protocol.profile import ToolNames
-from sanderling.protocol.status import ToolStatus
-from sanderling.tools.contract import Tool, ToolContext, ToolResult
 from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.trajectory.observations import unwrap
 from sanderling.trajectory.record import NodeKind, Trajectory
 from sanderling.trajectory.roles import tool_role
-from sanderling.world.observations import read_observation, unwrap
 
 _NAMES = ToolNames()
-_NOT_RECORDED = "This call was not recorded, and a replay has nothing else to answer with; try another call."
 
 
 def call_key(name: str, arguments: dict[str, Any]) -> str:
@@ -132,39 +129,3 @@ def _replays(trajectory: Trajectory) -> Iterable[Replay]:
         keys = tuple(call_key(call.name, call.arguments) for call in turn.calls)
         yield Replay(keys, unwrap(node.text), trajectory.id, ordinal)
         ordinal += len(turn.calls)
-
-
-class ReplayTool:
-    """A tool that answers from a table, and else hands the call to a live one.
-
-    Example: ``{name: ReplayTool(table, tool.spec, fallback=tool) for name, tool in world_tools(world, profile).items()}``
-    """
-
-    def __init__(
-        self, table: ReplayTable, spec: ToolSpec, *, fallback: Tool | None = None, trajectory_id: str | None = None
-    ) -> None:
-        self._table = table
-        self._spec = spec
-        self._fallback = fallback
-        self._trajectory_id = trajectory_id
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
-
-    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """The recorded observation; see `tools.contract.Tool`."""
-        text = self._table.lookup(
-            self._spec.name, arguments, self._trajectory_id, occurrence=context.occurrence, ordinal=context.ordinal
-        )
-        if text is not None:
-            return _result(text)
-        if self._fallback is not None:
-            return await self._fallback(arguments, context)
-        return ToolResult(text=_NOT_RECORDED, status=ToolStatus.NOT_FOUND)
-
-
-def _result(text: str) -> ToolResult:
-    reading = read_observation(text)
-    searched = [hit.url for block in reading.blocks for hit in block.hits]
-    return ToolResult(text=text, status=reading.status, provenance=(*searched, *(extract.url for extract in reading.extracts)))

@@ -13,9 +13,9 @@ from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role
 from sanderling.protocol.parse import parse_turn
 from sanderling.trajectory.importers.report import Notes
+from sanderling.trajectory.observations import read_observation
 from sanderling.trajectory.record import Node, NodeKind, ToolEvent
 from sanderling.trajectory.roles import tool_role
-from sanderling.world.observations import read_observation
 
 _KNOWN_FIELDS = frozenset({"role", "content"})
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.protocol.status import ToolStatus
-from sanderling.world.contract import SearchHit
-from sanderling.world.observations import read_link, read_observation, unwrap
+from sanderling.trajectory.observations import ListedPage, read_link, read_observation, unwrap
 
 
 def wrapped(body: str) -> str:
@@ -73,10 +72,10 @@ def test_dates_and_sources_are_not_snippet():
     )
     (block,) = read_observation(wrapped(body)).blocks
     assert block.hits == (
-        SearchHit("A", "https://x.org/a", "first words\nDate published: inside", "May 19, 2025"),
-        SearchHit("B", "https://x.org/b", "second", "Jul 1, 2020"),
-        SearchHit("C", "https://x.org/c", "third\n\n1. [not an entry](https://x.org/no)"),
-        SearchHit("D", "https://x.org/d", ""),
+        ListedPage("A", "https://x.org/a", "first words\nDate published: inside", "May 19, 2025"),
+        ListedPage("B", "https://x.org/b", "second", "Jul 1, 2020"),
+        ListedPage("C", "https://x.org/c", "third\n\n1. [not an entry](https://x.org/no)"),
+        ListedPage("D", "https://x.org/d", ""),
     )
 
 
@@ -107,9 +106,9 @@ def test_json_results_and_their_oddities():
     reading = read_observation(wrapped(body))
     assert reading.blocks[0].query == "it's"
     assert reading.blocks[0].hits == (
-        SearchHit("A", "https://x.org/a_(b)", "words", "May 1, 2020"),
-        SearchHit("B", "https://x.org/b", "words", "2021"),
-        SearchHit("", "https://x.org/c", ""),
+        ListedPage("A", "https://x.org/a_(b)", "words", "May 1, 2020"),
+        ListedPage("B", "https://x.org/b", "words", "2021"),
+        ListedPage("", "https://x.org/c", ""),
     )
     assert reading.problems == ("odd_hit", "odd_hit", "odd_block", "odd_block")
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sanderling.protocol.status import ToolStatus
-from sanderling.world.contract import SearchHit
 
 _OPEN, _CLOSE = "<tool_response>\n", "\n</tool_response>"
 _DECODER = json.JSONDecoder(strict=False)
@@ -34,11 +33,21 @@ _LIST = re.compile(r'\s*,\s*"web_page_info_list"\s*:\s*\[\s*')
 
 
 @dataclass(frozen=True)
+class ListedPage:
+    """One entry of a recorded list of results."""
+
+    title: str
+    url: str
+    snippet: str
+    date: str = ""
+
+
+@dataclass(frozen=True)
 class SearchBlock:
     """The results of one query."""
 
     query: str
-    hits: tuple[SearchHit, ...]
+    hits: tuple[ListedPage, ...]
 
 
 @dataclass(frozen=True)
@@ -145,12 +154,14 @@ def _decode(body: str, at: int) -> tuple[Any, int] | None:
         return None
 
 
-def _hit(entry: Any) -> SearchHit | None:
+def _hit(entry: Any) -> ListedPage | None:
     """One entry of a JSON list; None when it has no URL."""
     if not isinstance(entry, dict) or not isinstance(entry.get("url"), str) or not entry["url"].strip():
         return None
     date, snippet = _dated(_text(entry.get("snippet")))
-    return SearchHit(_text(entry.get("title")).strip(), entry["url"].strip(), snippet.strip(), _text(entry.get("date")) or date)
+    return ListedPage(
+        _text(entry.get("title")).strip(), entry["url"].strip(), snippet.strip(), _text(entry.get("date")) or date
+    )
 
 
 def _text(value: Any) -> str:
@@ -182,13 +193,13 @@ def _sections(heads: list[re.Match[str]], size: int) -> Iterator[tuple[re.Match[
     return zip(heads, ends[: len(heads)], strict=True)
 
 
-def _markdown_hits(section: str) -> tuple[list[SearchHit], list[str]]:
+def _markdown_hits(section: str) -> tuple[list[ListedPage], list[str]]:
     """The entries of one block. Numbers only rise (some are left out), so a list within a snippet is not taken for entries."""
     starts: list[re.Match[str]] = []
     for found in _ENTRY.finditer(section):
         if not starts or int(found[1]) > int(starts[-1][1]):
             starts.append(found)
-    hits: list[SearchHit] = []
+    hits: list[ListedPage] = []
     problems: list[str] = []
     for start, end in _sections(starts, len(section)):
         line, _, rest = section[start.end() - 1 : end].partition("\n")
@@ -197,7 +208,7 @@ def _markdown_hits(section: str) -> tuple[list[SearchHit], list[str]]:
             problems.append("unread_entry")
             continue
         date, snippet = _dated(rest)
-        hits.append(SearchHit(link[0], link[1], snippet.strip(), date))
+        hits.append(ListedPage(link[0], link[1], snippet.strip(), date))
     return hits, problems
 
 
