@@ -7,7 +7,7 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
 from sanderling.errors import UserError
-from sanderling.protocol.chat import ChatRenderer, begins_in_think, strip_think_prefix, wrap_observation
+from sanderling.protocol.chat import ChatRenderer, strip_think_prefix, wrap_observation
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.tokens import FastTokenizer
 
@@ -148,15 +148,6 @@ def test_the_think_prefix_is_left_out_of_written_turns(chat: ChatRenderer, text:
     assert strip_think_prefix(text, "") == text
     if not left.startswith("<think>"):
         assert chat.turn_ids(text) == chat.turn_ids(left)
-
-
-@pytest.mark.parametrize(
-    ("text", "inside"),
-    [("a</think>b", True), ("<think>a</think>b", False), ("<answer>b</answer>", False), ("</think><think>", True), ("", False)],
-)
-def test_whether_a_text_level_turn_begins_inside_reasoning(text: str, inside: bool) -> None:
-    assert begins_in_think(text, "<think>\n") is inside
-    assert begins_in_think(text, "") is False
 
 
 def test_observations_look_the_same_to_text_level_policies(chat: ChatRenderer, tokenizer: FastTokenizer) -> None:

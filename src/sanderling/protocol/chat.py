@@ -40,18 +40,6 @@ def strip_think_prefix(text: str, think_prefix: str) -> str:
     return text
 
 
-def begins_in_think(text: str, think_prefix: str) -> bool:
-    """Whether a *text-level* policy's turn begins inside reasoning that the prompt opened.
-
-    An endpoint may return the opening tag or not, or keep reasoning to itself; the text tells. (With token ids there is nothing
-    to guess: a turn begins inside reasoning exactly when the profile has a think prefix.)
-    """
-    if think_prefix.strip() != _THINK:
-        return False
-    closed = text.find("</think>")
-    return closed >= 0 and _THINK not in text[:closed]
-
-
 class ChatRenderer:
     """Renders one profile's conversations for one tokenizer."""
 
