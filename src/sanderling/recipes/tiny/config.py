@@ -39,7 +39,7 @@ class Questions(Section):
     held_out: int = Field(default=250, ge=1)
     hops: dict[str, float] = {"1": 0.35, "2": 0.45, "3": 0.20}
     """Number of relations to follow to its share."""
-    seed: int = 11
+    seed: int = Field(default=11, ge=0)
 
     @field_validator("hops")
     @classmethod
@@ -61,7 +61,7 @@ class Teacher(Section):
     """Whose trajectories are imitated."""
 
     modes: ModeShares = ModeShares()
-    seed: int = 21
+    seed: int = Field(default=21, ge=0)
 
 
 class Evaluation(Section):
@@ -69,7 +69,7 @@ class Evaluation(Section):
 
     attempts: int = Field(default=4, ge=1)
     concurrency: int = Field(default=128, ge=1)
-    seed: int = 51
+    seed: int = Field(default=51, ge=0)
 
 
 class TinyConfig(Section):

@@ -8,6 +8,7 @@ from pathlib import Path
 from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
+from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.trajectory.record import Question
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
@@ -41,6 +42,11 @@ class Layout:
     @property
     def profile(self) -> Profile:
         return get_profile(self.config.profile)
+
+    def check(self) -> None:
+        """Raise UserError now, and not after minutes of work, for a profile or a base model that is not there."""
+        get_profile(self.config.profile)
+        load_tokenizer(self.base)
 
     def clock(self) -> FixedClock:
         """The date that agents see; it stands still, so that equal seeds give equal records, byte for byte."""

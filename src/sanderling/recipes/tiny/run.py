@@ -22,6 +22,7 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
     Raises UserError when the directory holds a run with other settings.
     """
     layout = Layout(directory.resolve(), config)
+    layout.check()
 
     def measured() -> dict[str, Any]:
         attempts = config.evaluation.attempts

@@ -21,8 +21,8 @@ ARMS = ("sft-all", "sft-correct")
 
 
 def training_set(layout: Layout, arm: str) -> list[Trajectory]:
-    """The cleaned trajectories of one arm, in the store's order."""
-    kept = clean(TrajectoryStore(layout.teacher_store)).kept
+    """The cleaned trajectories of one arm, by id: the store's order depends on which of them ended first."""
+    kept = sorted(clean(TrajectoryStore(layout.teacher_store)).kept, key=lambda trajectory: trajectory.id)
     return kept if arm == "sft-all" else [trajectory for trajectory in kept if is_right(trajectory)]
 
 
