@@ -27,7 +27,7 @@ install: $(INSTALLED) ## Create the environment and install everything into it
 demo: $(INSTALLED) ## The whole tiny recipe: at most 20 minutes on 2 cores, then runs/tiny/report.html
 	$(BIN)/sanderling recipe run tiny
 
-demo-quick: $(INSTALLED) ## All stages of the tiny recipe in about 3 minutes, without claims
+demo-quick: $(INSTALLED) ## All stages of the tiny recipe in about a minute, without claims
 	$(BIN)/sanderling recipe run tiny --quick
 
 test: $(INSTALLED) ## All tests but the slow ones
