@@ -75,4 +75,4 @@ def test_without_torch_the_extra_is_named(tmp_path, monkeypatch):
 def test_what_needs_no_model_imports_without_torch():
     block = "import sys; sys.modules.update(torch=None, transformers=None)"
     rooms = "sanderling.policy.load, sanderling.policy.scripted, sanderling.policy.endpoint"
-    subprocess.run([sys.executable, "-c", f"{block}; import {rooms}"], check=True, timeout=60)
+    assert subprocess.run([sys.executable, "-c", f"{block}; import {rooms}"], check=False, timeout=60).returncode == 0

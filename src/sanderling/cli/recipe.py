@@ -42,7 +42,7 @@ def run(
 def base(
     out: Annotated[Path, typer.Option("--out", help="Directory of the run; the model is in its model/.")],
 ) -> None:
-    """Train the tiny recipe's base model on generated worlds (about half an hour on one core), as it is shipped."""
+    """Train the tiny recipe's base model on generated worlds, with the settings of the shipped one."""
     from sanderling.recipes.base import BaseConfig, train_base
 
     config = BaseConfig()

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from sanderling.errors import UserError
+
 
 class MetricsLog:
     """An append-only ``metrics.jsonl``, every line with its ``step``."""
@@ -23,14 +25,15 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """All whole lines of a metrics file; none when it does not exist."""
+    """All whole lines of a metrics file; none when it does not exist.
+
+    What follows the last line break is a write cut off by a kill, or under way: the step it tells of is not done yet.
+    Raises UserError for any other line that cannot be read.
+    """
     if not path.is_file():
         return []
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
-            # Only a write cut off by a kill leaves a line that is not JSON; the step it told of is run again.
-            continue
-    return found
+    whole = path.read_text(encoding="utf-8").split("\n")[:-1]
+    try:
+        return [json.loads(line) for line in whole]
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path} is damaged ({error}): restore it, or begin the run again.") from error
