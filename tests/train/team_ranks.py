@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from test_rl import Bandit
 from tiny_qwen3 import random_rows, tiny_model
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from train_records import PROFILE, WordTokenizer
 
 from sanderling.errors import UserError
@@ -47,8 +48,9 @@ def take_steps(rank: int, size: int, meeting: Path, config: TrainerConfig, rows:
         def see(*_) -> None:
             gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]).numpy())
 
-        trainer.optimizer.register_step_pre_hook(see)
+        hook = register_optimizer_step_pre_hook(see)
         figures = [trainer.step(random_rows(rows, seed=step), sft) for step in range(2)]
+        hook.remove()
         logprobs = trainer.logprobs(random_rows(5))
     return Ran(flat(model).tobytes(), figures, (*gradients, *logprobs))
 

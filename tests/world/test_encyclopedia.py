@@ -77,15 +77,15 @@ def words(texts: tuple[str, ...]) -> set[str]:
 
 def test_bytes_of_a_world_are_pinned() -> None:
     # A base model was trained on these worlds: whoever changes the generator must say so by changing this.
-    assert digest(60, 5) == "b28b031a00ce7d0278d6e8283cde5b7a06403ad3c8abeb8755603774a10343e0"
-    assert digest(240, 7001, Names.HELD_OUT) == "8da9a9ab7e5a24988527507971456d5f8b2a34b0c93100dccc16b709e8094e29"
+    assert digest(60, 5) == "1ebaed2a17f5c62642b65affb8b9ffcc5ef626db4f73a28f412ae2695f4d89e5"
+    assert digest(240, 7001, Names.HELD_OUT) == "e7288a1a833e24014b59a3d8efdab6501e692a25ddf9b4153ca74d96c2cad7be"
 
 
 @pytest.mark.parametrize(
     ("size", "names", "expected"),
     [
-        (20_000, Names.TRAIN, "e710710d74d036ff42083eab39481f049a60702316b0a318a21c9bc24154f60c"),
-        (5_000, Names.HELD_OUT, "851820e26df8ba1358d21cb46c1759d1e9cd7d8ef3afaf36665f0b9d72335cad"),
+        (20_000, Names.TRAIN, "2775ababe65b0d4334a82920dace93af774608717df7e10f88ecca77f477a614"),
+        (5_000, Names.HELD_OUT, "38a4b95cc6b9acc2d908f6ccdc6cc0feb8db6a185ef64f4628d2bbd580e7f637"),
     ],
 )
 def test_facts_of_larger_worlds_are_pinned(size: int, names: Names, expected: str) -> None:
@@ -134,12 +134,12 @@ def test_no_held_out_name_occurs_anywhere_in_the_text_of_a_training_world(world:
 
 
 @pytest.mark.parametrize("names", Names)
-def test_a_person_s_name_is_one_word_of_three_syllables_and_any_other_of_two(names: Names) -> None:
+def test_every_name_has_one_invented_word_of_two_syllables(names: Names) -> None:
     facts = generate_facts(400, 2, names)
     for entity in facts.entities:
         (word,) = [word for word in entity.name.split() if word not in FORMS]
         parts = [word[at : at + SYLLABLE_LETTERS].lower() for at in range(0, len(word), SYLLABLE_LETTERS)]
-        assert len(parts) == (3 if entity.kind is Kind.PERSON else 2)
+        assert len(parts) == 2
         assert word[0].isupper()
         assert set(parts) <= set(SYLLABLES)
         assert half_of(word) is names
@@ -147,8 +147,8 @@ def test_a_person_s_name_is_one_word_of_three_syllables_and_any_other_of_two(nam
 
 def test_some_people_s_names_differ_in_the_last_syllable_alone(world: Encyclopedia) -> None:
     people = {entity.name for entity in world.facts.entities if entity.kind is Kind.PERSON}
-    stems = Counter(name[: 2 * SYLLABLE_LETTERS] for name in people)
-    assert 0.1 < sum(count for count in stems.values() if count > 1) / len(people) < 0.6
+    stems = Counter(name[:SYLLABLE_LETTERS] for name in people)
+    assert 0.1 < sum(count for count in stems.values() if count > 1) / len(people) < 0.7
 
 
 @given(st.sampled_from(SYLLABLES), st.sampled_from(SYLLABLES))

@@ -1,9 +1,9 @@
 """The tiny recipe's base model: language modelling on generated worlds, and nothing else.
 
 Run ahead, once, by ``sanderling recipe base``; its result is shipped. The texts are pages of training worlds: walks along links
-in which each entity is described several times in other words (so that reading a fact back, and copying a name never seen
-before, is what lowers the loss), and lists of titles, addresses and leads. No question, no tool call, no trajectory. Step n's
-texts come from world n alone, so a run resumes at any step without a cursor.
+in which entities are described more than once, fact sheets that list what a page says, and lists of titles, addresses and
+sentences, so that reading a fact back, and copying a name never seen before, is what lowers the loss. No question, no tool
+call, no trajectory. Step n's texts come from world n alone, so a run resumes at any step without a cursor.
 """
 
 import random
@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from sanderling.protocol.messages import Role
+from sanderling.protocol.profiles import TINY
 from sanderling.protocol.tokens import FastTokenizer, load_tokenizer
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import THOUGHTS
 from sanderling.train.bootstrap import END_OF_TEXT, ModelShape, train_tokenizer, write_random_model
-from sanderling.train.config import Packing, Schedule, TrainerConfig
+from sanderling.train.config import OptimizerKind, Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Site, generate_encyclopedia, render_pages
 from sanderling.world.encyclopedia.names import SYLLABLE_LETTERS, SYLLABLES
@@ -34,8 +36,32 @@ PHRASES = (
     '"}}\n</tool_call>',
 )
 """Protocol boilerplate that the tiny tokenizer spells in one token."""
+FRAME = (TINY.system_prompt, TINY.force_hint, f"{Role.SYSTEM}\n", f"{Role.USER}\n", f"{Role.ASSISTANT}\n", "a town …\n")
+"""What else stands around the words of a task: the tokenizer is to know it."""
+SHEET_SHARE = 0.7
+"""Share of a text's pages whose claims are also listed."""
+TOKENS_PER_ENTITY = 220
+"""About as long is what a text says of one entity."""
+LIST_SHARE = 0.6
+"""Share of texts with a list of titles, addresses and sentences."""
 FIRST_WORLD = 1_000_000
 """Seed of the first training world; the recipe's worlds have seeds below it."""
+
+
+class Stretch(BaseModel):
+    """A part of the run with rows of one length."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    steps: int = Field(ge=1)
+    row_tokens: int = Field(ge=32)
+    rows: int = Field(ge=1)
+    """Rows of a step."""
+
+    @property
+    def linked(self) -> int:
+        """Entities of a text, so that it is about as long as a row: of a text cut short, the retellings would be lost."""
+        return max(1, round(self.row_tokens / TOKENS_PER_ENTITY))
 
 
 class BaseConfig(BaseModel):
@@ -43,72 +69,113 @@ class BaseConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    shape: ModelShape = ModelShape(hidden=128, layers=5, heads=4, kv_heads=2, head_dim=32, intermediate=384)
-    vocab_size: int = Field(default=2000, ge=400)
+    shape: ModelShape = ModelShape(
+        hidden=128, layers=5, heads=4, kv_heads=2, head_dim=64, intermediate=384, rope_theta=1_000_000.0
+    )
+    """Heads of 64 and a slow RoPE: what matches a token hundreds of positions back are dimensions that hardly turn."""
+    vocab_size: int = Field(default=2_600, ge=400)
     tokenizer_worlds: int = Field(default=100, ge=1)
-    world_size: int = Field(default=80, ge=40)
+    world_size: int = Field(default=48, ge=40)
     """Entities of the world that a step reads."""
-    document_tokens: int = Field(default=768, ge=32)
-    short_tokens: int = Field(default=256, ge=32)
-    """Length of a row in the first ``short_share`` of the run: copying over short distances is learnt first."""
-    short_share: float = Field(default=0.4, ge=0, le=1)
-    batch_tokens: int = Field(default=2_304, ge=32)
-    """Small: batches four times as large needed almost four times as many tokens to the same loss."""
-    steps: int = Field(default=6_500, ge=1)
+    stretches: tuple[Stretch, ...] = (
+        Stretch(steps=1_600, row_tokens=192, rows=6),
+        Stretch(steps=6_400, row_tokens=448, rows=3),
+        Stretch(steps=4_000, row_tokens=896, rows=2),
+    )
+    """Short rows in small batches first: copying sets in after 1M tokens, and not after 3M or more as with longer rows."""
     save_every: int = Field(default=500, ge=1)
     compile: bool = True
     """Compile the model's layers first: about a quarter faster, for a minute or two at the start; needs a C++ compiler."""
     seed: int = 0
     trainer: TrainerConfig = TrainerConfig(
-        lr=2e-3,
+        optimizer=OptimizerKind.MUON,
+        lr=4e-3,
+        muon_lr=0.02,
         betas=(0.9, 0.95),
         weight_decay=0.05,
         warmup_steps=100,
-        total_steps=6_500,
         schedule=Schedule.COSINE,
-        final_lr_share=0.05,
+        final_lr_share=0.02,
         micro_batch_tokens=2_304,
         packing=Packing.PADDED,
+        precision=Precision.BFLOAT16,
     )
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the whole run."""
+        return sum(stretch.steps for stretch in self.stretches)
+
+    def stretch_at(self, step: int) -> Stretch:
+        """The stretch that a step, counted from 0, belongs to."""
+        for stretch in self.stretches:
+            if step < stretch.steps:
+                return stretch
+            step -= stretch.steps
+        return self.stretches[-1]
+
+
+def documents(world: Encyclopedia, rng: random.Random, linked: int = 2) -> Iterator[str]:
+    """Endless texts about a world, each of so many linked entities.
+
+    Parts of a text (pages, fact sheets, a list of addresses) stand in any order, so that what is said again is said far
+    apart as often as close by.
+    """
+    tellings = _tellings(world)
+    while True:
+        chosen = _walk(world, tellings, rng, linked)
+        parts = [page_text(item, rng) for item in chosen]
+        parts += [fact_sheet(world, item, rng) for item in chosen if rng.random() < SHEET_SHARE]
+        if rng.random() < LIST_SHARE:
+            parts.append("\n".join(f"{item.page.title}\n{item.page.url}\n{_lead(item, rng)}" for item in chosen))
+        rng.shuffle(parts)
+        yield "\n\n".join(parts)
 
 
 def page_text(item: EncyclopediaPage, rng: random.Random) -> str:
-    """A page as running text, address and title in either order."""
-    head = [item.page.url, item.page.title]
-    rng.shuffle(head)
-    return "\n".join([*head, item.page.text])
+    """A page as running text under its title, its address, or both."""
+    title, url = item.page.title, item.page.url
+    return "\n".join([*rng.choice(([title], [url], [title, url], [url, title])), item.page.text])
 
 
-def documents(world: Encyclopedia, rng: random.Random) -> Iterator[str]:
-    """Endless texts about a world: walks with retellings, and now and then a list of pages."""
-    tellings = [world.pages, *(tuple(render_pages(world.facts, world.seed + extra)) for extra in (1, 2))]
-    about: dict[int, list[EncyclopediaPage]] = {}
-    for pages in tellings:
-        for item in pages:
-            about.setdefault(item.entity, []).append(item)
-    while True:
-        chosen = _walk(world, about, rng)
-        if rng.random() < 0.15:
-            leads = [item.page.text.split(". ")[0] + "." for item in chosen]
-            lines = [f"{item.page.title}\n{item.page.url}\n{lead}" for item, lead in zip(chosen, leads, strict=True)]
-            yield "\n".join(lines + [page_text(item, rng) for item in chosen[:2]])
-        else:
-            yield "\n\n".join(page_text(item, rng) for item in chosen)
+def fact_sheet(world: Encyclopedia, item: EncyclopediaPage, rng: random.Random) -> str:
+    """What a page claims, one relation a line, in any order, under the page's address."""
+    claims = list(item.claims.items())
+    rng.shuffle(claims)
+    return "\n".join([item.page.url, *(f"{name}: {world.facts.object_text(value)}" for name, value in claims)])
 
 
-def _walk(world: Encyclopedia, about: dict[int, list[EncyclopediaPage]], rng: random.Random) -> list[EncyclopediaPage]:
-    """Pages along links, each entity told two or three times, in an order that keeps retellings near but not adjacent."""
-    at = rng.choice(world.facts.entities).id
+def _lead(item: EncyclopediaPage, rng: random.Random) -> str:
+    """A sentence or two of a page."""
+    sentences = item.page.text.split(". ")
+    at = rng.randrange(len(sentences))
+    return ". ".join(sentences[at : at + 2]).rstrip(".") + "."
+
+
+def _tellings(world: Encyclopedia) -> dict[int, list[EncyclopediaPage]]:
+    """Each entity's pages; those of the atlas and the archive, whose claims are settled, also in other words."""
+    pages = [*world.pages]
+    for extra in (1, 2):
+        pages += [item for item in render_pages(world.facts, world.seed + extra) if item.site is not Site.GAZETTE]
+    found: dict[int, list[EncyclopediaPage]] = {}
+    for item in pages:
+        found.setdefault(item.entity, []).append(item)
+    return found
+
+
+def _walk(
+    world: Encyclopedia, tellings: dict[int, list[EncyclopediaPage]], rng: random.Random, linked: int
+) -> list[EncyclopediaPage]:
+    """One to three pages each of entities that a link or a name leads to from each other."""
+    entities = world.facts.entities
+    at = rng.choice(entities).id
     chosen: list[EncyclopediaPage] = []
-    for _ in range(rng.randrange(3, 5)):
-        chosen += rng.sample(about[at], k=min(len(about[at]), rng.randrange(2, 4)))
-        claimed = [value for value in about[at][0].claims.values() if isinstance(value, int)]
-        namesakes = [
-            other.id for other in world.facts.entities if other.name == world.facts.entities[at].name and other.id != at
-        ]
+    for _ in range(linked):
+        chosen += rng.sample(tellings[at], k=min(len(tellings[at]), rng.randrange(1, 4)))
+        claimed = [value for value in tellings[at][0].claims.values() if isinstance(value, int)]
+        namesakes = [other.id for other in entities if other.name == entities[at].name and other.id != at]
         at = rng.choice(namesakes if namesakes and rng.random() < 0.3 else claimed)
-    keyed = [(index + rng.uniform(-2.5, 2.5), item) for index, item in enumerate(chosen)]
-    return [item for _, item in sorted(keyed, key=lambda pair: pair[0])]
+    return chosen
 
 
 def base_tokenizer_texts(config: BaseConfig) -> Iterator[str]:
@@ -116,9 +183,9 @@ def base_tokenizer_texts(config: BaseConfig) -> Iterator[str]:
     for index in range(config.tokenizer_worlds):
         rng = random.Random(f"tokenizer:{config.seed}:{index}")
         world = generate_encyclopedia(400, FIRST_WORLD + config.seed + index)
-        yield from (spelled(page_text(item, rng)) for item in world.pages)
+        yield from (spelled(text) for item in world.pages for text in (page_text(item, rng), fact_sheet(world, item, rng)))
         yield from (spelled(question.text) for question in chain_questions(world, 100, index, {1: 1.0, 2: 1.0}))
-        yield from THOUGHTS * 4
+        yield from (*THOUGHTS, *FRAME) * 4
 
 
 def spelled(text: str) -> str:
@@ -137,14 +204,14 @@ def base_rows(config: BaseConfig, tokenizer: FastTokenizer, step: int) -> list[R
     seed = FIRST_WORLD + config.seed + step
     rng = random.Random(f"base:{seed}")
     end = tokenizer.token_id(END_OF_TEXT)
-    texts = documents(generate_encyclopedia(config.world_size, seed), rng)
-    length = config.short_tokens if step < config.short_share * config.steps else config.document_tokens
+    stretch = config.stretch_at(step)
+    texts = documents(generate_encyclopedia(config.world_size, seed), rng, stretch.linked)
     rows: list[Row] = []
-    while len(rows) * length < config.batch_tokens:
+    for _ in range(stretch.rows):
         ids: list[int] = []
-        while len(ids) < length:
+        while len(ids) < stretch.row_tokens:
             ids += [end, *tokenizer.encode(next(texts))]
-        array = np.array(ids[:length], dtype=np.int64)
+        array = np.array(ids[: stretch.row_tokens], dtype=np.int64)
         mask = np.ones(len(array), dtype=np.bool_)
         mask[0] = False
         rows.append(Row(ids=array, loss_mask=mask, trajectory=f"world {seed} text {len(rows)}"))
@@ -174,11 +241,11 @@ def train_base(config: BaseConfig, out: Path, on_step: Callable[[int, dict[str, 
         write_untrained(config, start)
     last = next(reversed(checkpoints(out)), None)
     model = load_model(last or start)
-    trainer = Trainer(model, config.trainer)
+    trainer = Trainer(model, config.trainer.model_copy(update={"total_steps": config.steps}))
     if last is not None:
         trainer.load_state(load_state(last))
     if config.compile:
-        model.base_model.compile(dynamic=False)  # there are two shapes of batches, one after the other
+        model.base_model.compile(dynamic=False)  # there are a few shapes of batches, one after the other
     tokenizer = load_tokenizer(start)
     log = MetricsLog(out / "metrics.jsonl", resume_step=trainer.steps)
     while trainer.steps < config.steps:

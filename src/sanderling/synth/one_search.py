@@ -35,15 +35,16 @@ from sanderling.world.encyclopedia.schema import (
 _CAPITAL, _SYLLABLE = (
     f"[{''.join(onsets)}][{''.join(VOWELS)}][{''.join(CODAS)}]" for onsets in (map(str.upper, ONSETS), ONSETS)
 )
-_PERSON = rf"{_CAPITAL}(?:{_SYLLABLE}){{2}}\b"
 _WORD = rf"{_CAPITAL}{_SYLLABLE}\b"
-"""Names of people, and the word that everything else is named with: other capitalised words are not taken for either."""
+"""The invented word in every name: other capitalised words are not taken for it."""
+_NOT_OF_ANOTHER_KIND = "".join(f"(?<!{before} )" for before in (*OCCUPATIONS, *(f"{form} of" for form in WORK_FORMS)))
+_NOT_OF_A_LONGER_NAME = rf"(?! \(| (?:{'|'.join((*ORGANISATION_FORMS, *EVENT_FORMS))}))"
 _MENTIONS: dict[Kind, str] = {
-    Kind.PERSON: rf"[Tt]he (?:{'|'.join(OCCUPATIONS)}) {_PERSON}",
+    Kind.PERSON: rf"[Tt]he (?:{'|'.join(OCCUPATIONS)}) {_WORD}",
     Kind.ORGANISATION: rf"[Tt]he {_WORD} (?:{'|'.join(ORGANISATION_FORMS)})",
     Kind.WORK: rf"[Tt]he (?:{'|'.join(WORK_FORMS)}) of {_WORD}",
     Kind.EVENT: rf"[Tt]he {_WORD} (?:{'|'.join(EVENT_FORMS)})",
-    Kind.PLACE: rf"{_WORD}",
+    Kind.PLACE: rf"{_NOT_OF_ANOTHER_KIND}{_WORD}{_NOT_OF_A_LONGER_NAME}",
     Kind.YEAR: r"1[89]\d\d",
     Kind.GOODS: "|".join(GOODS),
 }

@@ -36,10 +36,12 @@ SNIPPET = "The snippet says enough."
 AGAIN = "Search once more."
 EARLY = "That is good enough."
 ELSEWHERE = "That page is about something else. The atlas page is right."
-NEED = "I need the {relation} of {name}."
-NEXT = "I need the {relation}."
+NEED = "I need the {plan} of {name}."
+NEXT = "I need the {plan}."
+THEN = ", then "
+"""Joins the relations that are still to be looked up: each hop's reasoning says the rest of the plan again."""
 FOUND = "The {relation} is {value}."
-THOUGHTS = (COMPARE, FIRST, SNIPPET, AGAIN, EARLY, ELSEWHERE, NEED, FOUND)
+THOUGHTS = (COMPARE, FIRST, SNIPPET, AGAIN, EARLY, ELSEWHERE, NEED, THEN, FOUND)
 """Everything the teacher ever thinks; it gives its mode away."""
 CLOSING = TINY.force_hint
 """What it reads when it has to answer at once."""
@@ -112,10 +114,8 @@ class TeacherState:
 
     def _search(self) -> str:
         self.step = Step.CHOOSE
-        think = (
-            NEED.format(relation=self.relation, name=self.at.mention) if self.hop == 0 else NEXT.format(relation=self.relation)
-        )
-        think = self.said + think
+        plan = THEN.join(self.path.relations[self.hop :])
+        think = self.said + (NEED if self.hop == 0 else NEXT).format(plan=plan, name=self.at.mention)
         return self._call(think, "search", {"query": [self._query()]})
 
     def _query(self) -> str:

@@ -18,6 +18,22 @@ class Packing(StrEnum):
     """Rows of similar length side by side, padded on the right, where causal attention never looks."""
 
 
+class OptimizerKind(StrEnum):
+    """Which rule turns gradients into updates."""
+
+    ADAMW = "adamw"
+    MUON = "muon"
+    """Muon for the hidden matrices, AdamW for everything else: in pre-training it needs far fewer tokens."""
+
+
+class Precision(StrEnum):
+    """In what matrices are multiplied, the head included. Weights, optimizer and softmax are float32 either way."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    """Automatic mixed precision."""
+
+
 class Schedule(StrEnum):
     """What the learning rate does after warm-up."""
 
@@ -40,7 +56,11 @@ class TrainerConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    optimizer: OptimizerKind = OptimizerKind.ADAMW
     lr: float = Field(default=1e-5, gt=0)
+    """AdamW's."""
+    muon_lr: float = Field(default=0.02, gt=0)
+    """Muon's. Both follow the schedule."""
     betas: tuple[float, float] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.01, ge=0)
@@ -56,6 +76,7 @@ class TrainerConfig(BaseModel):
     micro_batch_tokens: int = Field(default=2048, ge=1)
     """Most tokens in one forward pass, padding included; a single longer row is still run, alone."""
     packing: Packing = Packing.VARLEN
+    precision: Precision = Precision.FLOAT32
     aggregation: Aggregation = Aggregation.TOKEN_MEAN
     temperature: float = Field(default=1.0, gt=0)
     """Logits are divided by it before log-probabilities are taken: the temperature the rollouts were sampled at."""

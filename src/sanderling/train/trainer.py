@@ -18,10 +18,11 @@ from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.train.attention import packed_attention
-from sanderling.train.config import Aggregation, Packing, Schedule, TrainerConfig
+from sanderling.train.config import Aggregation, Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.logprobs import TokenScores, token_logprobs
 from sanderling.train.losses.contract import Loss, LossInputs
+from sanderling.train.optimizers import Optimizers
 from sanderling.train.packing import MicroBatch, collate, deal, per_token, plan
 from sanderling.train.team import SOLO, Team
 
@@ -90,11 +91,13 @@ def _plan(rows: Sequence[Row], config: TrainerConfig, team: Team) -> list[list[i
 
 
 def _scores(model: PreTrainedModel, batch: MicroBatch, config: TrainerConfig, *, entropy: bool) -> TokenScores:
-    return token_logprobs(model, batch, temperature=config.temperature, entropy=entropy, logit_chunk=config.logit_chunk)
+    mixed = config.precision is Precision.BFLOAT16
+    with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=mixed):
+        return token_logprobs(model, batch, temperature=config.temperature, entropy=entropy, logit_chunk=config.logit_chunk)
 
 
 class Trainer:
-    """One model, one AdamW, one step at a time. In a team all methods are collective, and handed the same on every rank."""
+    """One model, its optimizer, one step at a time. In a team all methods are collective, and handed the same on every rank."""
 
     def __init__(self, model: PreTrainedModel, config: TrainerConfig, team: Team = SOLO) -> None:
         self.model = model
@@ -104,10 +107,7 @@ class Trainer:
         """Optimizer steps taken."""
         if config.gradient_checkpointing:
             model.gradient_checkpointing_enable()
-        decayed = [p for p in model.parameters() if p.requires_grad and p.ndim >= 2]
-        plain = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
-        groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-        self.optimizer = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+        self.optimizer = Optimizers(model, config)
 
     def step(self, rows: Sequence[Row], loss: Loss) -> dict[str, float]:
         """One optimizer step over all rows; returns means over the trained tokens, and the step's figures.
@@ -117,8 +117,6 @@ class Trainer:
         began = time.perf_counter()
         weights = row_weights(rows, self.config.aggregation)
         lr = lr_at(self.steps, self.config)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
         self.model.train()
         total, sums = 0.0, Counter[str]()
         with _attention(self.model, self.config):
@@ -132,8 +130,7 @@ class Trainer:
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip))
         if not math.isfinite(norm):
             self._refuse("gradient", rows)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.optimizer.step(lr / self.config.lr)
         self.model.eval()
         self.steps += 1
         trained = int(sum(row.loss_mask.sum() for row in rows))

@@ -25,15 +25,15 @@ from sanderling.world.encyclopedia.schema import (
 SHARES: dict[Kind, float] = {Kind.PERSON: 0.40, Kind.PLACE: 0.16, Kind.ORGANISATION: 0.16, Kind.WORK: 0.16, Kind.EVENT: 0.12}
 NAMESAKE_SHARE = 0.35
 """Share of people who take the full name of somebody before them."""
-FAMILY_SHARE = 0.15
+FAMILY_SHARE = 0.10
 """Share of people whose name differs from somebody else's in its last syllable only."""
-KIN_LETTERS = 2 * SYLLABLE_LETTERS
+KIN_LETTERS = SYLLABLE_LETTERS
 """Letters that such names have in common."""
 SHARED_WORD = 0.2
 """Share of other things that are named with a word already in use."""
 SMALLEST = 40
 """Fewest entities in which every relation finds an object."""
-LARGEST: dict[Names, int] = {Names.TRAIN: 400_000, Names.HELD_OUT: 140_000}
+LARGEST: dict[Names, int] = {Names.TRAIN: 1_600_000, Names.HELD_OUT: 560_000}
 """Most entities: every place has a word of its own, and about a tenth of each half's words is left over."""
 
 
@@ -143,7 +143,7 @@ def _person(index: int, people: list[Entity], rng: random.Random, names: Names, 
         elif draw < NAMESAKE_SHARE + FAMILY_SHARE:
             name = draw_word(rng, names, 1, start=rng.choice(people).name[:KIN_LETTERS])
         else:
-            name = draw_word(rng, names, 3)
+            name = draw_word(rng, names)
         entity = Entity(index, Kind.PERSON, name, rng.choice(OCCUPATIONS))
         if entity.title not in used:
             return entity

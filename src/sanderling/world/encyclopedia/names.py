@@ -1,8 +1,8 @@
 """Invented names, from syllables, in two halves that share no word.
 
-Every name word is two or three syllables of a fixed inventory, so a tokenizer that knows the syllables can spell names it
-never saw. A hash of the word says which half it belongs to: worlds for training draw from one half, worlds for evaluation from
-the other, whatever their seeds. Knows nothing of entities.
+Every name word is two syllables of a fixed inventory, so a tokenizer that knows the syllables can spell names it never saw. A
+hash of the word says which half it belongs to: worlds for training draw from one half, worlds for evaluation from the other,
+whatever their seeds. Knows nothing of entities.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 ONSETS = ("b", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z")
 VOWELS = ("a", "e", "i", "o", "u")
-CODAS = ("l", "n", "r", "s")
+CODAS = ("d", "k", "l", "m", "n", "r", "s", "t")
 SYLLABLES = tuple(onset + vowel + coda for onset in ONSETS for vowel in VOWELS for coda in CODAS)
 SYLLABLE_LETTERS = 3
 HELD_OUT_SHARE = 0.25

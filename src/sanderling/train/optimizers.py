@@ -1,0 +1,61 @@
+"""The optimizers a trainer can use, as one: AdamW for everything, or Muon for the hidden matrices and AdamW for the rest.
+
+Muon orthogonalises the momentum of a matrix (Jordan et al., 2024; `torch.optim.Muon`). Embedding and head are no hidden
+matrices, and norms and biases no matrices at all: AdamW keeps those. Knows no schedule.
+"""
+
+from typing import Any
+
+import torch
+from torch.nn import Parameter
+from transformers import PreTrainedModel
+
+from sanderling.errors import UserError
+from sanderling.train.config import OptimizerKind, TrainerConfig
+
+
+class Optimizers:
+    """Torch optimizers over disjoint parameters of one model, stepped together."""
+
+    def __init__(self, model: PreTrainedModel, config: TrainerConfig) -> None:
+        hidden = _hidden_matrices(model) if config.optimizer is OptimizerKind.MUON else []
+        taken = {id(parameter) for parameter in hidden}
+        rest = [p for p in model.parameters() if p.requires_grad and id(p) not in taken]
+        groups = [
+            {"params": [p for p in rest if p.ndim >= 2], "weight_decay": config.weight_decay},
+            {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        self._all: list[torch.optim.Optimizer] = [
+            torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+        ]
+        if hidden:
+            self._all.append(torch.optim.Muon(hidden, lr=config.muon_lr, weight_decay=config.weight_decay))
+        self._full = [config.lr, config.muon_lr]
+
+    def step(self, lr_share: float) -> None:
+        """One update, with ``lr_share`` of each optimizer's full learning rate; gradients are cleared."""
+        for optimizer, full in zip(self._all, self._full, strict=False):
+            for group in optimizer.param_groups:
+                group["lr"] = full * lr_share
+            optimizer.step()
+        self.zero_grad()
+
+    def zero_grad(self) -> None:
+        for optimizer in self._all:
+            optimizer.zero_grad()
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        return [optimizer.state_dict() for optimizer in self._all]
+
+    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
+        """Raises UserError when the state is of other optimizers."""
+        if len(states) != len(self._all):
+            raise UserError("This checkpoint was made with another optimizer: set trainer.optimizer as it was, or start anew.")
+        for optimizer, state in zip(self._all, states, strict=True):
+            optimizer.load_state_dict(state)
+
+
+def _hidden_matrices(model: PreTrainedModel) -> list[Parameter]:
+    """Two-dimensional weights between embedding and head."""
+    ends = {id(module.weight) for module in (model.get_input_embeddings(), model.get_output_embeddings()) if module is not None}
+    return [p for p in model.parameters() if p.requires_grad and p.ndim == 2 and id(p) not in ends]
