@@ -17,6 +17,7 @@ from sanderling.protocol.chat import ChatRenderer
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.tokens import Tokenizer
 from sanderling.train.contract import FloatArray, Row
+from sanderling.trajectory.observations import unwrap
 from sanderling.trajectory.record import Node, NodeKind, Trajectory
 from sanderling.trajectory.turns import turn_indices
 
@@ -194,21 +195,12 @@ def _render(name: str, nodes: Sequence[Node], renderer: ChatRenderer) -> list[li
                 pieces.append(renderer.turn_ids(node.text))
             case (NodeKind.TURN, NodeKind.OBSERVATION):
                 prompt = following is not NodeKind.HINT
-                pieces.append(renderer.observation_ids(_unwrap(node.text), previous_ended=True, prompt=prompt))
+                pieces.append(renderer.observation_ids(unwrap(node.text), previous_ended=True, prompt=prompt))
             case (NodeKind.TURN | NodeKind.OBSERVATION, NodeKind.HINT):
                 after_turn = before is NodeKind.TURN
-                pieces.append(renderer.hint_ids(_unwrap(node.text), previous_ended=True, after_turn=after_turn))
+                pieces.append(renderer.hint_ids(unwrap(node.text), previous_ended=True, after_turn=after_turn))
             case _:
                 where = "the beginning" if before is None else f"a {before} message"
                 raise UserError(f"Trajectory {name} has a {node.kind} message after {where}: clean it before training on it.")
         before = node.kind
     return pieces
-
-
-def _unwrap(text: str) -> str:
-    """What a tool said, without the wrapper that the renderer will put around it again."""
-    start, end = "<tool_response>", "</tool_response>"
-    stripped = text.strip()
-    if stripped.startswith(start) and stripped.endswith(end) and len(stripped) >= len(start) + len(end):
-        return stripped[len(start) : -len(end)].removeprefix("\n").removesuffix("\n")
-    return text

@@ -13,7 +13,7 @@ from typing import Any
 
 from sanderling.protocol.status import ToolStatus
 
-_OPEN, _CLOSE = "<tool_response>\n", "\n</tool_response>"
+_OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 _DECODER = json.JSONDecoder(strict=False)
 _HEADER = re.compile(
     r"^A Google search for '((?:(?!\n=======\n).)*?)' found (\d+) results?:[ ]*\n+## Web Results[ ]*(?:\n|\Z)", re.M | re.S
@@ -80,15 +80,19 @@ class Reading:
 
 
 def unwrap(text: str) -> str:
-    """An observation without its wrapper; exactly what stood between, or the text itself where the wrapper is not whole."""
-    if text.startswith(_OPEN) and text.endswith(_CLOSE) and len(text) >= len(_OPEN) + len(_CLOSE):
-        return text[len(_OPEN) : -len(_CLOSE)]
+    """An observation without its wrapper; exactly what stood between, or the text itself where the wrapper is not whole.
+
+    Blanks around the wrapper, and a wrapper without its line breaks, do no harm.
+    """
+    bare = text.strip()
+    if bare.startswith(_OPEN) and bare.endswith(_CLOSE) and len(bare) >= len(_OPEN) + len(_CLOSE):
+        return bare[len(_OPEN) : -len(_CLOSE)].removeprefix("\n").removesuffix("\n")
     return text
 
 
 def read_observation(text: str) -> Reading:
     """What an observation holds, whatever its layout."""
-    body = text.strip().removeprefix("<tool_response>").removesuffix("</tool_response>").strip()
+    body = text.strip().removeprefix(_OPEN).removesuffix(_CLOSE).strip()
     if body.startswith("["):
         return _json_results(body)
     if _HEADER.search(body):
