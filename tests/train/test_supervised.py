@@ -19,6 +19,7 @@ from sanderling.train.config import SupervisedConfig, TrainerConfig
 from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.sft import run_sft
 from sanderling.train.supervised import batches, schedule
+from sanderling.trajectory.jsonl import TornLineWarning
 
 CONFIG = SupervisedConfig(
     trainer=TrainerConfig(lr=1e-2, micro_batch_tokens=64, schedule="cosine", warmup_steps=2),
@@ -148,5 +149,10 @@ def test_missing_models_and_rows_get_one_sentence(tmp_path: Path):
 def test_a_torn_metrics_line_and_later_steps_are_dropped(tmp_path: Path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"step": s}) + "\n" for s in (1, 2, 3)) + '{"step": 4, "lo')
-    MetricsLog(path, resume_step=2).append({"step": 3, "loss": 1.0})
+    with pytest.warns(TornLineWarning):
+        log = MetricsLog(path, resume_step=2)
+    log.append({"step": 3, "loss": 1.0})
     assert read_metrics(path) == [{"step": 1}, {"step": 2}, {"step": 3, "loss": 1.0}]
+    path.write_text('{"loss": 1.0}\n')
+    with pytest.raises(UserError, match="without a step"):
+        MetricsLog(path)

@@ -17,6 +17,7 @@ from sanderling.evaluate.markup import Html, join, tag
 from sanderling.evaluate.plots import Line, curves, legend
 from sanderling.evaluate.report_model import Chart, Comparison, FactSheet, RecipeReport
 from sanderling.evaluate.report_readings import readings_html
+from sanderling.files import replace_file
 
 HTML_NAME = "report.html"
 JSON_NAME = "report.json"
@@ -24,9 +25,8 @@ JSON_NAME = "report.json"
 
 def write_report(report: RecipeReport, directory: Path) -> Path:
     """Write ``report.json`` and ``report.html``, each whole or not at all; returns the path of the page."""
-    directory.mkdir(parents=True, exist_ok=True)
-    _replace(directory / JSON_NAME, report.model_dump_json(indent=1) + "\n")
-    _replace(directory / HTML_NAME, render(report))
+    replace_file(directory / JSON_NAME, report.model_dump_json(indent=1) + "\n")
+    replace_file(directory / HTML_NAME, render(report))
     return directory / HTML_NAME
 
 
@@ -160,9 +160,3 @@ def _footer(report: RecipeReport) -> Html:
             f"same figures for machines: {JSON_NAME}.",
         ),
     )
-
-
-def _replace(path: Path, content: str) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(content, encoding="utf-8")
-    partial.replace(path)

@@ -22,6 +22,7 @@ from sanderling.evaluate.metrics import (
     pass_at_k_each,
     pass_hat_k_each,
 )
+from sanderling.files import replace_file
 from sanderling.protocol.endings import Ending
 from sanderling.trajectory.record import NodeKind, Question, Trajectory
 
@@ -149,10 +150,7 @@ class EvalResult(Record):
 
     def save(self, path: Path) -> None:
         """Write as JSON, whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
+        replace_file(path, self.model_dump_json(indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "EvalResult":

@@ -9,7 +9,6 @@ the same directory. Knows no stage's content.
 
 import fcntl
 import hashlib
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sanderling.errors import UserError
 from sanderling.evaluate.provenance import peak_memory_mb
+from sanderling.files import replace_file, sync
 
 LOCK = ".lock"
 """The file that a process in this directory has locked. It stays when the process is gone; the lock does not."""
@@ -221,29 +221,14 @@ def _read(kind: type[Marker], path: Path) -> Marker | None:
 
 def _write(path: Path, marker: StageRecord | Begun, directory: Path) -> None:
     """Whole or not at all, even if the machine stops."""
-    partial = path.with_suffix(".partial")
     with _sentences(directory):
-        with partial.open("wb") as file:
-            file.write(marker.model_dump_json(indent=1).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        _sync(path.parent)
+        replace_file(path, marker.model_dump_json(indent=1) + "\n", durable=True)
 
 
 def _remove(path: Path, directory: Path) -> None:
     with _sentences(directory):
         path.unlink()
-        _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    """Make a directory's names last."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        sync(path.parent)
 
 
 @contextmanager

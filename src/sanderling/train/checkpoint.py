@@ -5,7 +5,6 @@ A checkpoint ``step_00000120/`` holds ``model.safetensors``, ``config.json``, th
 kill at any moment leaves the checkpoint before it valid and this one either whole or absent. Knows no training.
 """
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
+from sanderling.files import sync
 from sanderling.policy.model_directory import load_model as load_model
 from sanderling.policy.model_directory import quiet
 
@@ -57,7 +57,7 @@ def save_model(
         shutil.rmtree(old)
     else:
         partial.rename(directory)
-    _flush(directory.parent)
+    sync(directory.parent)
 
 
 def _write(model: PreTrainedModel, partial: Path, tokenizer_dir: Path | None, state: Mapping[str, Any] | None) -> None:
@@ -71,8 +71,8 @@ def _write(model: PreTrainedModel, partial: Path, tokenizer_dir: Path | None, st
     if state is not None:
         torch.save(dict(state), partial / _STATE)
     for file in partial.iterdir():
-        _flush(file)
-    _flush(partial)
+        sync(file)
+    sync(partial)
 
 
 def save_checkpoint(
@@ -98,11 +98,3 @@ def checkpoints(root: Path) -> list[Path]:
 def load_state(directory: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` stored beside the weights."""
     return torch.load(directory / _STATE, weights_only=True)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,10 +1,13 @@
 """Metrics as JSON lines: one object a step, appended; on resuming, lines past the checkpoint are cut off. Knows no training."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from sanderling.errors import UserError
+from sanderling.files import replace_file
+from sanderling.trajectory.codec import encode_record
+from sanderling.trajectory.jsonl import JsonlLog
 
 
 class MetricsLog:
@@ -12,28 +15,21 @@ class MetricsLog:
 
     def __init__(self, path: Path, resume_step: int = 0) -> None:
         """Open for appending; lines of steps after ``resume_step``, and a torn last line, are dropped."""
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        kept = [line for line in read_metrics(path) if int(line["step"]) <= resume_step]
-        partial = path.with_suffix(".partial")
-        partial.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        partial.replace(path)
+        kept = [line for line in read_metrics(path) if line["step"] <= resume_step]
+        replace_file(path, b"".join(encode_record(line) + b"\n" for line in kept))
+        self._log = JsonlLog(path)
 
     def append(self, values: Mapping[str, float | int | str]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+        """Add one step's figures durably. Raises UserError when the file cannot be written."""
+        self._log.append(dict(values))
 
 
-def read_metrics(path: Path) -> list[dict[str, float]]:
-    """All whole lines of a metrics file; none when it does not exist.
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """All lines of a metrics file, but for a torn last one; none when it does not exist.
 
-    What follows the last line break is a write cut off by a kill, or under way: the step it tells of is not done yet.
-    Raises UserError for any other line that cannot be read.
+    Raises UserError for any other line that is not the metrics of a step.
     """
-    if not path.is_file():
-        return []
-    whole = path.read_text(encoding="utf-8").split("\n")[:-1]
-    try:
-        return [json.loads(line) for line in whole]
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path} is damaged ({error}): restore it, or begin the run again.") from error
+    lines = JsonlLog(path).read_all()
+    if any(not isinstance(line.get("step"), int) for line in lines):
+        raise UserError(f"{path} holds lines without a step: remove it, or begin the run again.")
+    return lines

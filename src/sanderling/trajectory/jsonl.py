@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
+from sanderling.files import sync
 from sanderling.trajectory.codec import check_json, decode_record, decode_trajectory, encode_record, encode_trajectory
 from sanderling.trajectory.record import Trajectory
 
@@ -48,7 +49,7 @@ class _Lines:
         finally:
             os.close(handle)
         if is_new:
-            _sync_directory(self.path.parent)
+            sync(self.path.parent)  # the new file's name too
 
     def _write(self, handle: int, data: bytes) -> None:
         end, joint = self._mend(handle)
@@ -177,12 +178,3 @@ def _is_record(tail: bytes) -> bool:
         return isinstance(decode_record(tail), dict)
     except ValueError:
         return False
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a new file's name durable too."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
+from sanderling.files import replace_file
 from sanderling.protocol.arguments import normalise_arguments
 from sanderling.protocol.messages import ToolCall
 from sanderling.protocol.profile import ToolNames
@@ -94,16 +95,9 @@ class ReplayTable:
 
     def save(self, path: Path | str) -> None:
         """Write the table as JSONL, whole or not at all. Raises UserError when the place cannot be written."""
-        path = Path(path)
-        part = path.with_name(f".{path.name}.part")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file:
-                for replay in self._replays:
-                    file.write(json.dumps(vars(replay)).encode("ascii") + b"\n")
-            part.replace(path)
+            replace_file(Path(path), "".join(json.dumps(vars(replay)) + "\n" for replay in self._replays))
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise UserError(f"Cannot write {path} ({error.strerror}): choose another place.") from error
 
     @classmethod

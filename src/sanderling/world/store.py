@@ -16,6 +16,7 @@ from pathlib import Path
 
 import sanderling
 from sanderling.errors import UserError
+from sanderling.files import sync
 from sanderling.world.contract import Page
 from sanderling.world.index import INDEX_VERSION, IndexBuilder, TextIndex
 from sanderling.world.local import LocalWorld, take_in
@@ -164,11 +165,7 @@ def _refused_files(place: Path) -> Iterator[None]:
 def _sync(directory: Path) -> None:
     """Bring all files to the disk before the directory gets its name."""
     for path in [*directory.rglob("*"), directory]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync(path)
 
 
 def _note(index: Path, pages: int) -> dict[str, object]:

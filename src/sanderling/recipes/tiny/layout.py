@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from sanderling.files import replace_file
 from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
@@ -96,10 +97,7 @@ class Layout:
 
 def write_questions(path: Path, questions: Sequence[Question]) -> None:
     """One question a line, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text("".join(question.model_dump_json() + "\n" for question in questions), encoding="utf-8")
-    partial.replace(path)
+    replace_file(path, "".join(question.model_dump_json() + "\n" for question in questions))
 
 
 def read_questions(path: Path) -> list[Question]:

@@ -4,7 +4,6 @@ Both arms run at the same time, one process each, and take the same number of op
 training. Knows no RL.
 """
 
-from pathlib import Path
 from typing import Any
 
 from sanderling.protocol.tokens import load_tokenizer
@@ -12,6 +11,7 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.data import is_right
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.workers import Task, run_tasks
+from sanderling.train.metrics import read_metrics
 from sanderling.trajectory.clean import clean
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Trajectory
@@ -36,7 +36,7 @@ def train_arms(layout: Layout, report: Report) -> dict[str, Any]:
 
         def poll() -> None:
             nonlocal seen
-            done = sum(_steps_done(layout.root / arm / "metrics.jsonl") for arm in ARMS)
+            done = sum(len(read_metrics(layout.root / arm / "metrics.jsonl")) for arm in ARMS)
             advance(done - seen)
             seen = done
 
@@ -46,7 +46,6 @@ def train_arms(layout: Layout, report: Report) -> dict[str, Any]:
 
 def train_arm(layout: Layout, arm: str) -> dict[str, Any]:
     """One arm, from its trajectories to a model directory; resumes where it was killed."""
-    from sanderling.train.metrics import read_metrics
     from sanderling.train.rows import Encoding, sft_rows
     from sanderling.train.sft import run_sft
 
@@ -64,8 +63,3 @@ def train_arm(layout: Layout, arm: str) -> dict[str, Any]:
         "steps": len(metrics),
         "final_nll": metrics[-1]["nll"],
     }
-
-
-def _steps_done(path: Path) -> int:
-    """Lines of a metrics file that another process is writing."""
-    return path.read_bytes().count(b"\n") if path.is_file() else 0
