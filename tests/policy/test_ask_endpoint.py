@@ -9,7 +9,8 @@ import typer
 from policy_tiny import model_directory
 from scripted_server import Answer, plain, serve
 
-from sanderling.cli.ask import EXIT_NO_ANSWER, ask
+from sanderling.cli import exits
+from sanderling.cli.ask import ask
 from sanderling.errors import UserError
 from sanderling.policy.http_client import HttpClient
 from sanderling.protocol.profiles import PROFILES
@@ -75,6 +76,6 @@ def test_connections_are_closed_however_it_ends(
 ) -> None:
     with serve(*answers) as server, pytest.raises(error) as ended:
         ask("Which river?", world, f"{server.url}#m", profile="tiny")
-    assert getattr(ended.value, "exit_code", EXIT_NO_ANSWER) == EXIT_NO_ANSWER
+    assert getattr(ended.value, "exit_code", exits.NO_ANSWER) == exits.NO_ANSWER
     assert len(server.asked) == len(answers)
     assert len(closed) == 1

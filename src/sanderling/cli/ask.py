@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from sanderling.agent.loop import run_episode
+from sanderling.cli import exits
 from sanderling.cli.watch import Watcher, show_retry
 from sanderling.errors import UserError
 from sanderling.policy.contract import Policy
@@ -30,8 +31,6 @@ from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.contract import World
 from sanderling.world.store import open_world
 
-EXIT_NO_ANSWER = 1
-EXIT_INTERRUPTED = 130
 _DEFAULT = "tiny"
 _CHOICES = ", ".join(PROFILES)
 
@@ -76,9 +75,9 @@ def ask(
     if store is not None:
         store.append(done)
     if done.ending is Ending.CANCELLED:
-        raise typer.Exit(EXIT_INTERRUPTED)
+        raise typer.Exit(exits.INTERRUPTED)
     if done.answer is None:
-        raise typer.Exit(EXIT_NO_ANSWER)
+        raise typer.Exit(exits.NO_ANSWER)
 
 
 async def research(

@@ -16,10 +16,8 @@ from typing import Annotated
 import typer
 
 from sanderling import __version__
+from sanderling.cli import exits
 from sanderling.errors import UserError
-
-EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,13 @@ def main() -> None:
         place = f"use {error.filename}" if error.filename else "write"
         fail(f"Cannot {place} ({error.strerror}): free some space, or choose a place that you can read and write.")
     except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(exits.INTERRUPTED)
 
 
 def fail(message: str) -> None:
     """Print one sentence to standard error and exit with status 2."""
     _say("error:", "bold red", message)
-    sys.exit(EXIT_USER_ERROR)
+    sys.exit(exits.USER_ERROR)
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,12 +2,15 @@
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from sanderling.cli import exits
 from sanderling.recipes.progress import Report
 
 app = typer.Typer(no_args_is_help=True)
@@ -32,10 +35,11 @@ def run(
 
     recipe = find_recipe(name, quick=quick, overrides=overrides or [])
     directory = out or Path("runs") / (recipe.name + ("-quick" if quick else ""))
-    if fresh:
-        clear_run(directory)
     command = shlex.join(["sanderling", *sys.argv[1:]])
-    recipe.run(directory, Report(Console()), command)
+    with _goes_on("the same command without --fresh" if fresh else "the same command"):
+        if fresh:
+            clear_run(directory)
+        recipe.run(directory, Report(Console()), command)
 
 
 @app.command("base")
@@ -47,7 +51,7 @@ def base(
 
     config = BaseConfig()
     report = Report(Console())
-    with report.task("Base model", config.steps) as advance:
+    with _goes_on("the same command"), report.task("Base model", config.steps) as advance:
         seen = 0
 
         def on_step(step: int, metrics: dict[str, float]) -> None:
@@ -57,3 +61,13 @@ def base(
 
         directory = train_base(config, out, on_step)
     report.say(f"The base model is in {directory}.")
+
+
+@contextmanager
+def _goes_on(command: str) -> Iterator[None]:
+    """After Ctrl-C, one sentence that says what to do, and exit status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print(f"Interrupted: {command} goes on where it stopped.", soft_wrap=True)
+        raise typer.Exit(exits.INTERRUPTED) from None

@@ -6,12 +6,14 @@ about, so a run that was killed does not go on writing behind the one that takes
 
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,19 +33,20 @@ def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], eve
     """Run all tasks, at most ``workers`` at a time; returns their results in order. ``poll`` is called now and then meanwhile.
 
     After a failure no further task is begun, and the first exception is raised as itself when the tasks that run have ended.
-    Raises UserError when a worker was killed.
+    After Ctrl-C, or what ``poll`` raises, the workers are ended at once. Raises UserError when a worker was killed.
     """
     context = multiprocessing.get_context("spawn")
     futures: list[Future[Any]] = []
     running: set[Future[Any]] = set()
     failure: BaseException | None = None
     try:
-        with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool:
+        with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool, _ended_with_us():
             while True:
                 # One by one: what the pool has in its queue it would begin even after a failure.
                 while failure is None and len(futures) < len(tasks) and len(running) < workers:
                     task = tasks[len(futures)]
-                    futures.append(pool.submit(task.function, *task.arguments))
+                    with _deaf_to_interrupts():
+                        futures.append(pool.submit(task.function, *task.arguments))
                     running.add(futures[-1])
                 if not running:
                     break
@@ -68,6 +71,27 @@ def run_team(function: Callable[..., Any], arguments: tuple[Any, ...], size: int
     with tempfile.TemporaryDirectory(prefix="sanderling-") as meeting:
         tasks = [Task(function, (rank, size, Path(meeting), *arguments)) for rank in range(size)]
         return run_tasks(tasks, size, poll)
+
+
+@contextmanager
+def _ended_with_us() -> Iterator[None]:
+    """Without this, the pool would wait for the ends of tasks that nobody waits for any more."""
+    try:
+        yield
+    except BaseException:
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """A worker begun in here never sees Ctrl-C, which a terminal sends to all: it is ended by its parent, without traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin() -> None:
