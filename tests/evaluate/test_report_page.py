@@ -1,6 +1,8 @@
 """The report: figures as they were measured, sentences that go where the numbers go, hostile text that stays text."""
 
 import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
@@ -279,3 +281,10 @@ def test_provenance_names_no_path_or_host() -> None:
     assert "Python" in machine()
     assert socket.gethostname() not in machine()
     assert 10 < peak_memory_mb() < 1e6
+
+
+def test_memory_counts_as_many_children_as_ran_at_once() -> None:
+    subprocess.run([sys.executable, "-c", "x = bytearray(50_000_000)"], check=True)  # the largest child is 50 MB at least
+    alone, one, four = (peak_memory_mb(children) for children in (0, 1, 4))
+    assert one - alone > 50
+    assert four - alone >= 4 * (one - alone) - 1

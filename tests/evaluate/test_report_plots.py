@@ -1,5 +1,6 @@
 """Plots draw what they are given: round ticks, gaps, intervals within the frame."""
 
+import json
 import re
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from sanderling.evaluate.bars import Bar, Difference, Part, bars, differences, stack
 from sanderling.evaluate.metrics import Interval
-from sanderling.evaluate.plots import Line, curves, nice_ticks, smooth
+from sanderling.evaluate.plots import Line, curves, log_ticks, nice_ticks, smooth
 
 VALUES = st.floats(-1e9, 1e9, allow_nan=False).map(lambda value: float(f"{value:.6g}"))
 
@@ -98,3 +99,26 @@ def test_stacks_leave_out_what_did_not_happen() -> None:
     assert [span.get("class") for span in root] == ["e-x", "e-z"]
     assert root[0].get("title") == "x: 3 (75.0%)"
     assert len(ElementTree.fromstring(stack([]))) == 0
+
+
+def test_log_ticks_are_round_and_enclose() -> None:
+    assert log_ticks(0.06, 14.2) == [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    assert log_ticks(0.002, 150.0) == [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
+    assert log_ticks(1.0, 1.0) == [1.0, 2.0]
+    for low, high in ((0.0, 1.0), (-1.0, 1.0), (2.0, 1.0), (1.0, float("inf"))):
+        with pytest.raises(ValueError, match="no logarithmic ticks"):
+            log_ticks(low, high)
+
+
+def test_a_log_axis_says_so_and_gives_equal_factors_equal_room() -> None:
+    lines = [Line("a", [0, 1, 2, 3], [10.0, 1.0, 0.1, 0.0])]
+    root = ElementTree.fromstring(curves(lines, title="t", x_label="step", y_label="nats", log=True))
+    assert "nats (log scale)" in [element.text for element in root]
+    (series,) = [element for element in root if "data-points" in element.attrib]
+    heights = [point[1] for point in json.loads(series.attrib["data-points"])]
+    assert len(heights) == 3  # no place for a zero
+    assert heights[1] - heights[0] == pytest.approx(heights[2] - heights[1], abs=0.2)
+
+
+def test_nothing_above_zero_is_nothing_to_draw_on_a_log_axis() -> None:
+    assert "Nothing was recorded" in curves([Line("a", [0], [0.0])], title="t", x_label="x", y_label="y", log=True)

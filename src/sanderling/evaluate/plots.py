@@ -35,6 +35,8 @@ class Frame:
     height: float
     x_range: tuple[float, float]
     y_range: tuple[float, float]
+    log: bool = False
+    """Whether the y axis is logarithmic."""
 
     def x(self, value: float) -> float:
         low, high = self.x_range
@@ -42,6 +44,8 @@ class Frame:
 
     def y(self, value: float) -> float:
         low, high = self.y_range
+        if self.log:
+            low, value, high = log10(low), log10(value), log10(high)
         return self.top + self.height * (1.0 - (value - low) / (high - low))
 
 
@@ -58,6 +62,21 @@ def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten (powers alone over more than three decades) around a range above 0.
+
+    From at or below ``low`` to at or above ``high``; two at least.
+    """
+    if not (isfinite(low) and isfinite(high)) or not 0 < low <= high:
+        raise ValueError(f"no logarithmic ticks from {low} to {high}")
+    factors = (1, 2, 5) if high / low <= 1_000 else (1,)
+    powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 2)
+    ticks = [float(f"{factor}e{power}") for power in powers for factor in factors]
+    first = max(index for index, tick in enumerate(ticks) if tick <= low * (1 + 1e-9))
+    last = min(index for index, tick in enumerate(ticks) if tick >= high * (1 - 1e-9))
+    return ticks[first : max(last, first + 1) + 1]
+
+
 def smooth(values: Sequence[float | None], window: int) -> list[float | None]:
     """Centred moving average over up to ``window`` present values around each; a gap stays a gap."""
     half = window // 2
@@ -68,16 +87,31 @@ def smooth(values: Sequence[float | None], window: int) -> list[float | None]:
     return found
 
 
-def curves(lines: Sequence[Line], *, title: str, x_label: str, y_label: str, window: int = 1, percent: bool = False) -> Html:
-    """A line plot; with a window, the raw lines are faint and their moving averages are drawn over them."""
+def curves(
+    lines: Sequence[Line],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    window: int = 1,
+    percent: bool = False,
+    log: bool = False,
+) -> Html:
+    """A line plot; with a window, the raw lines are faint and their moving averages are drawn over them.
+
+    ``log``: a logarithmic y axis, which says so; values that are not above 0 are gaps there.
+    """
+    if log:
+        lines = [Line(line.name, line.x, [y if y is not None and y > 0 else None for y in line.y]) for line in lines]
+        y_label += " (log scale)"
     xs = [x for line in lines for x in line.x]
     ys = [y for line in lines for y in line.y if y is not None]
     if not xs or not ys:
         return tag("p", "Nothing was recorded for this plot.", class_="quiet")
-    y_ticks = nice_ticks(min(ys), max(ys))
+    y_ticks = (log_ticks if log else nice_ticks)(min(ys), max(ys))
     x_ticks = nice_ticks(min(xs), max(xs))
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
-    frame = Frame(54, 12, WIDTH - 66, 186, span, (y_ticks[0], y_ticks[-1]))
+    frame = Frame(54, 12, WIDTH - 66, 186, span, (y_ticks[0], y_ticks[-1]), log)
     drawn = [_line(frame, line, index, window, percent) for index, line in enumerate(lines)]
     return tag(
         "svg",

@@ -24,14 +24,15 @@ def command_line(arguments: Sequence[str] | None = None) -> str:
     return shlex.join([Path(program).name, *rest])
 
 
-def peak_memory_mb() -> float:
-    """Most resident memory so far, in megabytes (10**6 bytes): this process and the largest of its finished children, added.
+def peak_memory_mb(children: int = 1) -> float:
+    """Upper bound of the resident memory used at any moment so far, in megabytes (10**6 bytes).
 
-    An upper bound for one child at a time; several at once may have used more.
+    This process at its largest and, where it had children, ``children`` of them at once, each as large as the largest of the
+    finished ones ever was; what they share is counted for each.
     """
     unit = 1 if sys.platform == "darwin" else 1024
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(resource.getrusage(kind).ru_maxrss for kind in kinds) * unit / 1e6
+    own, largest = (resource.getrusage(kind).ru_maxrss for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return (own + children * largest) * unit / 1e6
 
 
 def _processor() -> str:

@@ -105,7 +105,7 @@ def _cards(report: RecipeReport) -> Html:
     if main is not None:
         figures.append((points(main.difference), f"points over {main.baseline}"))
     figures += [(f"{stage.n:,}", "held-out questions") for stage in report.stages[-1:]]
-    figures += [(duration(run.seconds), "wall time"), (memory(run.peak_memory_mb), "peak memory")]
+    figures += [(duration(run.seconds), "wall time"), (memory(run.peak_memory_mb), "of memory at most")]
     return tag("div", *[tag("div", tag("b", f), tag("span", label), class_="card") for f, label in figures], class_="cards")
 
 
@@ -132,6 +132,7 @@ def _chart(chart: Chart) -> Html:
         y_label=chart.y_label,
         window=chart.smooth,
         percent=chart.percent,
+        log=chart.log,
     )
     remarks = [chart.note, f"Faint: raw; strong: moving average of {chart.smooth} points." if chart.smooth > 1 else ""]
     note = tag("p", " ".join(filter(None, remarks)), class_="quiet") if any(remarks) else None
@@ -156,7 +157,8 @@ def _footer(report: RecipeReport) -> Html:
         tag(
             "p",
             "Intervals are 95%: percentile bootstrap over questions (Wilson where all questions agree). Differences are paired "
-            "by question; their p-values come from sign flips. Unscored attempts (outages) are in no mean, and counted. The "
-            f"same figures for machines: {JSON_NAME}.",
+            "by question; their p-values come from sign flips. Unscored attempts (outages) are in no mean, and counted. "
+            "Memory is an upper bound: the main process and as many workers as ran at once, each at the size of the largest. "
+            f"The same figures for machines: {JSON_NAME}.",
         ),
     )

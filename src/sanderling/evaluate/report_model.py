@@ -45,6 +45,7 @@ class RunFacts(Record):
     """Of the package."""
     seconds: float
     peak_memory_mb: float | None = None
+    """Upper bound: the main process and as many workers as ran at once, each as large as the largest."""
 
 
 class Stage(Record):
@@ -160,6 +161,8 @@ class Chart(Record):
     """Points in the moving average that is drawn over the raw line; 1: raw only."""
     percent: bool = False
     """Whether y values are shares to be shown as percentages."""
+    log: bool = False
+    """Whether the y axis is logarithmic: for a loss that falls by a factor."""
     note: str = ""
 
 

@@ -40,7 +40,7 @@ class StageRecord(BaseModel):
     resumed: int = 0
     """How often it was interrupted, or run again after an earlier stage, and taken up again."""
     peak_memory_mb: float
-    """Of the process that finished it, up to then."""
+    """Upper bound of what the process that finished it and its workers used up to then; see `provenance.peak_memory_mb`."""
     figures: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -68,6 +68,8 @@ class Stage:
     name: str
     title: str
     run: Callable[[], dict[str, Any]]
+    workers: int = 1
+    """Most child processes at once."""
 
 
 def fingerprint(settings: BaseModel) -> str:
@@ -176,7 +178,7 @@ def _run(stage: Stage, directory: Path, settings: str) -> StageRecord:
         settings=settings,
         seconds=worked,
         resumed=runs,
-        peak_memory_mb=round(peak_memory_mb(), 1),
+        peak_memory_mb=round(peak_memory_mb(stage.workers), 1),
         figures=figures,
     )
     _write(marker, record, directory)

@@ -127,6 +127,7 @@ def _charts(layout: Layout) -> tuple[Chart, ...]:
             y_label="nats per token",
             series=tuple(_series(NAMES[arm], lines, "nll") for arm, lines in sft.items()),
             smooth=5,
+            log=True,
         ),
         Chart(
             title="RL: right answers among rollouts",

@@ -12,8 +12,8 @@ from sanderling.recipes.tiny.data import build_worlds, teach
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import figures, measure_all
 from sanderling.recipes.tiny.reinforce import choose_arm, reinforce, stages_to_measure
-from sanderling.recipes.tiny.report import tiny_report
-from sanderling.recipes.tiny.supervised import train_arms
+from sanderling.recipes.tiny.report import NAMES, tiny_report
+from sanderling.recipes.tiny.supervised import ARMS, train_arms
 
 
 def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) -> None:
@@ -32,13 +32,14 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
     def reinforced() -> dict[str, Any]:
         return reinforce(layout, read_record(layout.root, "choose").figures["chosen"], report)
 
+    arms = min(config.workers, len(ARMS))
     stages = [
         Stage("worlds", "Worlds and questions", lambda: build_worlds(layout, report)),
         Stage("teach", "Trajectories of an imperfect teacher", lambda: teach(layout, report)),
-        Stage("sft", "SFT on everything, and on what was right", lambda: train_arms(layout, report)),
-        Stage("choose", "Which arm RL starts from", lambda: choose_arm(layout, command, report)),
-        Stage("rl", "Reinforcement learning", reinforced),
-        Stage("measure", "Every stage on the held-out world", measured),
+        Stage("sft", "SFT on everything, and on what was right", lambda: train_arms(layout, report), arms),
+        Stage("choose", "Which arm RL starts from", lambda: choose_arm(layout, command, report), arms),
+        Stage("rl", "Reinforcement learning", reinforced, config.rl_processes),
+        Stage("measure", "Every stage on the held-out world", measured, min(config.workers, len(NAMES))),
     ]
 
     def announce(stage: Stage, record: StageRecord | None) -> None:
