@@ -1,5 +1,6 @@
 """``sanderling world``: build, look, search and visit from the command line; one sentence for what cannot be done."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -9,6 +10,10 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.errors import UserError
+from sanderling.protocol.profiles import PROFILES
+from sanderling.tools.contract import ToolContext
+from sanderling.tools.registry import world_tools
+from sanderling.world.store import open_world
 
 
 def run(*arguments: object) -> str:
@@ -43,6 +48,36 @@ def test_from_json_lines_to_a_page(pages_file, tmp_path):
     assert "found nothing" in run("search", world, "zzzz")
     assert "founded in 1203" in run("visit", world, "w.example/Orlo_(town)", "--goal", "founded")
     assert "herring" in run("visit", world, "local://7")
+
+
+def test_a_profile_shows_what_its_agent_reads(pages_file, tmp_path):
+    world = tmp_path / "w"
+    run("build", "jsonl", pages_file, "--out", world)
+    opened = open_world(world)
+    for name, profile in PROFILES.items():
+        tools, names = world_tools(opened, profile), profile.tools
+        read = asyncio.run(tools[names.search]({names.search_query: ["herring"]}, ToolContext())).text
+        assert run("search", world, "herring", "--profile", name) == read + "\n"
+        read = asyncio.run(tools[names.visit]({names.visit_url: ["local://7"], names.visit_goal: "fish"}, ToolContext())).text
+        assert run("visit", world, "local://7", "--goal", "fish", "--profile", name) == read + "\n"
+    assert run("search", world, "herring", "--profile", "tiny").count("[2]") == 1
+    assert run("search", world, "herring", "--profile", "tiny", "--limit", 1).count("[2]") == 0
+    assert "founded" not in run("visit", world, "w.example/Orlo_(town)", "--profile", "tiny", "--words", 4)
+    assert run("visit", world, "local://none", "--profile", "tiny") == "Page not found.\n"
+    with pytest.raises(UserError, match="did you mean 'tiny'"):
+        run("search", world, "herring", "--profile", "tinny")
+
+
+def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_path):
+    world = tmp_path / "w"
+    run("build", "jsonl", pages_file, "--out", world)
+    store = bytearray((world / "pages.sqlite").read_bytes())
+    store[4096:] = b"\xff" * (len(store) - 4096)  # the header says that all is well
+    (world / "pages.sqlite").write_bytes(store)
+    for profile in ((), ("--profile", "tiny")):
+        for arguments in (("search", world, "herring"), ("visit", world, "local://7")):
+            with pytest.raises(UserError, match=r"cannot be read .*: copy it again"):
+                run(*arguments, *profile)
 
 
 def test_the_encyclopedia_is_built(tmp_path):

@@ -1,9 +1,10 @@
 """``sanderling world``: build a world, look at it, search it, visit its pages. Thin: the work is done in ``world/``."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,12 +19,16 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from sanderling.errors import UserError
-from sanderling.protocol.profile import ResultLayout
+from sanderling.protocol.profile import Profile, ResultLayout
+from sanderling.protocol.profiles import PROFILES, get_profile
 from sanderling.protocol.status import ToolStatus
 from sanderling.terminal import visible
+from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.layout import status_sentence
+from sanderling.tools.registry import world_tools
 from sanderling.world.jsonl import read_jsonl
 from sanderling.world.manifest import WorldInfo, read_manifest
 from sanderling.world.store import build_world, open_world
@@ -36,6 +41,9 @@ REPLAY_FILE = "replay.jsonl"
 """The replay table within the directory of a recorded world."""
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
 Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
+AsProfile = Annotated[
+    str | None, typer.Option("--profile", help=f"Show what an agent of this profile reads: {', '.join(PROFILES)}.")
+]
 
 
 @build.command("encyclopedia")
@@ -113,10 +121,16 @@ def info(directory: Where) -> None:
 def search(
     directory: Where,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for.")],
-    limit: Annotated[int, typer.Option(min=1, help="Number of results.")] = 10,
+    limit: Annotated[int | None, typer.Option(min=1, help="Number of results; 10, or the profile's number.")] = None,
+    profile: AsProfile = None,
 ) -> None:
     """Search a world and show the ranked results."""
-    reply = open_world(directory).search(query, limit=limit)
+    if profile is not None:
+        chosen = _changed(get_profile(profile), results_per_query=limit)
+        _show_to_agent(directory, chosen, chosen.tools.search, {chosen.tools.search_query: [query]})
+        return
+    with _readable(directory):
+        reply = open_world(directory).search(query, limit=limit or 10)
     console = Console()
     if reply.status is not ToolStatus.OK:
         console.print(status_sentence(reply.status, ResultLayout.MARKDOWN))
@@ -131,15 +145,42 @@ def visit(
     directory: Where,
     url: Annotated[str, typer.Argument(metavar="URL", help="Address of a page.")],
     goal: Annotated[str, typer.Option(help="What to look for; without one, the page from its top.")] = "",
-    words: Annotated[int, typer.Option(min=1, help="Most words shown.")] = 2_000,
+    words: Annotated[int | None, typer.Option(min=1, help="Most words shown; 2,000, or the profile's number.")] = None,
+    profile: AsProfile = None,
 ) -> None:
     """Show the passages of a page that serve a goal."""
-    reply = open_world(directory).visit(url, goal, max_words=words)
+    if profile is not None:
+        chosen = _changed(get_profile(profile), visit_tokens=words)
+        _show_to_agent(directory, chosen, chosen.tools.visit, {chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal})
+        return
+    with _readable(directory):
+        reply = open_world(directory).visit(url, goal, max_words=words or 2_000)
     console = Console()
     if reply.status is not ToolStatus.OK:
         raise UserError(f"{url}: {status_sentence(reply.status, ResultLayout.MARKDOWN)}")
     console.print(f"[bold]{_plain(reply.title)}[/]\n[cyan]{_plain(reply.url)}[/]\n", highlight=False)
     console.print(_plain(reply.text), highlight=False)
+
+
+def _changed(profile: Profile, **limits: int | None) -> Profile:
+    """The profile with the limits that were given."""
+    return profile.model_copy(update={name: value for name, value in limits.items() if value is not None})
+
+
+def _show_to_agent(directory: Path, profile: Profile, tool: str, arguments: dict[str, Any]) -> None:
+    """What a tool of the profile answers, to the letter but for control characters."""
+    with _readable(directory):
+        result = asyncio.run(world_tools(open_world(directory), profile)[tool](arguments, ToolContext()))
+    Console().print(Text(visible(result.text)), soft_wrap=True)
+
+
+@contextmanager
+def _readable(directory: Path) -> Iterator[None]:
+    """A store that breaks while it is read is told in one sentence."""
+    try:
+        yield
+    except (OSError, ToolOutageError) as error:
+        raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
 
 
 @contextmanager
