@@ -24,7 +24,8 @@ from loop_fakes import (
 
 from sanderling.agent.budget import CUT_MARK
 from sanderling.agent.loop import FORCED, OBSERVATION_CUT
-from sanderling.policy.scripted import ListPolicy, ScriptedSession
+from sanderling.policy.contract import SampleKey
+from sanderling.policy.scripted import ListPolicy, ScriptedPolicy, ScriptedSession
 from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.endings import Ending
 from sanderling.tools.contract import ToolContext
@@ -128,12 +129,17 @@ async def test_rule_11_without_forced_answers_the_budget_is_the_ending(budgets: 
 
 async def test_a_text_level_policys_own_count_of_tokens_is_used() -> None:
     class Counting(ScriptedSession):
-        async def generate(self, delta, sampling, key, on_text=None):  # type: ignore[no-untyped-def]  # as in ScriptedSession
+        """Counts tokens as a server does."""
+
+        async def generate(self, delta, sampling, key, on_text=None):
             said = await super().generate(delta, sampling, key, on_text)
             return replace(said, prompt_tokens=12_000)
 
-    policy = ListPolicy([])
+    class CountingPolicy(ScriptedPolicy):
+        def open(self, key: SampleKey) -> ScriptedSession:
+            return Counting(self._reply)
+
     turns = iter([call("a"), answer("x")])
-    policy.open = lambda key: Counting(lambda messages, key: next(turns))  # type: ignore[method-assign]  # counts like a server
+    policy = CountingPolicy(lambda messages, key: next(turns))
     done = await play(policy, profile=fake_profile(budgets={"max_context_tokens": 12_350}))
     assert done.ending is Ending.ANSWERED_AT_BUDGET and "context" in done.detail

@@ -22,6 +22,7 @@ Rules 9 to 11 are pinned in ``test_loop_budget_rules.py``.
 """
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from loop_fakes import (
@@ -46,11 +47,11 @@ from loop_fakes import (
 )
 
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
-from sanderling.policy.contract import Completion, Finish
+from sanderling.policy.contract import Completion, Finish, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.protocol.chat import ChatRenderer
 from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role
+from sanderling.protocol.messages import Message, Role
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.trajectory.record import Question, Trajectory
@@ -84,8 +85,8 @@ async def test_rule_1_turn_nodes_carry_all_that_was_sampled() -> None:
 async def test_rule_2_text_level_policies_get_messages_and_no_ids() -> None:
     heard: list[list[str]] = []
 
-    def reply(messages: object, key: object) -> str:
-        heard.append([f"{m.role}: {m.content}" for m in messages])  # type: ignore[attr-defined]  # a Sequence[Message]
+    def reply(messages: Sequence[Message], key: SampleKey) -> str:
+        heard.append([f"{m.role}: {m.content}" for m in messages])
         return f"<think>{call('a')}" if len(heard) == 1 else f"<think>{answer()}"
 
     done = await play(ScriptedPolicy(reply))
@@ -222,14 +223,18 @@ async def test_rule_12_a_turn_cut_by_length_is_read_as_it_stands() -> None:
 
 async def test_rule_12_a_turn_of_no_tokens_is_closed_too() -> None:
     class Mute(TokenSession):
-        async def generate(self, delta, sampling, key, on_text=None):  # type: ignore[no-untyped-def]  # as in TokenSession
+        """Has no room to speak."""
+
+        async def generate(self, delta, sampling, key, on_text=None):
             return Completion(text="", finish=Finish.LENGTH, token_ids=(), logprobs=(), versions=())
 
-    policy = TokenPolicy([])
-    policy.open = lambda key: Mute(policy)  # type: ignore[method-assign]  # a session that has no room to speak
-    done = await play(policy, profile=fake_profile(guards={"max_malformed": 2}))
+    class MutePolicy(TokenPolicy):
+        def open(self, key: SampleKey) -> TokenSession:
+            return Mute(self)
+
+    done = await play(MutePolicy([]), profile=fake_profile(guards={"max_malformed": 2}))
     assert done.ending is Ending.MALFORMED and kinds(done) == [SYS, ASK, SAY, HINT, SAY]
-    assert done.branch()[3].token_ids[:1] == (ByteTokenizer.end,)  # type: ignore[index]  # ids are there
+    assert (done.branch()[3].token_ids or ())[:1] == (ByteTokenizer.end,)
 
 
 # -- 13, 14, 15: outages, cancellation, time-outs ------------------------------------------------------------------------
