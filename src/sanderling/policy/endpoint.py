@@ -30,11 +30,8 @@ from sanderling.protocol.tokens import Tokenizer
 END_TOKEN = "<|im_end|>"
 
 
-class ChatEndpointPolicy:
-    """Any chat model behind a URL.
-
-    Example: ``ChatEndpointPolicy(HttpClient("http://localhost:8000/v1"), "qwen3-4b")``
-    """
+class _Endpoint:
+    """What both policies know of their server."""
 
     def __init__(self, client: HttpClient, model: str, *, context_length: int | None = None) -> None:
         self._client = client
@@ -46,11 +43,6 @@ class ChatEndpointPolicy:
         return self._model
 
     @property
-    def tokenizer(self) -> None:
-        """None: chat endpoints are text-level."""
-        return
-
-    @property
     def context_length(self) -> int | None:
         return self._context_length
 
@@ -59,46 +51,39 @@ class ChatEndpointPolicy:
         """Always 0: this server's weights are not ours to update."""
         return 0
 
-    def open(self, key: SampleKey) -> Session:
-        return _ChatSession(self._client, self._model)
-
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.aclose()
 
 
-class CompletionEndpointPolicy:
+class ChatEndpointPolicy(_Endpoint):
+    """Any chat model behind a URL.
+
+    Example: ``ChatEndpointPolicy(HttpClient("http://localhost:8000/v1"), "qwen3-4b")``
+    """
+
+    @property
+    def tokenizer(self) -> None:
+        """None: chat endpoints are text-level."""
+        return
+
+    def open(self, key: SampleKey) -> Session:
+        return _ChatSession(self._client, self._model)
+
+
+class CompletionEndpointPolicy(_Endpoint):
     """A model behind vLLM, token by token. ``tokenizer`` must be the served model's own."""
 
     def __init__(self, client: HttpClient, model: str, tokenizer: Tokenizer, *, context_length: int | None = None) -> None:
-        self._client = client
-        self._model = model
+        super().__init__(client, model, context_length=context_length)
         self._tokenizer = tokenizer
-        self._context_length = context_length
-
-    @property
-    def name(self) -> str:
-        return self._model
 
     @property
     def tokenizer(self) -> Tokenizer:
         return self._tokenizer
 
-    @property
-    def context_length(self) -> int | None:
-        return self._context_length
-
-    @property
-    def version(self) -> int:
-        """Always 0: this server's weights are not ours to update."""
-        return 0
-
     def open(self, key: SampleKey) -> Session:
         return _CompletionSession(self._client, self._model, self._tokenizer, self.version)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
 
 
 class _ChatSession(MessageSession):

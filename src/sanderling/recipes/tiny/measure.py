@@ -4,7 +4,7 @@ Every stage answers the same questions with the same seeds and the sampling of t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,29 @@ from sanderling.recipes.tiny.layout import Layout, WorldPlan, read_questions
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.reward.judge import RuleJudge
 from sanderling.reward.outcome import exact_match
+from sanderling.tools.contract import Tool
 from sanderling.tools.registry import world_tools
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.local import LocalWorld
 
 JUDGE = RuleJudge("exact", exact_match)
+
+
+async def attempt_at(
+    question: Question, layout: Layout, policy: Policy, tools: Mapping[str, Tool], world: str, seeds: Seeds
+) -> Trajectory:
+    """One attempt at a question through the one loop, as every stage with a model makes it."""
+    return await run_episode(
+        question,
+        policy=policy,
+        tools=tools,
+        profile=layout.profile,
+        clock=layout.clock(),
+        trajectory_id=f"{question.id}-{seeds.attempt}",
+        seeds=seeds,
+        world=world,
+    )
 
 
 def rollout_over(
@@ -32,16 +49,7 @@ def rollout_over(
     tools = world_tools(world, layout.profile)
 
     async def rollout(question: Question, attempt: int) -> Trajectory:
-        return await run_episode(
-            question,
-            policy=policy,
-            tools=tools,
-            profile=layout.profile,
-            clock=layout.clock(),
-            trajectory_id=f"{question.id}-{attempt}",
-            seeds=Seeds(run=run_seed, attempt=attempt),
-            world=world.name,
-        )
+        return await attempt_at(question, layout, policy, tools, world.name, Seeds(run=run_seed, attempt=attempt))
 
     return rollout
 

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sanderling.agent.loop import run_episode
 from sanderling.protocol.tokens import Tokenizer, load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, read_questions
-from sanderling.recipes.tiny.measure import measure_all
+from sanderling.recipes.tiny.measure import attempt_at, measure_all
 from sanderling.recipes.tiny.supervised import ARMS
 from sanderling.recipes.workers import run_team
-from sanderling.tools.contract import Tool
 from sanderling.tools.registry import world_tools
 from sanderling.train.metrics import read_metrics
 from sanderling.trajectory.record import Question, Seeds, Trajectory
@@ -76,7 +74,8 @@ def _connector(layout: Layout, tokenizer: Tokenizer, batch: int) -> Callable[[An
 
         async def rollout(question: Question, seed: int, attempt: int) -> Trajectory:
             world = str(question.meta["world"])
-            return await _rollout(layout, policy, tools[world], world, question, seed, attempt)
+            seeds = Seeds(run=layout.config.rl.seed, episode=seed, attempt=attempt)
+            return await attempt_at(question, layout, policy, tools[world], world, seeds)
 
         return Actor(policy, rollout)
 
@@ -85,21 +84,6 @@ def _connector(layout: Layout, tokenizer: Tokenizer, batch: int) -> Callable[[An
 
 def _questions(layout: Layout) -> list[Question]:
     return [question for plan in layout.training for question in read_questions(layout.questions_file(plan.name))]
-
-
-async def _rollout(
-    layout: Layout, policy: Any, tools: dict[str, Tool], world: str, question: Question, seed: int, attempt: int
-) -> Trajectory:
-    return await run_episode(
-        question,
-        policy=policy,
-        tools=tools,
-        profile=layout.profile,
-        clock=layout.clock(),
-        trajectory_id=f"{question.id}-{attempt}",
-        seeds=Seeds(run=layout.config.rl.seed, episode=seed, attempt=attempt),
-        world=world,
-    )
 
 
 def stages_to_measure(layout: Layout) -> dict[str, Path]:
