@@ -97,7 +97,8 @@ class Bench:
             tie_word_embeddings=True, eos_token_id=None, bos_token_id=None, pad_token_id=0, dtype=dtype,
         )  # fmt: skip
         with self.device:
-            return Qwen3ForCausalLM(config).to(dtype)
+            model: PreTrainedModel = Qwen3ForCausalLM(config)
+        return model.type(dtype)
 
     def ids(self, count: int) -> tuple[int, ...]:
         """Random ids."""
