@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 
 from sanderling.evaluate.provenance import command_line
 from sanderling.policy.contract import Delta, SampleKey
@@ -94,11 +94,10 @@ class Bench:
         config = Qwen3Config(
             vocab_size=s.vocabulary, hidden_size=s.hidden, intermediate_size=s.intermediate, num_hidden_layers=s.layers,
             num_attention_heads=s.heads, num_key_value_heads=s.kv_heads, head_dim=s.head_dim, max_position_embeddings=65_536,
-            tie_word_embeddings=True, eos_token_id=None, bos_token_id=None, pad_token_id=0, dtype=dtype,
+            tie_word_embeddings=True, eos_token_id=None, bos_token_id=None, pad_token_id=0,
         )  # fmt: skip
         with self.device:
-            model: PreTrainedModel = Qwen3ForCausalLM(config)
-        return model.type(dtype)
+            return AutoModelForCausalLM.from_config(config, dtype=dtype)
 
     def ids(self, count: int) -> tuple[int, ...]:
         """Random ids."""
