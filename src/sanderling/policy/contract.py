@@ -52,6 +52,9 @@ class Delta:
 
     messages: tuple[Message, ...]
     token_ids: tuple[int, ...] | None = None
+    recalled: int = 0
+    """Leading ids that an earlier process had computed for this branch. A session whose cache is its own has to compute them
+    again, and does not count them as prefilled: an episode that was interrupted costs what the others cost."""
 
 
 @dataclass(frozen=True)

@@ -148,14 +148,16 @@ class TransformersSession:
         self._busy = True
         self._branch.ids.extend(delta.token_ids)
         try:
-            return await self._turn(sampling, key, on_text)
+            return await self._turn(delta.recalled, sampling, key, on_text)
         except BaseException:
             self._branch.truncate(before)
             raise
         finally:
             self._busy = False
 
-    async def _turn(self, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None) -> Completion:
+    async def _turn(
+        self, recalled: int, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None
+    ) -> Completion:
         prompt = len(self._branch.ids)
         limit = min(sampling.max_tokens, self._context_length - prompt)
         if limit <= 0:
@@ -172,7 +174,7 @@ class TransformersSession:
             token_ids=sampled.ids,
             logprobs=sampled.logprobs,
             versions=sampled.versions,
-            prefilled_tokens=sampled.prefilled,
+            prefilled_tokens=max(0, sampled.prefilled - recalled),
             prompt_tokens=prompt,
         )
 
