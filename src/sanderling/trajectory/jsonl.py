@@ -1,9 +1,9 @@
 """Append-only JSONL stores that survive ``kill -9``.
 
-Contract: a record is written by one ``write`` of one line under a file lock, then flushed to the disk, so a crash can only tear
-the *last* line. Reading drops a torn last line with a warning; the next append cuts it off first. Any other unreadable line is
-damage that nobody here can explain, and a :class:`UserError` names its file and line. A store that does not exist yet is empty.
-Ids may repeat: the store does not judge. Knows nothing of what the records mean.
+Contract: a record is written by one ``write`` of one line under a file lock, then flushed to the disk (unless a log is told not
+to wait for it), so a crash can only tear the *last* line. Reading drops a torn last line with a warning; the next append cuts
+it off first. Any other unreadable line is damage that nobody here can explain, and a :class:`UserError` names its file and
+line. A store that does not exist yet is empty. Ids may repeat. Knows nothing of what the records mean.
 """
 
 import fcntl
@@ -28,8 +28,9 @@ class TornLineWarning(UserWarning):
 class _Lines:
     """A file of JSON lines: the crash-safe core of both stores."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
+        self._durable = durable
 
     def open(self) -> int:
         """A handle for appending. Raises UserError when the file cannot be opened or made."""
@@ -48,7 +49,7 @@ class _Lines:
             self._write(handle, line + b"\n")
         finally:
             os.close(handle)
-        if is_new:
+        if is_new and self._durable:
             sync(self.path.parent)  # the new file's name too
 
     def _write(self, handle: int, data: bytes) -> None:
@@ -57,7 +58,8 @@ class _Lines:
         try:
             while rest:
                 rest = rest[os.write(handle, rest) :]
-            os.fsync(handle)
+            if self._durable:
+                os.fsync(handle)
         except OSError as error:
             os.ftruncate(handle, end)
             raise UserError(f"Cannot write to {self.path} ({error.strerror}): free some space and run again.") from error
@@ -99,18 +101,20 @@ class _Lines:
 class JsonlLog:
     """An append-only log of JSON objects, such as metrics.
 
+    ``durable=False``: a line is the system's when ``append`` returns, and outlives the process, but not a loss of power.
+
     Example: ``JsonlLog(path).append({"step": 3, "loss": 0.5})``
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self._lines = _Lines(Path(path))
+    def __init__(self, path: Path | str, *, durable: bool = True) -> None:
+        self._lines = _Lines(Path(path), durable=durable)
 
     @property
     def path(self) -> Path:
         return self._lines.path
 
     def append(self, record: dict[str, Any]) -> None:
-        """Add one object durably. Raises UserError when it is not JSON or the file cannot be written."""
+        """Add one object. Raises UserError when it is not JSON or the file cannot be written."""
         check_json(record, "record")
         self._lines.append(encode_record(record))
 
