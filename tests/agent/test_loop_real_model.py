@@ -1,10 +1,14 @@
 """The loop over a real, randomly initialised Qwen3 in this process: deltas are all it computes, and seeds decide the bytes."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from loop_fakes import CLOCK_DAY, ByteTokenizer, echo, fake_profile
 
+from sanderling.agent.events import Event
+from sanderling.agent.journal import Journal
+from sanderling.agent.loop import run_episode
 from sanderling.agent.run_many import Job, run_episodes
 from sanderling.policy.contract import Policy
 from sanderling.protocol.clock import FixedClock
@@ -75,3 +79,45 @@ async def test_the_same_seeds_give_the_same_bytes(policy: Any) -> None:
     first, second = await run(policy), await run(policy)
     assert [t.model_dump_json() for t in first] == [t.model_dump_json() for t in second]
     assert len({tuple(t.token_ids() or ()) for t in first}) == len(JOBS)
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+async def test_a_killed_episode_goes_on_with_the_same_ids(policy: Any, tmp_path: Path) -> None:
+    """What was sampled before the kill comes from the journal to the last bit; later logits may round otherwise."""
+    guards = PROFILE.guards.model_copy(update={"max_retries": 1})
+    profile = PROFILE.model_copy(update={"guards": guards})
+    left = 0
+
+    def dying(event: Event) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+
+    async def live(length: int, journal: Journal | None) -> Trajectory:
+        nonlocal left
+        left = length
+        fixed = {"profile": profile, "clock": FixedClock(CLOCK_DAY), "seeds": Seeds(run=4), "trajectory_id": "t"}
+        return await run_episode(JOBS[0].question, policy=policy, tools={}, on_event=dying, journal=journal, **fixed)
+
+    whole = await live(10_000, None)
+    events = 10_000 - left
+    assert sum(node.rejected for node in whole.nodes) == 3
+    turns = [index for index, node in enumerate(whole.nodes) if node.kind is NodeKind.TURN]
+    recorded: list[int] = []
+    for length in range(3, events, 9):
+        with Journal(tmp_path / str(length)) as journal:
+            with pytest.raises(Killed):
+                await live(length, journal)
+            recorded.append(sum(len(file.read_text().splitlines()) - 1 for file in (tmp_path / str(length)).glob("*.jsonl")))
+            done = await live(10_000, journal)
+        for ours, theirs in zip(done.nodes, whole.nodes, strict=True):
+            assert ours.model_copy(update={"logprobs": None}) == theirs.model_copy(update={"logprobs": None})
+            assert ours.logprobs == (None if theirs.logprobs is None else pytest.approx(theirs.logprobs, abs=1e-4))
+        assert done.leaf == whole.leaf and done.ending is whole.ending
+        for index in turns[: recorded[-1]]:
+            assert done.nodes[index].logprobs == whole.nodes[index].logprobs
+    assert set(recorded) >= set(range(len(turns)))

@@ -6,7 +6,7 @@ tool's outage, which is handed back as such so that the loop can end the episode
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sanderling.agent.guards import signature
@@ -24,6 +24,10 @@ class Outcome:
     result: ToolResult
     outage: str = ""
     """Why the tool's backend is broken; empty: it is not."""
+
+
+RunCall = Callable[[ToolCall, Mapping[str, Tool], ToolContext], Awaitable[Outcome]]
+"""How one call is run: :func:`run_call`, or something in front of it."""
 
 
 def tool_event(outcome: Outcome, roles: Mapping[str, str]) -> ToolEvent:
@@ -67,15 +71,17 @@ class CallBook:
         return context
 
 
-async def run_calls(calls: Sequence[ToolCall], tools: Mapping[str, Tool], book: CallBook, deadline_s: float) -> list[Outcome]:
-    """Run the calls of one turn at the same time; outcomes are in call order.
+async def run_calls(
+    calls: Sequence[ToolCall], tools: Mapping[str, Tool], book: CallBook, deadline_s: float, run: RunCall
+) -> list[Outcome]:
+    """Run the calls of one turn at the same time with ``run``; outcomes are in call order.
 
     An exception that is not an outage is a programming error: it is raised once the other calls are done.
     """
     contexts = [book.enter(call, deadline_s) for call in calls]
     if len(calls) == 1:
-        return [await run_call(calls[0], tools, contexts[0])]
-    running = (run_call(call, tools, context) for call, context in zip(calls, contexts, strict=True))
+        return [await run(calls[0], tools, contexts[0])]
+    running = (run(call, tools, context) for call, context in zip(calls, contexts, strict=True))
     outcomes: list[Outcome] = []
     for outcome in await asyncio.gather(*running, return_exceptions=True):
         if isinstance(outcome, BaseException):

@@ -7,6 +7,7 @@ pinned in ``tests/agent/test_loop_rules.py``. Knows no training, no reward, and 
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,6 +16,8 @@ from sanderling.agent.budget import CUT_MARK, Allowance, Standing, allow, answer
 from sanderling.agent.calls import CallBook, run_calls, tool_event
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.agent.guards import Verdict, judge_turn
+from sanderling.agent.journal import Journal
+from sanderling.agent.resume import Means, journaled
 from sanderling.agent.scribe import NEXT_RESPONSE, Draft, Scribe
 from sanderling.agent.state import Transcript, turn_node
 from sanderling.agent.stopping import Stopped, unless_stopped
@@ -59,14 +62,31 @@ async def run_episode(
     on_event: Callable[[Event], None] | None = None,
     cancel: asyncio.Event | None = None,
     on_cancel: Callable[[Trajectory], None] | None = None,
+    journal: Journal | None = None,
 ) -> Trajectory:
     """Run one episode to its end and return its record.
+
+    With a ``journal`` it goes on where an earlier run of the same ``trajectory_id`` was killed or met an outage, to the record
+    of an uninterrupted run; entries stay until ``journal.stored`` hears of it.
 
     Outages, spent budgets and a set ``cancel`` event are endings. When the task itself is cancelled, ``on_cancel`` receives the
     record so far and CancelledError goes on. Only programming errors and UserErrors (a tokenizer that does not fit) are raised.
     """
-    episode = _Episode(question, policy, tools, profile, clock, seeds, on_event, cancel)
-    record = partial(episode.record, trajectory_id=trajectory_id, world=world, meta=dict(meta or {}))
+    about = f"{profile.name} over {world}"
+    plain = nullcontext(Means(policy, clock))
+    with plain if journal is None else journaled(journal, trajectory_id, policy, clock, about) as means:
+        episode = _Episode(question, means, tools, profile, seeds, on_event, cancel)
+        record = partial(episode.record, trajectory_id=trajectory_id, world=world, meta=dict(meta or {}))
+        trajectory = await _to_the_end(episode, record, on_cancel)
+    if on_event is not None:
+        on_event(Ended(trajectory))
+    return trajectory
+
+
+async def _to_the_end(
+    episode: "_Episode", record: Callable[[End], Trajectory], on_cancel: Callable[[Trajectory], None] | None
+) -> Trajectory:
+    """The record of an episode, however it ends."""
     try:
         end = await episode.run()
     except PolicyOutageError as error:
@@ -79,10 +99,7 @@ async def run_episode(
         raise
     finally:
         episode.close()
-    trajectory = record(end)
-    if on_event is not None:
-        on_event(Ended(trajectory))
-    return trajectory
+    return record(end)
 
 
 class _Episode:
@@ -91,23 +108,23 @@ class _Episode:
     def __init__(
         self,
         question: Question,
-        policy: Policy,
+        means: Means,
         tools: Mapping[str, Tool],
         profile: Profile,
-        clock: Clock,
         seeds: Seeds,
         on_event: Callable[[Event], None] | None,
         cancel: asyncio.Event | None,
     ) -> None:
-        self.question, self.policy, self.tools, self.profile = question, policy, tools, profile
-        self.clock, self.seeds, self.on_event, self.stop = clock, seeds, on_event, cancel
-        self.started = clock.monotonic()
-        tokenizer = policy.tokenizer
+        self.question, self.tools, self.profile, self.seeds = question, tools, profile, seeds
+        self.policy, self.clock, self.run_call = means.policy, means.clock, means.run_call
+        self.on_event, self.stop = on_event, cancel
+        self.started = self.clock.monotonic()
+        tokenizer = self.policy.tokenizer
         chat = None if tokenizer is None else ChatRenderer(tokenizer, profile)
         self.end_id = None if chat is None else chat.end_id
         self.think_open = chat is not None and "<think>" in profile.think_prefix
         self.scribe = Scribe(profile, chat)
-        self.limit = context_limit(profile.budgets, policy.context_length)
+        self.limit = context_limit(profile.budgets, self.policy.context_length)
         worst_hint = self.scribe.observation(_with_hint(CUT_MARK, profile.force_hint), previous_ended=False)
         self.hint_tokens = worst_hint.tokens
         self.roles = tool_roles(profile)
@@ -240,7 +257,7 @@ class _Episode:
         """Run the turn's calls and queue their results as one message."""
         self._emit(CallsMade(turn, calls))
         started = self.clock.monotonic()
-        running = run_calls(calls, self.tools, self.book, self.profile.budgets.tool_timeout_s)
+        running = run_calls(calls, self.tools, self.book, self.profile.budgets.tool_timeout_s, self.run_call)
         outcomes = await unless_stopped(running, self.stop)
         seconds = self.clock.monotonic() - started
         body = NEXT_RESPONSE.join(outcome.result.text for outcome in outcomes)

@@ -2,7 +2,7 @@
 
 An episode that ends in an outage is a record like any other. One that raises (a programming error, or a UserError) does not
 stop its siblings: the error is raised when they are done, and what they returned has been handed over by then.
-Knows no training, evaluation or store; ``on_done`` does.
+With a journal, episodes that an earlier process was killed in go on. Knows no training, evaluation or store; ``on_done`` does.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.errors import UserError
 from sanderling.policy.contract import Policy
@@ -43,11 +44,13 @@ async def run_episodes(
     on_done: Callable[[Trajectory], None] | None = None,
     cancel: asyncio.Event | None = None,
     on_cancel: Callable[[Trajectory], None] | None = None,
+    journal: Journal | None = None,
 ) -> list[Trajectory]:
     """Run the jobs, at most ``concurrency`` at a time, and return the records in the order of the jobs.
 
     ``on_done`` is called as each episode ends. Once ``cancel`` is set, running episodes end CANCELLED, and jobs not yet begun
-    give records of their question alone. Raises the UserError where all failures are UserErrors, else an ExceptionGroup.
+    give records of their question alone. A record is stored for the ``journal`` when ``on_done`` has returned; without
+    ``on_done`` the caller tells it. Raises the UserError where all failures are UserErrors, else an ExceptionGroup.
     """
     if concurrency < 1:
         raise ValueError(f"concurrency is {concurrency}, and must be at least 1")
@@ -69,6 +72,7 @@ async def run_episodes(
                     world=world,
                     cancel=cancel,
                     on_cancel=on_cancel,
+                    journal=journal,
                 )
             except Exception as error:
                 error.add_note(f"in the episode {job.trajectory_id!r}")
@@ -76,6 +80,8 @@ async def run_episodes(
                 continue
             if on_done is not None:
                 on_done(done[index])
+                if journal is not None:
+                    journal.stored(done[index])
 
     await _all([worker() for _ in range(min(concurrency, len(jobs)))])
     if errors:

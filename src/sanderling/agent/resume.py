@@ -1,0 +1,243 @@
+"""Going on with an episode: policy, tools and clock as the loop sees them, with a journal in front.
+
+The loop is deterministic given what its policy says, what its calls return and what its clock shows. So an interrupted episode
+is run again from its start, and whatever the journal holds is answered from there, at once: no turn is sampled and no call is
+made twice. The first turn that is not there goes to a fresh session in one delta, which holds everything so far; sampled ids
+are handed back as they were, never encoded again. Outages are not entered, so an episode that ended in one can go on, too.
+The clock goes on where the last entry stood. Knows no budgets, and not why the episode was interrupted.
+"""
+
+import asyncio
+import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from sanderling.agent.calls import Outcome, RunCall, run_call
+from sanderling.agent.journal import Entry, EpisodeJournal, Journal, digest
+from sanderling.policy.contract import Completion, Delta, Policy, SampleKey, Session
+from sanderling.protocol.clock import Clock
+from sanderling.protocol.messages import Message, Role, ToolCall
+from sanderling.protocol.sampling import Sampling
+from sanderling.protocol.tokens import Tokenizer
+from sanderling.tools.contract import Tool, ToolContext, ToolResult
+
+_COMPLETION = TypeAdapter(Completion)
+_RESULT = TypeAdapter(ToolResult)
+
+
+@dataclass(frozen=True)
+class Means:
+    """What the loop works with."""
+
+    policy: Policy
+    clock: Clock
+    run_call: RunCall = run_call
+
+
+@contextmanager
+def journaled(journal: Journal, id: str, policy: Policy, clock: Clock, about: str) -> Iterator[Means]:
+    """Means that go on with the episode ``id`` where the journal ends, and enter into it what is new.
+
+    ``about``: what else the episode's turns depend on; entries made under another one are left out. Raises UserError when the
+    file is damaged or cannot be written, ValueError when the episode is under way already.
+    """
+    with journal.episode(id, clock.today()) as entries:
+        fingerprint = None if policy.tokenizer is None else policy.tokenizer.fingerprint
+        root = digest(journal.about, about, policy.name, policy.version, fingerprint)
+        book = _Book(entries, _Clock(clock, entries.began), root)
+        yield Means(_Policy(policy, book), book.clock, book.run_call)
+
+
+class _Clock:
+    """A clock that has run on by what an episode had taken before, and shows the date on which it began."""
+
+    def __init__(self, clock: Clock, began: datetime.date) -> None:
+        self._clock = clock
+        self._began = began
+        self._started = clock.monotonic()
+        self._ahead = 0.0
+
+    def today(self) -> datetime.date:
+        return self._began
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() + self._ahead
+
+    def elapsed(self) -> float:
+        """Seconds into the episode."""
+        return self.monotonic() - self._started
+
+    def catch_up(self, elapsed: float) -> None:
+        """Be at least so far into the episode."""
+        self._ahead += max(0.0, elapsed - self.elapsed())
+
+
+class _Book:
+    """An episode's journal with its clock, and how far the episode is in it."""
+
+    def __init__(self, entries: EpisodeJournal, clock: _Clock, root: str) -> None:
+        self.entries, self.clock, self.root = entries, clock, root
+        self.last = root
+        """Digest of the last turn, whichever branch it is on, and of all that it answered."""
+
+    def find(self, place: str, asked: str) -> dict[str, Any] | None:
+        """What was done there, and the clock moved on as it was."""
+        entry = self.entries.find(place, asked)
+        if entry is None:
+            return None
+        self.clock.catch_up(entry.at)
+        return entry.done
+
+    def add(self, place: str, asked: str, done: dict[str, Any]) -> None:
+        self.entries.add(Entry(place, asked, self.clock.elapsed(), done))
+
+    async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
+        """Run one call, unless it was run before. Time-outs are results like any other."""
+        place = f"call {context.ordinal}"
+        settings = {**asdict(context), "masked_urls": sorted(context.masked_urls)}
+        asked = digest(self.last, call.name, call.arguments, settings)
+        found = self.find(place, asked)
+        if found is not None:
+            return Outcome(call, _RESULT.validate_python(found["result"]))
+        outcome = await run_call(call, tools, context)
+        if not outcome.outage:
+            result = _RESULT.dump_python(outcome.result, mode="json")
+            self.add(place, asked, {"name": call.name, "arguments": call.arguments, "result": result})
+        return outcome
+
+
+class _Policy:
+    """The policy, whose sessions begin with what the journal holds."""
+
+    def __init__(self, policy: Policy, book: _Book) -> None:
+        self._policy = policy
+        self._book = book
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        return self._policy.tokenizer
+
+    @property
+    def context_length(self) -> int | None:
+        return self._policy.context_length
+
+    @property
+    def version(self) -> int:
+        return self._policy.version
+
+    def open(self, key: SampleKey) -> Session:
+        return _Session(self._policy, key, self._book)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A turn of the branch: what it answered, what was said, and the digest of both and all before."""
+
+    delta: Delta
+    completion: Completion
+    digest: str
+    tokens: int
+    """Ids of the branch up to its end."""
+
+
+class _Session:
+    """A branch that is answered from the journal first, and then by a session of the policy.
+
+    Marks are numbers of turns. The policy's session is opened for the first turn that is not in the journal, and has then heard
+    the whole branch; rewound to a turn that it heard as part of more, it is rewound to its start and hears the branch again.
+    """
+
+    def __init__(self, policy: Policy, key: SampleKey, book: _Book) -> None:
+        self._policy, self._key, self._book = policy, key, book
+        self._turns: list[_Turn] = []
+        self._computed = 0
+        """Leading ids of the branch that a session which was never interrupted would hold in its cache."""
+        self._inner: Session | None = None
+        self._inner_marks: dict[int, int] = {}
+        self._heard = 0
+        """Turns of the branch that the policy's session holds: all, or none."""
+
+    async def generate(
+        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
+    ) -> Completion:
+        """The next turn, recorded or new. A recorded one's text comes in one piece."""
+        before = self._turns[-1].digest if self._turns else self._book.root
+        asked = digest(before, asdict(key), sampling.model_dump(), [m.model_dump() for m in delta.messages], delta.token_ids)
+        place = f"turn {key.turn}.{key.retry}"
+        found = self._book.find(place, asked)
+        if found is None:
+            completion = await self._speak(delta, sampling, key, on_text)
+            done = _COMPLETION.dump_python(completion, mode="json")
+            self._book.add(place, asked, done)
+        else:
+            await asyncio.sleep(0)  # a model would yield here: others run, and a cancellation arrives
+            completion, done = _COMPLETION.validate_python(found), found
+            if on_text is not None and completion.text:
+                on_text(completion.text)
+        self._append(delta, completion, digest(asked, done))
+        return completion
+
+    async def _speak(
+        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None
+    ) -> Completion:
+        """A new turn, after everything that the policy's session has not heard yet."""
+        if self._inner is None:
+            self._inner = self._policy.open(self._key)
+            self._inner_marks = {0: self._inner.mark()}
+        if self._heard < len(self._turns):
+            delta = _joined(self._turns, delta, self._computed)
+        completion = await self._inner.generate(delta, sampling, key, on_text)
+        self._heard = len(self._turns) + 1
+        return completion
+
+    def _append(self, delta: Delta, completion: Completion, said: str) -> None:
+        heard, sampled = len(delta.token_ids or ()), len(completion.token_ids or ())
+        tokens = self._tokens() + heard + sampled
+        if sampled:
+            self._computed = tokens - 1  # the id sampled last is computed with the next turn
+        self._turns.append(_Turn(delta, completion, said, tokens))
+        self._book.last = said
+
+    def _tokens(self) -> int:
+        return self._turns[-1].tokens if self._turns else 0
+
+    def mark(self) -> int:
+        """Number of turns on the branch."""
+        if self._inner is not None and self._heard == len(self._turns):
+            self._inner_marks[self._heard] = self._inner.mark()
+        return len(self._turns)
+
+    def rewind(self, mark: int) -> None:
+        """Forget the turns after ``mark``."""
+        if not 0 <= mark <= len(self._turns):
+            raise ValueError(f"mark {mark} is not on this branch of {len(self._turns)} turns")
+        del self._turns[mark:]
+        self._computed = min(self._computed, self._tokens())
+        if self._inner is None or mark >= self._heard:
+            return
+        self._heard = mark if mark in self._inner_marks else 0
+        self._inner.rewind(self._inner_marks[self._heard])
+        self._inner_marks = {place: inner for place, inner in self._inner_marks.items() if place <= self._heard}
+
+    def close(self) -> None:
+        if self._inner is not None:
+            self._inner.close()
+
+
+def _joined(turns: Sequence[_Turn], last: Delta, recalled: int) -> Delta:
+    """One delta for a branch and what is new after it."""
+    messages: list[Message] = []
+    ids: list[int] = []
+    for turn in turns:
+        messages += [*turn.delta.messages, Message(role=Role.ASSISTANT, content=turn.completion.text)]
+        ids += [*(turn.delta.token_ids or ()), *(turn.completion.token_ids or ())]
+    token_ids = None if last.token_ids is None else (*ids, *last.token_ids)
+    return Delta((*messages, *last.messages), token_ids, recalled)

@@ -1,0 +1,348 @@
+"""Killed at any moment, an episode goes on: nothing finished is done again, and the record is that of an uninterrupted run."""
+
+import asyncio
+import datetime
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from journal_fakes import GUARDS, PLAIN, PROFILE, TWO, Killed, Life, Script, Speaker, live, lives
+from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, FakeTool, answer, call, fake_profile
+
+from sanderling.agent.events import TextDelta
+from sanderling.agent.journal import EpisodeJournal, Journal, JournalWarning
+from sanderling.agent.resume import journaled
+from sanderling.agent.run_many import Job, run_episodes
+from sanderling.errors import UserError
+from sanderling.policy.contract import Delta, SampleKey, Session
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Message, Role
+from sanderling.protocol.sampling import Sampling
+from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
+from sanderling.trajectory.jsonl import TornLineWarning
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+ATTEMPT = st.sampled_from([call("a"), call("b"), call("c"), TWO, BOTH, NEITHER, LOOP, answer("x")])
+SCRIPT = st.lists(st.lists(ATTEMPT, min_size=3, max_size=3), max_size=5)
+
+
+@settings(max_examples=60)
+@given(SCRIPT, st.lists(st.integers(0, 25), max_size=5), st.booleans(), st.sampled_from([None, 2.0, 4.25]))
+def test_any_kills_leave_the_record_of_an_uninterrupted_run(
+    script: Script, lengths: list[int], tokens: bool, seconds: float | None
+) -> None:
+    budgets = PROFILE.budgets.model_copy(update={"max_seconds": seconds})
+    profile = PROFILE.model_copy(update={"budgets": budgets})
+    whole = asyncio.run(live(Speaker(script, Life(), tokens=tokens), profile=profile))
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "journal"
+        done, lived = asyncio.run(lives(script, lengths, path, tokens=tokens, profile=profile))
+        assert not path.exists()
+    assert repr(done) == repr(whole)
+    for finished in ([place for life in lived for place in life.said], [n for life in lived for n in life.called]):
+        assert len(finished) == len(set(finished))  # nothing that was finished is done again
+
+
+async def test_every_single_kill(tmp_path: Path) -> None:
+    """Wherever the one kill comes, the second life makes what the first one did not, and nothing else."""
+    first = Life()
+    whole = await live(Speaker(PLAIN, first))
+    assert whole.ending is Ending.ANSWERED and len(first.said) == 6 and whole.seconds == 7.0
+    for length in range(100):
+        done, lived = await lives(PLAIN, [length], tmp_path / "journal")
+        if len(lived) == 1:
+            break
+        assert repr(done) == repr(whole)
+        assert [*lived[0].said, *lived[1].said] == first.said
+        assert sorted([*lived[0].called, *lived[1].called]) == first.called
+    assert length > 20
+
+
+async def test_a_fresh_session_hears_everything_at_once_with_the_sampled_ids(tmp_path: Path) -> None:
+    killed, last = Speaker(PLAIN, Life(13)), Life()
+    with Journal(tmp_path / "j") as journal:
+        with pytest.raises(Killed):
+            await live(killed, journal)
+        assert killed.life.said == [(0, 0), (1, 0)]
+        policy = Speaker(PLAIN, last)
+        done = await live(policy, journal)
+    branch = done.branch()
+    heard = [i for node in branch[: branch.index(done.nodes[8])] for i in node.token_ids or ()]
+    deltas = policy.deltas
+    # the border, then twice again after a rejected attempt (a session cannot be rewound into what it heard as one)
+    assert [delta.token_ids for delta in deltas[:3]] == [tuple(heard)] * 3
+    assert [m.role for m in deltas[0].messages] == [Role.SYSTEM, *[Role.USER, Role.ASSISTANT] * 2, Role.USER]
+    assert deltas[3].token_ids == branch[-2].token_ids and deltas[3].recalled == 0
+
+
+async def test_recorded_text_is_streamed_at_once(tmp_path: Path) -> None:
+    done, lived = await lives(PLAIN, [21], tmp_path / "j")
+    streamed = [event.text for event in lived[1].events if isinstance(event, TextDelta)]
+    assert streamed == [node.text for node in done.nodes if node.kind == "turn"] and len(lived[1].said) < 6
+
+
+async def test_a_torn_last_line_costs_one_entry(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    with Journal(path) as journal, pytest.raises(Killed):
+        await live(Speaker(PLAIN, Life(13)), journal)
+    (file,) = path.glob("*.jsonl")
+    file.write_bytes(file.read_bytes()[:-9])
+    again = Life()
+    with Journal(path) as journal, pytest.warns(TornLineWarning):
+        done = await live(Speaker(PLAIN, again), journal)
+    assert repr(done) == repr(await live(Speaker(PLAIN, Life())))
+    assert again.said[0] == (2, 0) and again.called == [2, 3]  # a call was torn, and only that call is made again
+
+
+@pytest.mark.parametrize(
+    ("changed", "kept"),
+    [
+        ({"question": "When?"}, 0),
+        ({"world": "another"}, 0),
+        ({"profile": PROFILE.model_copy(update={"name": "other"})}, 0),
+        ({"profile": fake_profile(guards=GUARDS, max_tokens=399)}, 0),
+        ({"seeds": Seeds(run=2, attempt=2)}, 0),
+        ({"name": "other"}, 0),
+        ({"about": "other weights"}, 0),
+        ({"seeds": Seeds(run=1, attempt=2, episode=9)}, 1),  # the tools' seed: the first turn was asked the same
+    ],
+)
+async def test_what_was_asked_otherwise_is_left_out(tmp_path: Path, changed: dict[str, Any], kept: int) -> None:
+    path = tmp_path / "j"
+    with Journal(path) as journal, pytest.raises(Killed):
+        await live(Speaker(PLAIN, Life(13)), journal)
+    about, name = changed.pop("about", ""), changed.pop("name", "speaker")
+    life = Life()
+    with Journal(path, about) as journal:
+        with pytest.warns(JournalWarning, match="left out"):
+            done = await live(Speaker(PLAIN, life, name=name), journal, **changed)
+        assert repr(done) == repr(await live(Speaker(PLAIN, Life(), name=name), **changed))
+        assert len(life.said) == 6 - kept and len(life.called) == 4
+        once_more = Life()
+        await live(Speaker(PLAIN, once_more, name=name), journal, **changed)  # the new entries have taken the old ones' place
+        assert once_more.said == once_more.called == []
+
+
+async def test_more_turns_than_before_are_no_other_run(tmp_path: Path) -> None:
+    life, short = Life(), fake_profile(guards=GUARDS, budgets={"max_turns": 2})
+    with Journal(tmp_path / "j") as journal:
+        first = await live(Speaker(PLAIN, Life()), journal, profile=short)
+        assert first.ending is Ending.NO_ANSWER
+        with pytest.warns(JournalWarning):  # where an answer was forced, a turn is asked for
+            done = await live(Speaker(PLAIN, life), journal)
+    assert done.ending is Ending.ANSWERED and life.said[0] == (2, 0) and life.called == [3]
+
+
+async def test_outages_are_not_entered_and_the_episode_goes_on(tmp_path: Path) -> None:
+    def broken(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        if context.ordinal == 2:
+            raise ToolOutageError
+        return ToolResult(f"{context.ordinal}")
+
+    with Journal(tmp_path / "j") as journal:
+        for script, ending in ((PLAIN[:1], Ending.ANSWERED), ([[call("a")], []], Ending.POLICY_OUTAGE)):
+            assert (await live(Speaker(script, Life()), trajectory_id=str(ending))).ending is ending
+        out = await live(Speaker([[call("a")], []], Life()), journal)
+        journal.stored(out)
+        again = Life()
+        tool = FakeTool("search", broken)
+        out = await live(Speaker(PLAIN, again), journal, tools={"search": tool})
+        assert out.ending is Ending.TOOL_OUTAGE and again.said == [(1, 0)] and [c.ordinal for _, c in tool.made] == [1, 2]
+        journal.stored(out)
+        last = Life()
+        done = await live(Speaker(PLAIN, last), journal)
+        assert done.ending is Ending.ANSWERED and last.said[0] == (2, 0) and last.called == [2, 3]
+        journal.stored(done)
+        assert not journal.has("e/1")
+
+
+async def test_a_time_out_is_a_result(tmp_path: Path) -> None:
+    async def stuck(arguments: dict[str, Any], context: ToolContext) -> str:
+        await asyncio.sleep(60)
+        return "never"
+
+    profile = fake_profile(budgets={"tool_timeout_s": 0.01})
+    with Journal(tmp_path / "j") as journal:
+        slow = FakeTool("search", stuck)
+        first = await live(Speaker([[call("a")]], Life()), journal, profile=profile, tools={"search": slow})
+        again = Life()
+        assert await live(Speaker([[call("a")]], again), journal, profile=profile) == first
+    assert first.nodes[3].events[0].status == "timeout" and again.said == again.called == []
+
+
+async def test_an_episode_keeps_its_date_and_its_time(tmp_path: Path) -> None:
+    tomorrow = CLOCK_DAY + datetime.timedelta(days=1)
+    with Journal(tmp_path / "j") as journal:
+        with journaled(journal, "e", Speaker([], Life()), FixedClock(CLOCK_DAY, 5.0), "") as means:
+            assert means.clock.today() == CLOCK_DAY and means.clock.monotonic() == 5.0
+        dated = PROFILE.model_copy(update={"system_prompt": PROFILE.system_prompt + " Today is {date}."})
+        with pytest.raises(Killed):
+            await live(Speaker(PLAIN, Life(13)), journal, profile=dated)
+        life = Life()
+        life.clock = FixedClock(tomorrow)
+        done = await live(Speaker(PLAIN, life), journal, profile=dated)
+    assert CLOCK_DAY.isoformat() in done.nodes[0].text and life.said[0] == (2, 0) and done.seconds == 7.0
+
+
+async def test_marks_reach_across_the_border(tmp_path: Path) -> None:
+    """A branch may be rewound to any mark, wherever the recorded turns end; the session then says what a whole one says."""
+
+    async def talk(session: Session, said: dict[int, str], turns: Sequence[int], rewinds: dict[int, int]) -> None:
+        marks: dict[int, int] = {}
+        for turn in turns:
+            marks[turn] = session.mark()
+            delta = Delta((Message(role=Role.USER, content=str(turn)),), (turn,))
+            said[turn] = (await session.generate(delta, Sampling(), SampleKey(0, "q", 0, turn))).text
+            if turn in rewinds:
+                session.rewind(marks[rewinds[turn]])
+
+    script = [["x"]] * 9
+    for tokens in (True, False):
+        for kill in range(9):
+            for place, to in ((3, 1), (3, 0), (5, 4), (6, 2), (3, 3)):
+                rewinds = {place: to, 7: 7}
+                whole: dict[int, str] = {}
+                await talk(Speaker(script, Life(), tokens=tokens).open(SampleKey(0, "q", 0, 0)), whole, range(9), rewinds)
+                found: dict[int, str] = {}
+                with Journal(tmp_path / "j") as journal:
+                    for last in (kill, 9):
+                        policy = Speaker(script, Life(), tokens=tokens)
+                        with journaled(journal, f"{tokens}.{kill}.{place}.{to}", policy, FixedClock(CLOCK_DAY), "") as means:
+                            session = means.policy.open(SampleKey(0, "q", 0, 0))
+                            await talk(session, found, range(last), rewinds)
+                            with pytest.raises(ValueError, match="mark 99"):
+                                session.rewind(99)
+                            session.close()
+                        assert len(policy.life.said) == (kill if last == kill else 9 - kill)
+                assert found == whole
+
+
+async def test_many_episodes_share_a_journal(tmp_path: Path) -> None:
+    jobs = [Job(Question(id=f"q{n}", text=f"{n}?"), Seeds(attempt=n), f"t{n}") for n in range(6)]
+    path = tmp_path / "j"
+
+    async def run(life: Life, journal: Journal | None, stored: list[str]) -> list[Trajectory]:
+        return await run_episodes(
+            jobs,
+            policy=Speaker(PLAIN, life),
+            tools={"search": life.tool()},
+            profile=PROFILE,
+            clock=FixedClock(CLOCK_DAY),
+            concurrency=3,
+            on_done=lambda done: stored.append(done.id),
+            journal=journal,
+        )
+
+    whole, first, second = await run(Life(), None, []), Life(47), Life()
+    stored: list[str] = []
+    with Journal(path) as journal, pytest.raises(ExceptionGroup):
+        await run(first, journal, stored)
+    assert 1 <= len(stored) <= 4 and len(list(path.glob("*.jsonl"))) == 6 - len(stored)
+    jobs = [job for job in jobs if job.trajectory_id not in stored]
+    with Journal(path) as journal:
+        done = await run(second, journal, stored)
+    assert not path.exists() and sorted(stored) == [f"t{n}" for n in range(6)]
+    assert [untimed(t) for t in done] == [untimed(t) for t in whole if t.id in {job.trajectory_id for job in jobs}]
+    assert len(first.said) + len(second.said) == 6 * 6 and len(first.called) + len(second.called) == 6 * 4
+
+
+def untimed(trajectory: Trajectory) -> Trajectory:
+    return trajectory.model_copy(update={"seconds": 0.0})
+
+
+async def test_one_process_holds_a_journal_and_one_run_an_episode(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j") as journal:
+        with pytest.raises(UserError, match="Another process"):
+            Journal(tmp_path / "j")
+        with (
+            journal.episode("a", CLOCK_DAY),
+            pytest.raises(ValueError, match="'a' is under way"),
+            journal.episode("a", CLOCK_DAY),
+        ):
+            pass
+    journal.close()
+    assert not (tmp_path / "j").exists()
+    with pytest.raises(UserError, match="Cannot keep a journal"):
+        Journal(Path("/dev/null/j"))
+
+
+def test_a_file_of_another_format_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "e.jsonl"
+    file.write_text(json.dumps({"format": 0, "episode": "e", "began": "2020-01-01"}) + "\n")
+    with pytest.warns(JournalWarning, match="another version"):
+        assert EpisodeJournal(file, "e", CLOCK_DAY).began == CLOCK_DAY
+    file.write_text('{"format": 1,\n{}\n')
+    with pytest.raises(UserError, match="Line 1"):
+        EpisodeJournal(file, "e", CLOCK_DAY)
+
+
+CHILD = """
+import asyncio, os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from loop_fakes import CLOCK_DAY, FakeTool, call, answer, fake_profile
+from sanderling.agent.events import Observed
+from sanderling.agent.journal import Journal
+from sanderling.agent.loop import run_episode
+from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.trajectory.record import Question, Seeds
+
+directory, kill = Path(sys.argv[2]), sys.argv[3]
+
+def doing(what):
+    if what == kill:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with (directory / "done").open("a") as file:
+        file.write(what + "\\n")
+
+def reply(messages, key):
+    doing(f"say {key.turn}.{key.retry}")
+    if key.turn == 2 and key.retry == 0:
+        return "hm"
+    return "<think>" + (answer(str(len(messages))) if key.turn == 4 else call(f"{key.turn} {len(messages)}"))
+
+def search(arguments, context):
+    doing(f"call {context.ordinal}")
+    return f"{arguments} {context.ordinal}"
+
+def observed(event):
+    if isinstance(event, Observed) and f"observe {event.turn}" == kill:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    with Journal(directory / "journal") as journal:
+        done = await run_episode(
+            Question(id="q", text="?"), policy=ScriptedPolicy(reply), tools={"search": FakeTool("search", search)},
+            profile=fake_profile(guards={"max_retries": 2}), clock=FixedClock(CLOCK_DAY), trajectory_id="e", seeds=Seeds(),
+            on_event=observed, journal=journal,
+        )
+        (directory / "record").write_text(done.model_dump_json())
+        journal.stored(done)
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9(tmp_path: Path) -> None:
+    """Amid a turn, between a turn and its call's result, after a result, and amid the second attempt at a turn."""
+    kills = ["say 1.0", "call 1", "observe 1", "say 2.1", "none"]
+    outcomes = []
+    (tmp_path / "whole").mkdir()
+    for directory, kill in [(tmp_path, kill) for kill in kills] + [(tmp_path / "whole", "none")]:
+        command = [sys.executable, "-c", CHILD, str(Path(__file__).parent), str(directory), kill]
+        outcomes.append(subprocess.run(command, timeout=120, check=False).returncode)
+    assert outcomes == [-signal.SIGKILL] * 4 + [0, 0]
+    done = (tmp_path / "done").read_text().split("\n")
+    assert done == (tmp_path / "whole" / "done").read_text().split("\n") and len(done) == 11
+    assert (tmp_path / "record").read_text() == (tmp_path / "whole" / "record").read_text()
+    assert not (tmp_path / "journal").exists()
