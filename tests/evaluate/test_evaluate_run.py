@@ -1,22 +1,28 @@
 """The runner: bounded, resumable after ``kill -9``, honest about outages. Rollouts are scripted at the real seam."""
 
 import asyncio
+import datetime
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from sanderling.agent.journal import Journal
+from sanderling.agent.loop import run_episode
 from sanderling.errors import UserError
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress, Retry, evaluate
-from sanderling.policy.contract import PolicyOutageError
+from sanderling.policy.contract import PolicyOutageError, SampleKey
+from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role
+from sanderling.protocol.messages import Message, Role
+from sanderling.protocol.profiles import get_profile
 from sanderling.reward.judge import RuleJudge, Ruling, Verdict
 from sanderling.reward.outcome import exact_match
 from sanderling.tools.contract import ToolOutageError
@@ -120,6 +126,47 @@ async def test_a_run_that_dies_midway_loses_nothing_finished(store: TrajectorySt
     script = Script()
     await run(script, store)
     assert set(script.calls) == {(q, a) for q in ("q2", "q3") for a in (0, 1)}
+
+
+async def test_episodes_under_way_go_on_with_a_journal(store: TrajectoryStore, tmp_path: Path) -> None:
+    """Killed amid several episodes, or met by an outage: no turn that was finished is said again."""
+    said: list[tuple[str, int, int]] = []
+    trouble: dict[int, Exception] = {9: RuntimeError("killed"), 14: PolicyOutageError("down")}
+
+    def reply(messages: Sequence[Message], key: SampleKey) -> str:
+        if len(said) in trouble:
+            raise trouble.pop(len(said))
+        said.append((key.question, key.attempt, key.turn))
+        call = f'<tool_call>{{"name": "look", "arguments": {{"at": {key.turn}}}}}</tool_call>'
+        return "<think></think>" + (call if key.turn < 2 else f"<answer>a{key.attempt}</answer>")
+
+    async def evaluated() -> EvalResult:
+        with Journal(tmp_path / "journal") as journal:
+
+            async def rollout(question: Question, attempt: int) -> Trajectory:
+                seeds = Seeds(run=7, attempt=attempt)
+                fixed = {"profile": get_profile("tiny"), "clock": FixedClock(datetime.date(2026, 3, 1)), "tools": {}}
+                policy = ScriptedPolicy(reply)
+                id = f"{question.id}/{attempt}"
+                return await run_episode(question, policy=policy, seeds=seeds, trajectory_id=id, journal=journal, **fixed)
+
+            common = {"command": "c", "seed": 7, "retry": PATIENT, "concurrency": 3, "on_stored": journal.stored}
+            return await evaluate(QUESTIONS, 2, rollout, EXACT, store, **common)
+
+    with pytest.raises(RuntimeError, match="killed"):
+        await evaluated()
+    assert 0 < len(store.ids()) < 8 and (tmp_path / "journal").is_dir()
+    found = await evaluated()
+    assert found.per_question() == {"q0": 0.5, "q1": 0.5, "q2": 0.0, "q3": 0.0} and not trouble
+    assert sorted(said) == [(question.id, attempt, turn) for question in QUESTIONS for attempt in (0, 1) for turn in (0, 1, 2)]
+    assert not (tmp_path / "journal").exists()
+
+
+async def test_what_an_earlier_run_stored_is_heard_of(store: TrajectoryStore) -> None:
+    heard: list[str] = []
+    await run(Script(), store)
+    await run(Script(), store, attempts=3, on_stored=lambda trajectory: heard.append(trajectory.id))
+    assert sorted(heard) == [f"q{q}/{a}" for q in range(4) for a in range(3)]
 
 
 @pytest.mark.parametrize("error", [PolicyOutageError("down"), ToolOutageError("down")])

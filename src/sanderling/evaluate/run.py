@@ -1,7 +1,8 @@
 """Run an evaluation: every question, several attempts, one judge; resumable, and honest about outages.
 
 There is no agent loop here: ``rollout`` is the one loop, handed in. An episode is stored the moment it is judged, so a run that
-is killed at any moment goes on with the same call and repeats nothing that was finished. An attempt that ends in an outage is
+is killed at any moment goes on with the same call and repeats nothing that was finished; episodes under way go on, too, where
+``rollout`` keeps a journal and ``on_stored`` tells it what has become of them. An attempt that ends in an outage is
 tried again a few times, then stored as unscored; the next run of the same store tries it once more. When only the judge
 fails, the episode is stored without a verdict and the next run judges it without repeating it.
 """
@@ -81,15 +82,19 @@ async def evaluate(
     retry: Retry = Retry(),
     unscored_limit: float = 0.02,
     on_progress: Callable[[Progress], None] | None = None,
+    on_stored: Callable[[Trajectory], None] | None = None,
 ) -> EvalResult:
     """Evaluate, or go on with what ``store`` already holds.
+
+    ``on_stored`` hears of every record of this run that the store holds, those of earlier runs included.
 
     At most ``concurrency`` episodes run at once. ``seed`` is the ``seeds.run`` of every episode. Raises UserError for questions
     without accepted answers, repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
     """
     _check(questions, attempts)
     started = time.monotonic()
-    stored = _read(store, questions, attempts, judge.name, seed)
+    hear = on_stored or _nobody
+    stored = _read(store, questions, attempts, judge.name, seed, hear)
     episodes = dict(stored.settled)
     total = len(questions) * attempts
     pending = ((q, a) for q in questions for a in range(attempts) if (q.id, a) not in stored.settled)
@@ -107,6 +112,7 @@ async def evaluate(
             _check_model(trajectory, episodes.values())
             trajectory = await _judged(trajectory, judge, retry)
             store.append(trajectory)
+            hear(trajectory)
             episodes[key] = episode_of(trajectory, judge.name)
             judged[episodes[key].correct] += 1
             report()
@@ -134,7 +140,13 @@ def _check(questions: Sequence[Question], attempts: int) -> None:
         seen.add(question.id)
 
 
-def _read(store: Store, questions: Sequence[Question], attempts: int, judge: str, seed: int) -> _Stored:
+def _nobody(trajectory: Trajectory) -> None:
+    """Hears of a stored record, and does nothing about it."""
+
+
+def _read(
+    store: Store, questions: Sequence[Question], attempts: int, judge: str, seed: int, hear: Callable[[Trajectory], None]
+) -> _Stored:
     """Sort an earlier run's records into settled and unjudged ones; outages are neither, and so are tried again."""
     texts = {question.id: question.text for question in questions}
     settled: dict[_Key, Episode] = {}
@@ -145,6 +157,7 @@ def _read(store: Store, questions: Sequence[Question], attempts: int, judge: str
             continue
         if question.text != texts[question.id] or trajectory.seeds.run != seed:
             raise UserError(f"The store already holds another run of question {question.id!r}: choose another store.")
+        hear(trajectory)
         key = (question.id, attempt)
         settled.pop(key, None)
         unjudged.pop(key, None)
