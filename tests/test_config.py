@@ -104,10 +104,16 @@ def test_override_makes_a_section_that_the_file_lacks() -> None:
         ("", "zzz=1", "my.toml has no setting zzz: choose from title, train, extra"),
         ("", "train", "is no override: write section.key=value."),
         ("", "=3", "is no override: write section.key=value."),
+        ("", "train..steps=3", "is no override: write section.key=value."),
+        ("", "title=\udcff", "is not text in UTF-8"),
         ("title = 'x'", "title.deep=3", "reaches into title, which is a value and not a section."),
         ("[train]\nsteps = 0", "", "In my.toml, train.steps: input should be greater than or equal to 1."),
         ("[train]\nsteps = 'many'", "", "train.steps: input should be a valid integer"),
-        ("train = 3", "", "In my.toml, train: input should be a valid dictionary"),
+        ("train = 3", "", "In my.toml, train: input should be a section of settings, not a single value."),
+        ("shares = 3", "", "In my.toml, shares: input should be a section of settings, not a single value."),
+        ("where = true", "", "In my.toml, where: input should be a path, in quotes."),
+        ("", "train.deep.rate=inf", "In my.toml, train.deep.rate: input should be a finite number."),
+        ("[train]\nbetas = [0.9, nan]", "", "In my.toml, train.betas.1: input should be a finite number."),
         ("[train]\nsteps = 13", "", "In my.toml, train: steps of 13 bring bad luck."),
         ("[train.deep]\ncolour = 'green'", "", "input should be 'Red' or 'Blue'."),
         ("[by_name.x]\nrat = 1", "", "by_name.x.rat"),
@@ -160,7 +166,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-FLOATS = st.floats(allow_nan=False)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 DEEPS = st.builds(Deep, rate=FLOATS, colour=st.sampled_from(Colour))
 SETTINGS = st.builds(
     Settings,

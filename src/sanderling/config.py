@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -19,6 +20,12 @@ from pydantic.fields import FieldInfo
 from sanderling.errors import UserError
 
 Config = TypeVar("Config", bound=BaseModel)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_SECTION = "input should be a section of settings, not a single value"
+_PLAIN = dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _NO_SECTION) | {
+    "path_type": "input should be a path, in quotes"
+}
+"""Kinds of pydantic's errors whose own words speak of Python."""
 BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
 
@@ -35,12 +42,13 @@ def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence
     for override in overrides:
         _lay_over(values, override)
     _check_keys(model, values, origin, ())
+    _check_numbers(values, origin, ())
     try:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        what = first["msg"].removeprefix("Value error, ")
+        what = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
         raise UserError(f"In {origin}, {where or 'the settings'}: {what[:1].lower()}{what[1:]}.") from error
 
 
@@ -56,14 +64,16 @@ def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) 
 
 def _lay_over(values: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
-    if not equals or not key.strip():
+    *parents, last = [part.strip() for part in key.split(".")]
+    if not (equals and last and all(parents)):
         raise UserError(f"{override!r} is no override: write section.key=value.")
+    if _SURROGATE.search(override):
+        raise UserError(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
     at = values
-    *parents, last = key.strip().split(".")
     for part in parents:
         below = at.setdefault(part, {})
         if not isinstance(below, dict):
@@ -84,6 +94,15 @@ def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, pat
             below = _section(field, value)
             if below is not None:
                 _check_keys(below, value, origin, (*path, key))
+
+
+def _check_numbers(value: Any, origin: str, path: tuple[str, ...]) -> None:
+    """Refuse infinities and NaN, wherever they stand: no setting means anything with them."""
+    if isinstance(value, float) and not isfinite(value):
+        raise UserError(f"In {origin}, {'.'.join(path)}: input should be a finite number.")
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in below:
+        _check_numbers(item, origin, (*path, str(key)))
 
 
 def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
