@@ -8,6 +8,14 @@ import pytest
 
 from sanderling.cli import exits
 from sanderling.cli import main as shell
+from sanderling.cli.recipe import base
+from sanderling.errors import UserError
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"^Cannot use .*file \(File exists\)"):
+        base(tmp_path / "file")
 
 
 def interrupt(*_: object, **__: object) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sanderling.cli import exits
 from sanderling.cli.world import app
 from sanderling.errors import UserError
 from sanderling.protocol.profiles import PROFILES
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
+from sanderling.world.contract import Page
 from sanderling.world.store import open_world
 
 
@@ -78,6 +80,23 @@ def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_pa
         for arguments in (("search", world, "herring"), ("visit", world, "local://7")):
             with pytest.raises(UserError, match=r"cannot be read .*: copy it again"):
                 run(*arguments, *profile)
+
+
+def test_more_results_than_there_are_pages_are_all_of_them(pages_file, tmp_path):
+    run("build", "jsonl", pages_file, "--out", tmp_path / "w")
+    assert run("search", tmp_path / "w", "herring", "--limit", 10**14).count("herring") == 2
+
+
+def test_an_interrupted_build_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*_):
+        yield Page(url="https://w.example/1", title="one", text="one")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sanderling.world.encyclopedia.generate_pages", interrupted)
+    result = CliRunner().invoke(app, ["build", "encyclopedia", "--out", str(tmp_path / "w")])
+    assert result.exit_code == exits.INTERRUPTED
+    assert "Interrupted: nothing was built, and nothing is left behind.\n" in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_encyclopedia_is_built(tmp_path):

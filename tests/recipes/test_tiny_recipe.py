@@ -50,7 +50,7 @@ steps = 3
 questions_per_step = 2
 group_size = 2
 save_every = 1
-trainer = { lr = 2e-4, entropy = true }
+trainer = { temperature = 0.6, lr = 2e-4, entropy = true }
 """
 CHILD = """
 import os, signal, sys
@@ -253,6 +253,7 @@ def test_after_ctrl_c_one_sentence_says_how_to_go_on_and_no_process_is_left(sett
     while shell.poll() is None and not any(log.is_file() and log.stat().st_size for log in logs):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
+    assert shell.poll() is None, shell.communicate()
     os.killpg(shell.pid, signal.SIGINT)  # as a terminal sends it: to the workers too
     shown, said = shell.communicate(timeout=120)
     assert shell.returncode == 130, said

@@ -1,7 +1,8 @@
 """``sanderling ask``: research one question over a world, and watch the turns. Thin: the loop does the work.
 
 Exit status: 0 for an answer, 1 for none, 130 after Ctrl-C. The first Ctrl-C ends the episode with a readable record, which is
-stored like any other; a second one interrupts at once.
+stored like any other; a second one interrupts at once. With ``--out`` a journal lies beside the store while the episode is
+under way: killed, stopped or met by an outage, the same command goes on where it was.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.cli import exits
 from sanderling.cli.watch import Watcher, show_retry
@@ -53,7 +55,8 @@ def ask(
         int | None, typer.Option("--max-turns", min=1, help="Most turns, instead of the profile's number.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Append the trajectory to this JSONL store (see sanderling show).")
+        Path | None,
+        typer.Option("--out", help="Append the trajectory to this JSONL store (see sanderling show), and go on if killed."),
     ] = None,
 ) -> None:
     """Research one question and watch the turns."""
@@ -71,9 +74,13 @@ def ask(
         store.prepare()  # a place that cannot be written is told before the work, not after it
     console = Console()
     policy = open_policy(model, on_retry=partial(show_retry, console))
-    done = asyncio.run(_ask_and_close(research(question, opened, policy, chosen, seed=seed, console=console), policy))
-    if store is not None:
-        store.append(done)
+    with _journal(out, _episode_id(question, policy, opened, chosen, seed), model, console) as journal:
+        episode = research(question, opened, policy, chosen, seed=seed, console=console, journal=journal)
+        done = asyncio.run(_ask_and_close(episode, policy))
+        if store is not None:
+            store.append(done)
+        if journal is not None:
+            journal.stored(done)
     if done.ending is Ending.CANCELLED:
         raise typer.Exit(exits.INTERRUPTED)
     if done.answer is None:
@@ -81,7 +88,14 @@ def ask(
 
 
 async def research(
-    question: str, world: World, policy: Policy, profile: Profile, *, seed: int = 0, console: Console
+    question: str,
+    world: World,
+    policy: Policy,
+    profile: Profile,
+    *,
+    seed: int = 0,
+    console: Console,
+    journal: Journal | None = None,
 ) -> Trajectory:
     """Run the episode, printing its turns; Ctrl-C ends it with the record so far."""
     with _stop_on_interrupt() as stop:
@@ -92,11 +106,27 @@ async def research(
             profile=profile,
             clock=SystemClock(),
             seeds=Seeds(run=seed, episode=seed),
-            trajectory_id=f"ask-{_digest(question, policy.name, world.fingerprint, profile.name, str(seed))}",
+            trajectory_id=_episode_id(question, policy, world, profile, seed),
             world=world.name,
             on_event=Watcher(console),
             cancel=stop,
+            journal=journal,
         )
+
+
+@contextmanager
+def _journal(out: Path | None, id: str, model: str, console: Console) -> Iterator[Journal | None]:
+    """The episode's journal beside the store; it is gone when the episode has come to a scored end."""
+    from sanderling.policy.load import weights_of
+
+    if out is None:
+        yield None
+        return
+    place = out.with_name(f"{out.name}.{id}.journal")
+    with Journal(place, weights_of(model)) as journal:
+        if journal.has(id):
+            console.print(f"Going on with an earlier run ({place}).", style="dim", markup=False, soft_wrap=True)
+        yield journal
 
 
 async def _ask_and_close(episode: Awaitable[Trajectory], policy: Policy) -> Trajectory:
@@ -130,6 +160,11 @@ def _stop_on_interrupt() -> Iterator[asyncio.Event]:
         yield stop
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+def _episode_id(question: str, policy: Policy, world: World, profile: Profile, seed: int) -> str:
+    """The same for the same command."""
+    return f"ask-{_digest(question, policy.name, world.fingerprint, profile.name, str(seed))}"
 
 
 def _digest(*parts: str) -> str:

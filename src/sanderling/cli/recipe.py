@@ -48,10 +48,11 @@ def base(
 ) -> None:
     """Train the tiny recipe's base model on generated worlds, with the settings of the shipped one."""
     from sanderling.recipes.base import BaseConfig, train_base
+    from sanderling.recipes.stages import locked
 
     config = BaseConfig()
     report = Report(Console())
-    with _goes_on("the same command"), report.task("Base model", config.steps) as advance:
+    with _goes_on("the same command"), locked(out), report.task("Base model", config.steps) as advance:
         seen = 0
 
         def on_step(step: int, metrics: dict[str, float]) -> None:

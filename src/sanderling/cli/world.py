@@ -21,6 +21,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from sanderling.cli import exits
 from sanderling.errors import UserError
 from sanderling.protocol.profile import Profile, ResultLayout
 from sanderling.protocol.profiles import PROFILES, get_profile
@@ -157,7 +158,7 @@ def visit(
         reply = open_world(directory).visit(url, goal, max_words=words or 2_000)
     console = Console()
     if reply.status is not ToolStatus.OK:
-        raise UserError(f"{url}: {status_sentence(reply.status, ResultLayout.MARKDOWN)}")
+        raise UserError(f"{url or 'No address'}: {status_sentence(reply.status, ResultLayout.MARKDOWN)}")
     console.print(f"[bold]{_plain(reply.title)}[/]\n[cyan]{_plain(reply.url)}[/]\n", highlight=False)
     console.print(_plain(reply.text), highlight=False)
 
@@ -204,7 +205,11 @@ def _progress(total: int | None = None) -> Iterator[Callable[[int], None]]:
             if done % 100 == 0:
                 bar.update(task, completed=done)
 
-        yield count
+        try:
+            yield count
+        except KeyboardInterrupt:
+            bar.console.print("Interrupted: nothing was built, and nothing is left behind.")
+            raise typer.Exit(exits.INTERRUPTED) from None
         bar.update(task, completed=read, total=read)
 
 

@@ -126,9 +126,10 @@ def clear_run(directory: Path) -> None:
 def locked(directory: Path) -> Iterator[None]:
     """Keep every other process out of a run's directory; a process that ends, however it ends, lets go of it.
 
-    Raises UserError when another one holds it.
+    Makes the directory where there is none. Raises UserError when another process holds it, or it cannot be written.
     """
     with _sentences(directory):
+        directory.mkdir(parents=True, exist_ok=True)
         file = (directory / LOCK).open("w")
     with file:
         try:

@@ -108,6 +108,7 @@ class TextIndex:
         """The ``limit`` best pages outside ``hidden``, as (page number, score), best first, ties by number."""
         found = terms.query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)
         asked = [term for term in found if self.frequency(term)]
+        limit = min(limit, self.page_count)
         if not asked or limit < 1:
             return []
         clauses = [(tantivy.Occur.Should, tantivy.Query.term_query(self._schema, "text", term, "freq")) for term in asked]
