@@ -8,18 +8,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from loop_fakes import call, fake_profile
 from rich.console import Console
 
+from sanderling.agent.journal import JournalWarning
 from sanderling.cli.ask import ask, limited, research
 from sanderling.cli.watch import Reasoning
 from sanderling.errors import UserError
-from sanderling.policy.contract import SampleKey
+from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Message
+from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
@@ -90,6 +93,45 @@ def test_a_store_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, 
     with pytest.raises(UserError, match="Cannot open"):
         ask("Which river?", world=tmp_path / "world", model="m", out=tmp_path)
     assert asked == []
+
+
+def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Met by an outage, then interrupted: turns that were said are shown again, and not asked for again by the same weights."""
+    build_world(tmp_path / "world", PAGES, name="rivers", source="test")
+    (tmp_path / "model").mkdir()
+    said: list[int] = []
+    troubles: dict[int, BaseException] = {}
+
+    def reply(messages: Sequence[Message], key: SampleKey) -> str:
+        if key.turn in troubles:
+            raise troubles.pop(key.turn)
+        said.append(key.turn)
+        return "<think>" + call(f"river {key.turn}") if key.turn < 2 else ANSWER
+
+    def again() -> str:
+        ask("Which river?", tmp_path / "world", str(tmp_path / "model"), out=tmp_path / "asked.jsonl")
+        return capsys.readouterr().out
+
+    monkeypatch.setattr("sanderling.policy.load.open_policy", lambda model, on_retry: ScriptedPolicy(reply))
+    for trained_again in (False, True):
+        said.clear()
+        troubles |= {1: PolicyOutageError("down"), 2: KeyboardInterrupt()}
+        with pytest.raises(typer.Exit):
+            again()
+        with pytest.raises(KeyboardInterrupt):
+            again()
+        assert said == [0, 1] and capsys.readouterr().out.count("Going on with an earlier run") == 1
+        (journal,) = tmp_path.glob("asked.jsonl.ask-*.journal")
+        if trained_again:
+            (tmp_path / "model" / "weights").write_text("others")
+            with pytest.warns(JournalWarning):
+                again()
+        else:
+            shown = again()
+            assert shown.index("river 0") < shown.index("river 1") < shown.index("The Kent")
+        assert said == ([0, 1, 0, 1, 2] if trained_again else [0, 1, 2]) and not journal.exists()
+    endings = [done.ending for done in TrajectoryStore(tmp_path / "asked.jsonl")]
+    assert endings == [Ending.POLICY_OUTAGE, Ending.ANSWERED] * 2
 
 
 def test_max_turns_replaces_the_profiles() -> None:

@@ -54,6 +54,15 @@ def open_policy(
     return TransformersPolicy.load(Path(spec), device=device, dtype=dtype, max_batch=max_batch, max_length=max_length)
 
 
+def weights_of(spec: str) -> str:
+    """What tells a model from others of its name: a directory's place and its files' sizes and times; an endpoint's address."""
+    if is_endpoint(spec):
+        return spec
+    root = Path(spec).resolve()
+    stats = {file.name: file.stat() for file in sorted(root.iterdir()) if file.is_file()}
+    return f"{root} {[(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()]}"
+
+
 async def close_policy(policy: Policy) -> None:
     """Close an endpoint's connections, in the event loop that used them; a model in this process has none."""
     if isinstance(policy, ChatEndpointPolicy | CompletionEndpointPolicy):

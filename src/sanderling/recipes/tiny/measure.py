@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress, evaluate
@@ -27,7 +28,13 @@ JUDGE = RuleJudge("exact", exact_match)
 
 
 async def attempt_at(
-    question: Question, layout: Layout, policy: Policy, tools: Mapping[str, Tool], world: str, seeds: Seeds
+    question: Question,
+    layout: Layout,
+    policy: Policy,
+    tools: Mapping[str, Tool],
+    world: str,
+    seeds: Seeds,
+    journal: Journal | None = None,
 ) -> Trajectory:
     """One attempt at a question through the one loop, as every stage with a model makes it."""
     return await run_episode(
@@ -39,23 +46,25 @@ async def attempt_at(
         trajectory_id=f"{question.id}-{seeds.attempt}",
         seeds=seeds,
         world=world,
+        journal=journal,
     )
 
 
 def rollout_over(
-    layout: Layout, policy: Policy, world: LocalWorld, run_seed: int
+    layout: Layout, policy: Policy, world: LocalWorld, run_seed: int, journal: Journal | None = None
 ) -> Callable[[Question, int], Awaitable[Trajectory]]:
     """One attempt at one question, with everything else fixed."""
     tools = world_tools(world, layout.profile)
 
     async def rollout(question: Question, attempt: int) -> Trajectory:
-        return await attempt_at(question, layout, policy, tools, world.name, Seeds(run=run_seed, attempt=attempt))
+        seeds = Seeds(run=run_seed, attempt=attempt)
+        return await attempt_at(question, layout, policy, tools, world.name, seeds, journal)
 
     return rollout
 
 
 def measure(layout: Layout, stage: str, model: Path, plan: WorldPlan, attempts: int, command: str) -> EvalResult:
-    """Evaluate a model directory on a world's questions; resumes, and does nothing when it was done."""
+    """Evaluate a model directory on a world's questions; resumes, amid an episode too, and does nothing when it was done."""
     from sanderling.policy.transformers_policy import TransformersPolicy
 
     saved = result_file(layout, stage, plan)
@@ -70,19 +79,22 @@ def measure(layout: Layout, stage: str, model: Path, plan: WorldPlan, attempts: 
         counter.write_text(str(progress.done))
 
     counter.parent.mkdir(parents=True, exist_ok=True)
-    result = asyncio.run(
-        evaluate(
-            read_questions(layout.questions_file(plan.name)),
-            attempts,
-            rollout_over(layout, policy, layout.open_world(plan), settings.seed),
-            JUDGE,
-            store,
-            command=command,
-            seed=settings.seed,
-            concurrency=settings.concurrency,
-            on_progress=note,
+    questions = read_questions(layout.questions_file(plan.name))
+    with Journal(saved.with_suffix(".journal")) as journal:
+        result = asyncio.run(
+            evaluate(
+                questions,
+                attempts,
+                rollout_over(layout, policy, layout.open_world(plan), settings.seed, journal),
+                JUDGE,
+                store,
+                command=command,
+                seed=settings.seed,
+                concurrency=settings.concurrency,
+                on_progress=note,
+                on_stored=journal.stored,
+            )
         )
-    )
     result.save(saved)
     return result
 
