@@ -87,7 +87,7 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path, damage):
 def test_a_newer_schema_is_refused_with_advice(tmp_path):
     store = TrajectoryStore(tmp_path / "s.jsonl")
     store.path.write_text(json.dumps({"schema_version": 99, "id": "x"}) + "\n")
-    with pytest.raises(UserError, match="update sanderling"):
+    with pytest.raises(UserError, match=r"^Line 1 of .* cannot be read yet: .*: update sanderling\.$"):
         store.read_all()
 
 
@@ -105,6 +105,40 @@ def test_unwritable_places_are_one_sentence(tmp_path):
         TrajectoryStore(tmp_path / "file" / "s.jsonl").append(make())
     with pytest.raises(UserError, match="check the path"):
         TrajectoryStore(tmp_path).read_all()
+
+
+@pytest.mark.parametrize("text", ["A diary, last line cut", '{\n "format": 1\n}\n', "x\n" * 99, "[]", "\n{}"])
+def test_what_is_no_store_is_left_as_it_is(tmp_path, text):
+    store = TrajectoryStore(tmp_path / "diary.txt")
+    store.path.write_text(text)
+    with pytest.raises(UserError, match="holds something else than trajectories: choose another place"):
+        store.prepare()
+    assert store.path.read_text() == text
+
+
+def test_nothing_but_a_torn_record_is_ever_cut_off(tmp_path):
+    store = TrajectoryStore(tmp_path / "diary.txt")
+    store.path.write_text("A diary, last line cut")
+    with pytest.raises(UserError, match="ends in something that is no record"):
+        store.append(make())
+    assert store.path.read_text() == "A diary, last line cut"
+
+
+@pytest.mark.parametrize("head", [b"", b"{", b'{"schema', encode_trajectory(make())[:200], encode_trajectory(make()) + b"\n"])
+def test_empty_torn_and_whole_stores_can_be_added_to(tmp_path, head):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.path.write_bytes(head)
+    store.prepare()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TornLineWarning)
+        store.append(make("b"))
+        assert store.read_all()[-1] == make("b")
+
+
+def test_a_device_keeps_nothing():
+    for place in ("/dev/null", "/dev/full"):
+        with pytest.raises(UserError, match="keeps nothing: choose another place"):
+            TrajectoryStore(place).prepare()
 
 
 @pytest.mark.parametrize("value", [(1, 2), {1: 2}, {"a": {2, 3}}, {"a": object()}])

@@ -19,6 +19,10 @@ _SPLIT_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SCALARS = (str, int, float, bool, type(None))
 
 
+class NewerSchemaError(ValueError):
+    """A record that a later version wrote: nothing is wrong with it."""
+
+
 def encode_record(record: Any) -> bytes:
     """One line of JSON without its newline. Raises UserError for what JSON cannot hold exactly."""
     try:
@@ -61,7 +65,7 @@ def decode_trajectory(value: Any) -> Trajectory:
         raise ValueError("it is not a JSON object")
     version = value.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise ValueError(f"it has schema version {version}, newer than {SCHEMA_VERSION}: update sanderling")
+        raise NewerSchemaError(f"it has schema version {version}, newer than {SCHEMA_VERSION}: update sanderling")
     try:
         return Trajectory.model_validate(value)
     except ValidationError as error:

@@ -8,6 +8,7 @@ line. A store that does not exist yet is empty. Ids may repeat. Knows nothing of
 
 import fcntl
 import os
+import stat
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,19 @@ from typing import Any
 
 from sanderling.errors import UserError
 from sanderling.files import sync
-from sanderling.trajectory.codec import check_json, decode_record, decode_trajectory, encode_record, encode_trajectory
+from sanderling.trajectory.codec import (
+    NewerSchemaError,
+    check_json,
+    decode_record,
+    decode_trajectory,
+    encode_record,
+    encode_trajectory,
+)
 from sanderling.trajectory.record import Trajectory
 
 _BLOCK = 1 << 16
+_HEAD = b'{"schema_version":'
+"""How every record of a trajectory begins."""
 
 
 class TornLineWarning(UserWarning):
@@ -36,9 +46,13 @@ class _Lines:
         """A handle for appending. Raises UserError when the file cannot be opened or made."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
             raise UserError(f"Cannot open {self.path} for writing ({error.strerror}): choose another place.") from error
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise UserError(f"{self.path} is a device or a pipe, which keeps nothing: choose another place.")
+        return handle
 
     def append(self, line: bytes) -> None:
         """Add one line durably. Raises UserError when the file cannot be written; it is then as it was before."""
@@ -72,6 +86,8 @@ class _Lines:
             return size, b""
         if _is_record(tail):
             return size, b"\n"
+        if tail[:1] not in (b"{", b"\0"):  # no beginning of a record, nor the zeros that a loss of power leaves
+            raise UserError(f"{self.path} ends in something that is no record: choose another place, or mend its last line.")
         warnings.warn(f"{self.path}: the torn last line ({len(tail)} bytes) is cut off", TornLineWarning, stacklevel=5)
         os.ftruncate(handle, size - len(tail))
         return size - len(tail), b""
@@ -95,6 +111,8 @@ class _Lines:
 
     def damaged(self, number: int, error: Exception) -> UserError:
         """What to tell the person about an unreadable line."""
+        if isinstance(error, NewerSchemaError):
+            return UserError(f"Line {number} of {self.path} cannot be read yet: {error}.")
         return UserError(f"Line {number} of {self.path} is damaged ({error}): remove that line or restore the file.")
 
 
@@ -143,8 +161,15 @@ class TrajectoryStore:
         return self._lines.path
 
     def prepare(self) -> None:
-        """Make sure, before long work begins, that the store can be appended to. Raises UserError when it cannot."""
-        os.close(self._lines.open())
+        """Make sure, before long work begins, that the store can be appended to.
+
+        Raises UserError when it cannot, or when the file holds something else.
+        """
+        handle = self._lines.open()
+        head = os.pread(handle, 64, 0)
+        os.close(handle)
+        if not is_store(head):
+            raise UserError(f"{self.path} holds something else than trajectories: choose another place.")
 
     def append(self, trajectory: Trajectory) -> None:
         """Add one trajectory durably. Raises UserError when it is not JSON or the file cannot be written."""
@@ -164,6 +189,11 @@ class TrajectoryStore:
     def ids(self) -> set[str]:
         """The ids that are stored, for commands that go on where they stopped."""
         return {value["id"] for _, value in self._lines if isinstance(value, dict) and isinstance(value.get("id"), str)}
+
+
+def is_store(head: bytes) -> bool:
+    """Whether a file with these first bytes (64 are enough) is a store of trajectories, an empty or a torn one included."""
+    return head.startswith(_HEAD) or _HEAD.startswith(head.rstrip())
 
 
 def _tail(handle: int, size: int) -> bytes:

@@ -22,7 +22,7 @@ from sanderling.errors import UserError
 from sanderling.protocol.messages import ToolCall
 from sanderling.terminal import visible
 from sanderling.trajectory.importers import import_file
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.jsonl import TrajectoryStore, is_store
 from sanderling.trajectory.observations import ListedPage, read_observation, unwrap
 from sanderling.trajectory.parquet import read_parquet
 from sanderling.trajectory.record import Node, NodeKind, Trajectory
@@ -71,7 +71,7 @@ def _is_store(path: Path) -> bool:
             head = file.read(64)
     except OSError as error:
         raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    return head.startswith(b'{"schema_version":') or (not head.strip() and path.suffix == ".jsonl")
+    return is_store(head) and (bool(head.strip()) or path.suffix == ".jsonl")
 
 
 def _choose(path: Path, found: Iterator[Trajectory], id: str | None, index: int | None) -> tuple[Trajectory, bool]:
