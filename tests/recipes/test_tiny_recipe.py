@@ -231,6 +231,14 @@ def test_a_run_that_is_done_is_left_as_it_is(out: Path, settings: Path) -> None:
     assert lines[-1] == f"  The report is {out.resolve() / 'report.html'}."
 
 
+IN_FRONT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run behind a shell's & would ignore it
+from sanderling.cli.main import main
+main()
+"""
+
+
 def at_work(group: int) -> list[str]:
     """The processes of a group that run (those that have ended and were not waited for do not)."""
     found = []
@@ -244,10 +252,8 @@ def at_work(group: int) -> list[str]:
 @pytest.mark.slow
 def test_after_ctrl_c_one_sentence_says_how_to_go_on_and_no_process_is_left(settings: Path) -> None:
     stopped = settings.with_name("stopped")
-    command = [sys.executable, "-c", "from sanderling.cli.main import main; main()", "recipe", "run", str(settings)]
-    shell = subprocess.Popen(
-        [*command, "--out", str(stopped)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    command = [sys.executable, "-c", IN_FRONT, "recipe", "run", str(settings), "--out", str(stopped)]
+    shell = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     logs = [stopped / arm / "metrics.jsonl" for arm in ARMS]
     deadline = time.monotonic() + 600
     while shell.poll() is None and not any(log.is_file() and log.stat().st_size for log in logs):
