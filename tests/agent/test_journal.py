@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,13 @@ async def test_a_fresh_session_hears_everything_at_once_with_the_sampled_ids(tmp
     assert [delta.token_ids for delta in deltas[:3]] == [tuple(heard)] * 3
     assert [m.role for m in deltas[0].messages] == [Role.SYSTEM, *[Role.USER, Role.ASSISTANT] * 2, Role.USER]
     assert deltas[3].token_ids == branch[-2].token_ids and deltas[3].recalled == 0
+    policy = Speaker(PLAIN, Life())
+    with Journal(tmp_path / "k") as journal:
+        with pytest.raises(Killed):
+            await live(Speaker(PLAIN, Life(6)), journal)
+        await live(policy, journal)
+    # a border before that: the rejected attempts are rewound as ever
+    assert [delta.token_ids for delta in policy.deltas[1:4]] == [done.nodes[5].token_ids] * 3
 
 
 async def test_recorded_text_is_streamed_at_once(tmp_path: Path) -> None:
@@ -130,6 +138,41 @@ async def test_what_was_asked_otherwise_is_left_out(tmp_path: Path, changed: dic
         once_more = Life()
         await live(Speaker(PLAIN, once_more, name=name), journal, **changed)  # the new entries have taken the old ones' place
         assert once_more.said == once_more.called == []
+
+
+async def test_what_was_left_out_is_gone(tmp_path: Path) -> None:
+    """Left out and killed again: the third life meets nothing of the first one."""
+    with Journal(tmp_path / "j") as journal:
+        with pytest.raises(Killed):
+            await live(Speaker(PLAIN, Life(20)), journal)
+        with pytest.raises(Killed), pytest.warns(JournalWarning):
+            await live(Speaker(PLAIN, Life(6)), journal, question="When?")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", JournalWarning)
+            done = await live(Speaker(PLAIN, Life()), journal, question="When?")
+    assert repr(done) == repr(await live(Speaker(PLAIN, Life()), question="When?"))
+
+
+async def test_a_line_that_a_person_has_removed(tmp_path: Path) -> None:
+    """What is missing is done anew; said otherwise, nothing that followed it is used."""
+    other = [PLAIN[0], ["hm " + TWO], *PLAIN[2:]]
+    with Journal(tmp_path / "j") as journal, pytest.raises(Killed):
+        await live(Speaker(PLAIN, Life(20)), journal)
+    (file,) = (tmp_path / "j").glob("*.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert [json.loads(line)["place"] for line in lines[1:5]] == ["turn 0.0", "call 0", "turn 1.0", "call 1"]
+    for script, warned in ((PLAIN, False), (other, True)):
+        file.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+        first, second = Life(11), Life()
+        with Journal(tmp_path / "j") as journal, warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", JournalWarning)
+            with pytest.raises(Killed):
+                await live(Speaker(script, first), journal)
+            assert first.said == [(1, 0)] and bool(heard) is warned
+            done = await live(Speaker(script, second), journal)
+        assert repr(untimed(done)) == repr(untimed(await live(Speaker(script, Life()))))
+        assert not {(0, 0), (1, 0)} & set(second.said) and len(heard) == warned
+        assert sorted(first.called + second.called) == ([1, 2, 3] if warned else [3])
 
 
 async def test_more_turns_than_before_are_no_other_run(tmp_path: Path) -> None:

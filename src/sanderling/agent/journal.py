@@ -93,7 +93,7 @@ class EpisodeJournal:
             self._log.append(self._head)
             self._written = True
         self._log.append(vars(entry))
-        if self._ahead:  # a call of this turn that was done before is still to be asked for
+        if self._ahead:
             self._behind.append(entry)
 
     def _discard(self, place: str) -> None:

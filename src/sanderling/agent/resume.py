@@ -221,11 +221,9 @@ class _Session:
             raise ValueError(f"mark {mark} is not on this branch of {len(self._turns)} turns")
         del self._turns[mark:]
         self._computed = min(self._computed, self._tokens())
-        if self._inner is None or mark >= self._heard:
-            return
-        self._heard = mark if mark in self._inner_marks else 0
-        self._inner.rewind(self._inner_marks[self._heard])
-        self._inner_marks = {place: inner for place, inner in self._inner_marks.items() if place <= self._heard}
+        if self._inner is not None:
+            self._heard = mark if mark in self._inner_marks else 0
+            self._inner.rewind(self._inner_marks[self._heard])
 
     def close(self) -> None:
         if self._inner is not None:
