@@ -1,6 +1,7 @@
 """The shell around the sub-commands: quick help, one-sentence errors, exit statuses."""
 
 import errno
+import os
 import subprocess
 import sys
 import types
@@ -167,3 +168,9 @@ def test_an_unknown_command_is_refused(call: Callable[..., tuple[int, str, str]]
     status, _, err = call("recpie")
     assert status == 2
     assert "recpie" in err
+
+
+def test_a_terminal_that_lacks_a_character_shows_the_rest() -> None:
+    code = "from sanderling.cli import main as m; m.build_app = lambda _: lambda: print('a · b'); m.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"a ? b\n", b"")

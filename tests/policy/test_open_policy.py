@@ -53,6 +53,12 @@ def test_a_tokenizer_makes_it_token_level(tmp_path):
         "http://localhost:1/v1?key_env=SANDERLING_SURELY_UNSET#model",
         "http://localhost:1/v1?context=many#model",
         "http://localhost:1/v1?tokenizer=/no/such/directory#model",
+        "http://localhost:1/v1?context=²#model",
+        "http://localhost:1/v1?context=0#model",
+        "http://[::1/v1#model",
+        "http://localhost:port/v1#model",
+        "http://localhost:99999/v1#model",
+        "http://local host/v1#model",
         "ftp://localhost/model",
         "",
     ],
@@ -61,6 +67,13 @@ def test_wrong_specifications_are_one_sentence(spec):
     with pytest.raises(UserError) as error:
         open_policy(spec)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "two\nlines"])
+def test_a_key_that_no_header_can_hold_is_one_sentence(monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(UserError, match=r"^The API key in OPENAI_API_KEY holds"):
+        open_policy("http://localhost:1/v1#m")
 
 
 def test_without_torch_the_extra_is_named(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ mend (:class:`~sanderling.errors.UserError`, full disks, places without permissi
 """
 
 import errno
+import io
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -65,6 +66,8 @@ def build_app(chosen: str | None = None) -> typer.Typer:
 def main() -> None:
     """Entry point of the ``sanderling`` command."""
     warnings.showwarning = _show_warning
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without some character shows the rest all the same
     try:
         build_app(_chosen(sys.argv[1:]))()
     except UserError as error:

@@ -25,7 +25,7 @@ _DEFAULT_KEY = "OPENAI_API_KEY"
 
 def is_endpoint(spec: str) -> bool:
     """Whether a specification names a server; every other one is a directory."""
-    return urlsplit(spec).scheme in ("http", "https")
+    return spec.partition(":")[0].lower() in ("http", "https")
 
 
 def open_policy(
@@ -42,7 +42,7 @@ def open_policy(
     ``on_retry`` is an endpoint's, see `HttpClient`; the other keywords are for models in this process.
     """
     if is_endpoint(spec):
-        return _endpoint(urlsplit(spec), spec, on_retry)
+        return _endpoint(_split(spec), spec, on_retry)
     if not Path(spec).exists():
         raise UserError(f"There is no model at {spec!r}: give a model directory, or an endpoint as http://host:port/v1#model.")
     try:
@@ -69,6 +69,18 @@ async def close_policy(policy: Policy) -> None:
         await policy.aclose()
 
 
+def _split(spec: str) -> SplitResult:
+    """The parts of an endpoint's address; its port is a number that there is."""
+    try:
+        parts = urlsplit(spec)
+        if parts.port != 0 and not any(char.isspace() for char in parts.netloc):
+            return parts
+        reason = "a blank or port 0"
+    except ValueError as error:  # brackets that nothing closes, a port that is no number or too large
+        reason = str(error)
+    raise UserError(f"{spec!r} has no usable host and port ({reason}): write http://host:port/v1#model.")
+
+
 def _endpoint(parts: SplitResult, spec: str, on_retry: Callable[[str], None] | None) -> Policy:
     if not parts.hostname or not parts.fragment:
         raise UserError(f"{spec!r} lacks the host or the model's name: write http://host:port/v1#model.")
@@ -77,7 +89,7 @@ def _endpoint(parts: SplitResult, spec: str, on_retry: Callable[[str], None] | N
         if option not in _OPTIONS:
             raise UserError(f"Unknown option {option!r} in {spec!r}: an endpoint takes {', '.join(_OPTIONS)}.")
     context = options.get("context")
-    if context is not None and not context.isdigit():
+    if context is not None and not (context.isdecimal() and int(context)):
         raise UserError(f"context={context!r} is not a number of tokens: write for example context=32768.")
     url = f"{parts.scheme}://{parts.netloc}{parts.path}"
     client = HttpClient(url, _api_key(options.get("key_env")), on_retry=on_retry)
@@ -89,8 +101,9 @@ def _endpoint(parts: SplitResult, spec: str, on_retry: Callable[[str], None] | N
 
 
 def _api_key(variable: str | None) -> str | None:
-    if variable is None:
-        return os.environ.get(_DEFAULT_KEY)
-    if variable not in os.environ:
+    if variable is not None and variable not in os.environ:
         raise UserError(f"The environment variable {variable} named by key_env is not set: export the API key under that name.")
-    return os.environ[variable]
+    key = os.environ.get(variable or _DEFAULT_KEY)
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise UserError(f"The API key in {variable or _DEFAULT_KEY} holds characters that no key has: export it again.")
+    return key
