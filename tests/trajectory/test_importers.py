@@ -210,3 +210,18 @@ def test_trees_give_distinct_ids_and_skip_other_files(tmp_path):
         import_tree(tmp_path / "none")
     with pytest.raises(UserError, match="no recorded"):
         import_tree(write(tmp_path / "e" / "x.txt", "").parent)
+
+
+def test_values_nested_as_deeply_as_json_goes_are_read(tmp_path):
+    deep = "[" * 900 + '"x"' + "]" * 900
+    told = '{"question": "q", "gt": %s, "extra": %s, "messages": [%s, {"role": "user", "content": %s}]}'
+    (read,) = import_file(write(tmp_path / "dr" / "0.json", told % (deep, deep, deep, deep))).trajectories
+    assert read.question.answers == ("x",)
+    assert [node.kind for node in read.nodes] == [NodeKind.RAW, NodeKind.RAW]
+
+
+def test_a_blank_answer_of_a_case_is_none(tmp_path):
+    steps = [{"type": "question", "content": "q"}, {"type": "assistant", "think": "t", "answer": "  "}]
+    (read,) = import_file(write(tmp_path / "cases.json", {"benchmark": "b", "cases": [{"steps": steps}]})).trajectories
+    assert read.answer is None and read.nodes[1].answer is None
+    assert read.nodes[1].problems == ("no_action",)

@@ -92,3 +92,10 @@ def test_bad_files_are_one_sentence(tmp_path):
     pq.write_table(pa.table({"id": ["x"]}), tmp_path / "other.parquet")
     with pytest.raises(UserError, match="lacks the column"):
         list(read_parquet(tmp_path / "other.parquet"))
+
+
+@pytest.mark.parametrize("column", [pa.array([1]), pa.array(["x"]), pa.array([None], pa.string()), pa.array([[1]])])
+def test_the_right_names_over_other_columns_are_one_sentence(tmp_path, column):
+    pq.write_table(pa.table(dict.fromkeys(parquet.SCHEMA.names, column)), tmp_path / "t.parquet")
+    with pytest.raises(UserError, match="is not a readable trajectory file"):
+        list(read_parquet(tmp_path / "t.parquet"))

@@ -126,7 +126,7 @@ def read_parquet(path: Path | str) -> Iterator[Trajectory]:
                 raise UserError(f"{path} lacks the column {missing[0]!r}: give a file written by sanderling.")
             for batch in file.iter_batches(batch_size=_READ_ROWS, columns=SCHEMA.names):
                 for row in batch.to_pylist():
-                    yield _trajectory(row)
+                    yield _read_row(row)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path} is not a readable trajectory file ({str(error).splitlines()[0]}): write it again.") from error
 
@@ -175,6 +175,14 @@ def _node_row(node: Node) -> dict[str, Any]:
     row["events"] = [vars(event) for event in node.events]
     row["raw"] = None if node.raw is None else json.dumps(node.raw)
     return row
+
+
+def _read_row(row: dict[str, Any]) -> Trajectory:
+    """Raises ValueError for columns that bear the names and hold something else."""
+    try:
+        return _trajectory(row)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"a row holds no trajectory: {error}") from error
 
 
 def _trajectory(row: dict[str, Any]) -> Trajectory:

@@ -133,12 +133,15 @@ def ending_of_finished(nodes: Sequence[Node]) -> Ending | None:
 
 def texts(value: Any) -> tuple[str, ...]:
     """Accepted answers out of a text, a number, or any nesting of lists; blanks are left out."""
-    if isinstance(value, list):
-        return tuple(text for item in value for text in texts(item))
-    if value is None or isinstance(value, dict):
-        return ()
-    parts = str(value).split("<|answer_split|>")
-    return tuple(part.strip() for part in parts if part.strip())
+    found: list[str] = []
+    pending = [value]  # a stack of its own: nesting may be deeper than Python's
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list):
+            pending.extend(reversed(item))
+        elif item is not None and not isinstance(item, dict):
+            found += [part.strip() for part in str(item).split("<|answer_split|>") if part.strip()]
+    return tuple(found)
 
 
 def question_id(text: str) -> str:

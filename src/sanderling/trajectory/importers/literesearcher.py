@@ -66,7 +66,8 @@ def _turn(step: dict[str, Any], parent: int | None, place: str, notes: Notes) ->
     if set(step) - _TURN_FIELDS:
         notes.add("extra_fields", place, sorted(set(step) - _TURN_FIELDS))
     calls = tuple(_call(call) for call in given)
-    if not calls and answer is None:
+    said = (answer or "").strip() or None
+    if not calls and said is None:
         notes.add("turn:no_action", place, think)
     return Node(
         parent=parent,
@@ -75,8 +76,8 @@ def _turn(step: dict[str, Any], parent: int | None, place: str, notes: Notes) ->
         text=turn_text(think, calls, answer),
         think=think,
         calls=calls,
-        answer=answer.strip() if answer else None,
-        problems=() if calls or answer else ("no_action",),
+        answer=said,
+        problems=() if calls or said else ("no_action",),
         raw=step,
     )
 
