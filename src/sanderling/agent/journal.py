@@ -70,11 +70,6 @@ class EpisodeJournal:
         """The date that the episode began on, and goes on under."""
         return datetime.date.fromisoformat(self._head["began"])
 
-    @property
-    def entries_ahead(self) -> int:
-        """Entries that have not been asked for yet."""
-        return len(self._ahead)
-
     def find(self, place: str, asked: str) -> Entry | None:
         """What was done there, if just this was asked for."""
         entry = self._ahead.get(place)
@@ -84,7 +79,7 @@ class EpisodeJournal:
             self._discard(place)
             return None
         del self._ahead[place]
-        self._behind = [*self._behind, entry] if self._ahead else []
+        self._keep(entry)
         return entry
 
     def add(self, entry: Entry) -> None:
@@ -93,8 +88,14 @@ class EpisodeJournal:
             self._log.append(self._head)
             self._written = True
         self._log.append(vars(entry))
+        self._keep(entry)
+
+    def _keep(self, entry: Entry) -> None:
+        """Remember what stays if the rest is left out; with nothing ahead, nothing can be."""
         if self._ahead:
             self._behind.append(entry)
+        else:
+            self._behind.clear()
 
     def _discard(self, place: str) -> None:
         """Leave out everything that is still ahead, on disk too."""
