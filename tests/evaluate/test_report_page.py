@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
+from sanderling.errors import UserError
 from sanderling.evaluate.format import duration, memory, percent, points, span
 from sanderling.evaluate.metrics import Interval
 from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
@@ -193,6 +194,11 @@ def test_nothing_is_claimed_from_few_questions_or_invalid_runs() -> None:
 def test_only_the_same_questions_are_compared() -> None:
     with pytest.raises(ValueError, match="same questions"):
         compare(("a", result([1, 2])), ("b", result([1, 2], prefix="other")), seed=0)
+
+
+def test_runs_without_a_common_scored_question_are_one_sentence() -> None:
+    with pytest.raises(UserError, match="evaluate again"):
+        compare(("a", result([0], unscored=4)), ("b", result([1])), seed=0)
 
 
 def test_the_better_of_two() -> None:

@@ -190,6 +190,22 @@ async def test_refusals_are_one_sentence_and_not_repeated(status, words):
     assert "\n" not in str(error.value) and "secret" not in str(error.value) and len(server.asked) == 1
 
 
+async def test_a_refusal_amid_a_conversation_ends_that_episode_only():
+    too_long = plain({"error": {"message": "maximum context"}}, 400)
+    with serve(plain(chat("a call")), too_long, plain(tokens([0, 1], "stop")), too_long) as server:
+        policies = [
+            (ChatEndpointPolicy(client(server), "tiny"), told("a")),
+            (CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer()), Delta((), (5,))),
+        ]
+        for policy, delta in policies:
+            session = policy.open(KEY)
+            await session.generate(delta, Sampling(), KEY)
+            mark = session.mark()
+            with pytest.raises(PolicyOutageError, match="maximum context"):
+                await session.generate(delta, Sampling(), KEY)
+            assert session.mark() == mark
+
+
 async def test_a_server_without_token_ids_is_refused():
     with serve(plain({"choices": [{"text": "ab", "finish_reason": "stop"}]})) as server:
         session = CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer()).open(KEY)

@@ -71,7 +71,7 @@ def test_the_tiny_profile_is_short() -> None:
     tiny = get_profile("tiny")
     wanted = "You are a research agent. Tools: search, visit. Think, then call one tool or answer."
     assert render_system(tiny, default_specs(tiny), CLOCK) == wanted
-    assert (tiny.results, tiny.results_per_query, tiny.visit_tokens) == (ResultLayout.COMPACT, 3, 60)
+    assert (tiny.results, tiny.results_per_query, tiny.visit_words) == (ResultLayout.COMPACT, 3, 60)
     assert (tiny.sampling.temperature, tiny.sampling.max_tokens) == (0.6, 96)
     assert (tiny.budgets.max_turns, tiny.budgets.max_context_tokens, tiny.budgets.answer_reserve_tokens) == (12, 1_536, 64)
     assert (tiny.guards.max_retries, tiny.guards.max_malformed, tiny.guards.max_repeated_calls) == (0, 3, 4)

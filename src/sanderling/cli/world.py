@@ -151,7 +151,7 @@ def visit(
 ) -> None:
     """Show the passages of a page that serve a goal."""
     if profile is not None:
-        chosen = _changed(get_profile(profile), visit_tokens=words)
+        chosen = _changed(get_profile(profile), visit_words=words)
         _show_to_agent(directory, chosen, chosen.tools.visit, {chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal})
         return
     with _readable(directory):

@@ -10,6 +10,7 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
+from sanderling.errors import UserError
 from sanderling.evaluate.format import chance, points
 from sanderling.evaluate.metrics import Interval, paired_difference
 from sanderling.evaluate.reading import Reading
@@ -194,15 +195,20 @@ class RecipeReport(Record):
 def compare(
     candidate: tuple[str, EvalResult], baseline: tuple[str, EvalResult], *, seed: int, enough: int = ENOUGH_QUESTIONS
 ) -> Comparison:
-    """Compare two evaluations of the same questions by pass@1. Raises ValueError when the questions differ."""
+    """Compare two evaluations of the same questions by pass@1.
+
+    Raises ValueError when the questions differ, UserError when none was scored for both.
+    """
     (name, result), (other_name, other) = candidate, baseline
     ids = [question.id for question in result.questions]
     if ids != [question.id for question in other.questions]:
         raise ValueError(f"{name} and {other_name} were not evaluated on the same questions")
     ours, theirs = result.per_question(), other.per_question()
+    both = [i for i in ids if i in ours and i in theirs]
+    if not both:
+        raise UserError(f"No question was scored for both {name} and {other_name}: evaluate again once the outage is over.")
     nan = float("nan")
     found = paired_difference([ours.get(i, nan) for i in ids], [theirs.get(i, nan) for i in ids], seed=seed)
-    both = [i for i in ids if i in ours and i in theirs]
     problems = [f"the run of {n} is invalid" for n, r in (candidate, baseline) if not r.valid]
     if found.questions < enough:
         problems.append(f"{found.questions} questions are fewer than the {enough} a claim needs")

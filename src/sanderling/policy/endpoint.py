@@ -21,9 +21,9 @@ from typing import Any
 from sanderling.errors import UserError
 from sanderling.policy.branches import MessageSession, OnText, TokenSession
 from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
-from sanderling.policy.http_client import HttpClient
+from sanderling.policy.http_client import HttpClient, RefusedError
 from sanderling.policy.turn_text import cut_at_stop
-from sanderling.protocol.messages import Message
+from sanderling.protocol.messages import Message, Role
 from sanderling.protocol.sampling import Sampling
 from sanderling.protocol.tokens import Tokenizer
 
@@ -99,7 +99,8 @@ class _ChatSession(MessageSession):
             **_sampling_fields(sampling, key),
             **({"top_k": sampling.top_k} if sampling.top_k else {}),  # not in OpenAI's own interface: sent only when asked for
         }
-        reply = await _receive(self._client, "chat/completions", body, on_text)
+        begun = any(message.role is Role.ASSISTANT for message in messages)
+        reply = await _receive(self._client, "chat/completions", body, on_text, begun=begun)
         text = f"<think>\n{reply.reasoning.strip()}\n</think>\n\n{reply.text}" if reply.reasoning else reply.text
         text, cut = cut_at_stop(text, sampling.stop)
         return Completion(
@@ -132,7 +133,7 @@ class _CompletionSession(TokenSession):
             "logprobs": 1,
             "return_token_ids": True,
         }
-        reply = await _receive(self._client, "completions", body, on_text)
+        reply = await _receive(self._client, "completions", body, on_text, begun=bool(self._ids))
         if not reply.ids:
             raise UserError(f"{self._client.base_url} returned no token ids: serve the model with vLLM 0.10.2 or later.")
         if len(reply.ids) != len(reply.logprobs):
@@ -186,18 +187,27 @@ class _Reply:
         return text
 
 
-async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText) -> _Reply:
-    """One turn: a plain reply, or a stream when somebody listens."""
+async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText, *, begun: bool) -> _Reply:
+    """One turn: a plain reply, or a stream when somebody listens.
+
+    What a server refuses once a conversation has ``begun`` (it takes no longer prompt, say) ends this episode unscored; its
+    siblings go on.
+    """
     reply = _Reply()
-    if on_text is None:
-        reply.add(await client.json(path, body))
-    else:
-        streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        async with aclosing(client.events(path, streamed)) as events:
-            async for event in events:
-                text = reply.add(event)
-                if text:
-                    on_text(text)
+    try:
+        if on_text is None:
+            reply.add(await client.json(path, body))
+        else:
+            streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
+            async with aclosing(client.events(path, streamed)) as events:
+                async for event in events:
+                    text = reply.add(event)
+                    if text:
+                        on_text(text)
+    except RefusedError as error:
+        if begun:
+            raise PolicyOutageError(str(error)) from error
+        raise
     if reply.finish_reason is None:
         raise PolicyOutageError(f"{client.base_url} sent a reply without a finished choice.")
     return reply

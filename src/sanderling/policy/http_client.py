@@ -33,6 +33,10 @@ class _BusyError(Exception):
         self.pause_s = pause_s
 
 
+class RefusedError(UserError):
+    """The server will not take this request. A person's mistake at the start of a conversation; later, the server's affair."""
+
+
 class HttpClient:
     """One server. Connections are shared by its sessions and belong to the running event loop."""
 
@@ -150,7 +154,7 @@ def _refuse(reply: httpx.Response, server: str) -> None:
         )
     if status == 404:
         raise UserError(f"{server} does not know this path or model (status 404: {words}): check the URL and its #name.")
-    raise UserError(f"{server} refused the request (status {status}: {words}): change what it names.")
+    raise RefusedError(f"{server} refused the request (status {status}: {words}): change what it names.")
 
 
 def _reason(reply: httpx.Response) -> str:

@@ -86,7 +86,7 @@ class Profile(BaseModel):
     results_per_query: int = Field(default=10, ge=1)
     snippet_words: int = Field(default=30, ge=4)
     """Length of one result's snippet."""
-    visit_tokens: int = Field(default=2_000, ge=8)
+    visit_words: int = Field(default=2_000, ge=8)
     """Budget of one visited page's extract, in words."""
     force_hint: str
     """What the agent reads when a budget is used up; put *after* the last observation, which is kept, in the same wrapper."""

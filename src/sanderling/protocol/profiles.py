@@ -122,7 +122,7 @@ TINY = Profile(
     results=ResultLayout.COMPACT,
     results_per_query=3,
     snippet_words=14,
-    visit_tokens=60,
+    visit_words=60,
     sampling=Sampling(temperature=0.6, max_tokens=96),
     budgets=Budgets(max_turns=12, max_context_tokens=1_536, answer_reserve_tokens=64),
     guards=Guards(max_retries=0, max_malformed=3, max_repeated_calls=4),

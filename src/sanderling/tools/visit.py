@@ -23,7 +23,7 @@ class VisitTool:
         self._world = world
         self._names = profile.tools
         self._layout = profile.results
-        self._max_words = profile.visit_tokens
+        self._max_words = profile.visit_words
 
     @property
     def spec(self) -> ToolSpec:
