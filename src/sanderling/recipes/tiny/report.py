@@ -37,7 +37,7 @@ def tiny_report(layout: Layout, records: Sequence[StageRecord], command: str) ->
     return RecipeReport(
         title=layout.config.title,
         summary=(
-            "A language model of about a million parameters learns to research an invented encyclopedia: it searches, visits "
+            "A language model of 1.5 million parameters learns to research an invented encyclopedia: it searches, visits "
             "pages and answers questions of one to three hops. Measured on a world none of whose names it ever saw."
         ),
         run=RunFacts(
