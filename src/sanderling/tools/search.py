@@ -67,6 +67,7 @@ class SearchTool:
                 snippet_words=self._snippet_words,
                 masked=context.masked_urls,
                 episode_seed=context.episode_seed,
+                occurrence=context.occurrence,
             )
         except OSError as error:
             raise ToolOutageError(f"search: {error}") from error

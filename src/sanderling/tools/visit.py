@@ -58,7 +58,12 @@ class VisitTool:
             return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT)
         try:
             reply = self._world.visit(
-                url, goal, max_words=self._max_words, masked=context.masked_urls, episode_seed=context.episode_seed
+                url,
+                goal,
+                max_words=self._max_words,
+                masked=context.masked_urls,
+                episode_seed=context.episode_seed,
+                occurrence=context.occurrence,
             )
         except OSError as error:
             raise ToolOutageError(f"visit: {error}") from error

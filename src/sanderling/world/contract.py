@@ -83,15 +83,24 @@ class World(Protocol):
         snippet_words: int = 30,
         masked: frozenset[str] = frozenset(),
         episode_seed: int = 0,
+        occurrence: int = 0,
     ) -> SearchReply:
         """Rank pages for a query, each with a snippet of at most ``snippet_words`` words.
 
-        Never raises for any text; an empty query has status EMPTY.
+        Never raises for any text; an empty query has status EMPTY. ``occurrence``: how often the episode made the very same
+        call before; with ``episode_seed`` it keys the faults of worlds that have any.
         """
         ...
 
     def visit(
-        self, url: str, goal: str = "", *, max_words: int = 2000, masked: frozenset[str] = frozenset(), episode_seed: int = 0
+        self,
+        url: str,
+        goal: str = "",
+        *,
+        max_words: int = 2000,
+        masked: frozenset[str] = frozenset(),
+        episode_seed: int = 0,
+        occurrence: int = 0,
     ) -> VisitReply:
         """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND."""
         ...

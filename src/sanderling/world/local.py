@@ -71,6 +71,7 @@ class LocalWorld:
         snippet_words: int = 30,
         masked: frozenset[str] = frozenset(),
         episode_seed: int = 0,
+        occurrence: int = 0,
     ) -> SearchReply:
         """Rank pages; see `contract.World`. Raises OSError when the store has become unreadable."""
         hidden = [number for key in canonical_set(masked) if (number := self._pages.find(key)) is not None]
@@ -82,7 +83,14 @@ class LocalWorld:
         return SearchReply(query=query, hits=hits)
 
     def visit(
-        self, url: str, goal: str = "", *, max_words: int = 2000, masked: frozenset[str] = frozenset(), episode_seed: int = 0
+        self,
+        url: str,
+        goal: str = "",
+        *,
+        max_words: int = 2000,
+        masked: frozenset[str] = frozenset(),
+        episode_seed: int = 0,
+        occurrence: int = 0,
     ) -> VisitReply:
         """Read a page; see `contract.World`. Raises OSError when the store has become unreadable."""
         key = canonical_url(url)
