@@ -42,7 +42,14 @@ COMMANDS = {
     "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages."),
 }
 
-_EXTRA_OF = {"torch": "local", "transformers": "local", "safetensors": "local"}
+_EXTRA_OF = {
+    "torch": "local",
+    "transformers": "local",
+    "safetensors": "local",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "mcp": "serve",
+}
 """Which extra brings a package that the core does without."""
 _PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS})
 """Full disks and closed doors: never a bug, wherever they are met."""

@@ -22,6 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling.cli import exits
+from sanderling.cli.world_fidelity import fidelity, read_recorded
+from sanderling.cli.world_serve import serve
 from sanderling.errors import UserError
 from sanderling.protocol.profile import Profile, ResultLayout
 from sanderling.protocol.profiles import PROFILES, get_profile
@@ -37,6 +39,8 @@ from sanderling.world.store import build_world, open_world
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
+app.command("fidelity")(fidelity)
+app.command("serve")(serve)
 
 REPLAY_FILE = "replay.jsonl"
 """The replay table within the directory of a recorded world."""
@@ -70,31 +74,46 @@ def build_encyclopedia(
 
 @build.command("recorded")
 def build_recorded(
-    source: Annotated[Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout.")],
+    source: Annotated[
+        Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout, or a file of ask --record.")
+    ],
     out: Out,
     name: Annotated[str, typer.Option(help="The world's name, as trajectories record it.")] = "recorded",
+    hold_out: Annotated[
+        float, typer.Option("--hold-out", help="Share of the questions to leave out, for sanderling world fidelity.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Which questions are held out.")] = 0,
 ) -> None:
     """Build a world from recorded trajectories: every page they listed or read, and a table that replays their calls."""
-    from sanderling.trajectory.importers import import_tree
+    from sanderling.world.fidelity.split import built_from, split, write_built_from
     from sanderling.world.recorded import pages_from_trajectories
-    from sanderling.world.replay import ReplayTable
 
     console = Console(stderr=True)
     with console.status("reading trajectories"):
-        imported = import_tree(source)
-        pages, report = pages_from_trajectories(imported.trajectories)
-        table = ReplayTable.from_trajectories(imported.trajectories)
+        recorded = read_recorded(source)
+        built, held = split(recorded.trajectories, hold_out, seed)
+        pages, report = pages_from_trajectories(built)
+        table = recorded.replays(built)
+
+    def finish(place: Path) -> None:
+        table.save(place / REPLAY_FILE)
+        write_built_from(place, built_from(built, held, hold_out, seed))
+
     with _progress(len(pages)) as count:
         info = build_world(
             out,
             pages,
             name=name,
-            source=f"recorded {source.name}",
+            source=f"recorded {source.name}" + (f" --hold-out {hold_out:g} --seed {seed}" if hold_out else ""),
+            seed=seed if hold_out else None,
             progress=count,
-            finish=lambda place: table.save(place / REPLAY_FILE),
+            finish=finish,
         )
-    console.print(imported.report)
+    if recorded.report is not None:
+        console.print(recorded.report)
     console.print(report)
+    if hold_out:
+        console.print(f"Held out: {len(held)} of {len(recorded.trajectories)} trajectories.")
     _report(out, info)
 
 

@@ -1,0 +1,69 @@
+"""``sanderling world serve``: a world behind HTTP or MCP, for others' clients. Thin: the work is done in ``world/server/``."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sanderling.errors import UserError
+from sanderling.world.store import open_world
+
+
+def serve(
+    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")],
+    host: Annotated[str, typer.Option(help="Where to listen; anything but this machine needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8018,
+    token_env: Annotated[
+        str | None,
+        typer.Option("--token-env", metavar="NAME", help="Environment variable that holds the token clients must send."),
+    ] = None,
+    dialect: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to speak: native, serper, jina, literesearcher, search_r1, mcp; repeat for several; default: all."
+        ),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Calls to the world at a time.")] = 4,
+    concurrent: Annotated[int, typer.Option(min=1, help="Requests at a time; more are answered 429.")] = 256,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 30.0,
+    mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
+) -> None:
+    """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher and Search-R1, and MCP."""
+    from sanderling.world.server.settings import ServerSettings, check_binding
+
+    if mcp_stdio:
+        from sanderling.world.server.mcp import serve_stdio
+
+        serve_stdio(open_world(directory), threads)
+        return
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        token=_token(token_env),
+        dialects=tuple(dialect or ()),
+        threads=threads,
+        max_concurrent=concurrent,
+        timeout_s=timeout,
+    )
+    check_binding(settings)
+    from sanderling.world.server.run import serve as run
+
+    console = Console(stderr=True)
+    world = open_world(directory)
+    run(
+        world,
+        settings,
+        lambda url: console.print(f"Serving {world.name} ({world.page_count:,} pages) at {url}", highlight=False),
+    )
+
+
+def _token(variable: str | None) -> str | None:
+    """The token from the environment: on a command line everybody on the machine could read it."""
+    if variable is None:
+        return None
+    token = os.environ.get(variable, "")
+    if not token:
+        raise UserError(f"The environment variable {variable} is not set: put the token there.")
+    return token

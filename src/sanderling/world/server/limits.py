@@ -1,0 +1,143 @@
+"""What stands before every route: who may ask, how many at a time, how much, and for how long; each refusal is JSON.
+
+An ASGI middleware. Too large a body is 413, too many requests 429, too slow 503; what goes wrong inside is logged here and
+told as one sentence with 500. ``/health`` is answered whatever else is going on. Knows no dialect.
+"""
+
+import asyncio
+import logging
+from time import perf_counter
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sanderling.world.server.metrics import Counters
+from sanderling.world.server.refusal import RefusalError, refuse
+from sanderling.world.server.settings import ServerSettings
+from sanderling.world.server.tokens import check_client
+
+HEALTH = "/health"
+_DRAINED = 32
+"""A body up to this many times the limit is read to its end and dropped: many clients only read a reply after sending all."""
+_log = logging.getLogger(__name__)
+
+
+class _GoneError(Exception):
+    """The client went away before its request was whole."""
+
+
+class _Reply:
+    """Passes a reply on and remembers its status."""
+
+    def __init__(self, send: Send) -> None:
+        self.status = 0
+        self._send = send
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+
+class Limits:
+    """The middleware; one for each server.
+
+    Args:
+        app: what is guarded; puts its route's pattern into ``scope["route_name"]`` of the requests that reach one.
+        settings: of the server.
+        counters: of the server.
+
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, counters: Counters) -> None:
+        self._app = app
+        self._settings = settings
+        self._counters = counters
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, reply = perf_counter(), _Reply(send)
+        try:
+            refused = await self._admit(scope, receive, reply)
+            if refused is not None:
+                self._counters.refused[(refused.reason,)] += 1
+                if not reply.status:
+                    await refuse(refused)(scope, receive, reply)
+        except _GoneError:
+            self._counters.refused[("gone",)] += 1
+        finally:
+            if reply.status:
+                self._counters.requests[scope.get("route_name", "other"), str(reply.status)] += 1
+                self._counters.request_seconds += perf_counter() - began
+
+    async def _admit(self, scope: Scope, receive: Receive, reply: _Reply) -> RefusalError | None:
+        """Let a request through to the routes, or say why not."""
+        if scope["path"] == HEALTH:
+            await self._app(scope, receive, reply)
+            return None
+        try:
+            check_client(Headers(scope=scope), self._settings)
+            if self._running >= self._settings.max_concurrent:
+                raise RefusalError(429, "Too many requests at once: try again in a moment.", "concurrency")
+        except RefusalError as error:
+            return error
+        self._running += 1
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                body = await self._body(Headers(scope=scope), receive)
+                await self._app(scope, _replay(body, receive), reply)
+        except RefusalError as error:
+            return error
+        except TimeoutError:
+            return RefusalError(503, "The request took too long: ask for less at a time, or try again later.", "timeout")
+        except _GoneError:
+            raise
+        except Exception:
+            _log.exception("a request failed")
+            return RefusalError(500, "Something went wrong in the server: its log says what.", "failure")
+        finally:
+            self._running -= 1
+        return None
+
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        most = self._settings.max_body_bytes
+        too_large = RefusalError(413, f"The body is larger than {most:,} bytes: send less at a time.", "body")
+        declared = headers.get("content-length", "")
+        if declared.isascii() and declared.isdigit() and int(declared) > most * _DRAINED:
+            raise too_large
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise _GoneError
+            size += len(message.get("body", b""))
+            if size > most:
+                chunks.clear()
+                if size > most * _DRAINED:
+                    raise too_large
+            else:
+                chunks.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
+        if size > most:
+            raise too_large
+        return b"".join(chunks)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A body that was read, for a reader that expects a stream."""
+    handed = False
+
+    async def again() -> Message:
+        nonlocal handed
+        if handed:
+            return await receive()
+        handed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

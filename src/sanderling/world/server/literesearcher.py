@@ -1,0 +1,152 @@
+"""LiteResearcher's dialect: the routes of its retrieval backend, and of the browse service that its RL tool calls (``/query``).
+
+Requests and replies have the fields of its own servers. Fields that speak of its engine (weights, times of embedding and Milvus)
+are there with what the request said or zero. A page that is missing is no HTTP error, neither in ``/web_parser`` nor in ``/query``.
+"""
+
+from time import perf_counter
+from typing import Any, Literal
+
+from pydantic import Field
+from starlette.responses import JSONResponse, Response
+
+from sanderling.protocol.profile import ResultLayout
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.layout import visit_text
+from sanderling.world.contract import SearchReply
+from sanderling.world.server.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, ForeignBody, parse
+from sanderling.world.server.refusal import RefusalError, require_served, sentence_of
+
+BROWSE_WORDS = 2_000
+
+
+class _Ranking(ForeignBody):
+    limit: int = Field(default=10, ge=1, le=50)
+    search_type: Literal["hybrid", "dense", "sparse"] = "hybrid"
+    sparse_weight: float = Field(default=0.7, ge=0, le=2)
+    dense_weight: float = Field(default=1.0, ge=0, le=2)
+
+
+class SearchBody(_Ranking):
+    """Of ``/search``."""
+
+    query: str
+
+
+class BatchSearchBody(_Ranking):
+    """Of ``/batch_search``."""
+
+    queries: list[str] = Field(min_length=1, max_length=MOST_QUERIES)
+
+
+class UrlBody(ForeignBody):
+    """Of ``/check_url`` and ``/web_parser``."""
+
+    url: str = Field(min_length=1)
+
+
+class UrlsBody(ForeignBody):
+    """Of ``/batch_check_url``."""
+
+    urls: list[str] = Field(min_length=1, max_length=MOST_URLS)
+
+
+class BrowseBody(ForeignBody):
+    """Of ``/query``: the goal has either name."""
+
+    url: str = Field(min_length=1)
+    goal: str | None = None
+    question: str | None = None
+
+
+def is_literesearcher(body: Any) -> bool:
+    """Whether a body of ``/search`` is LiteResearcher's: it has ``query``."""
+    return isinstance(body, dict) and "query" in body
+
+
+async def _search(asked: Asked) -> Response:
+    body, began = parse(SearchBody, asked.body), perf_counter()
+    (reply,) = await asked.calls.search([body.query], limit=body.limit)
+    require_served(reply.status)
+    return JSONResponse({"results": _results(reply), "total": len(reply.hits)} | _engine(body, began))
+
+
+async def _batch_search(asked: Asked) -> Response:
+    body, began = parse(BatchSearchBody, asked.body), perf_counter()
+    replies = await asked.calls.search(body.queries, limit=body.limit)
+    for reply in replies:
+        require_served(reply.status)
+    results = [{"query": reply.query, "results": _results(reply), "total": len(reply.hits)} for reply in replies]
+    return JSONResponse({"query_results": results, "total_queries": len(results)} | _engine(body, began))
+
+
+async def _check_url(asked: Asked) -> Response:
+    body = parse(UrlBody, asked.body)
+    (exists,) = await _exist(asked, [body.url])
+    return JSONResponse({"exists": exists, "url": body.url})
+
+
+async def _batch_check_url(asked: Asked) -> Response:
+    body, began = parse(UrlsBody, asked.body), perf_counter()
+    results = dict(zip(body.urls, await _exist(asked, body.urls), strict=True))
+    counts = {"total": len(body.urls), "found": sum(results.values()), "query_time": perf_counter() - began}
+    return JSONResponse({"results": results} | counts)
+
+
+async def _web_parser(asked: Asked) -> Response:
+    body = parse(UrlBody, asked.body)
+    (reply,) = await asked.calls.visit([body.url], max_words=asked.settings.page_words)
+    if reply.status is not ToolStatus.OK:
+        return JSONResponse({"found": False, "url": body.url, "title": "", "text": ""})
+    return JSONResponse({"found": True, "url": reply.url, "title": reply.title, "text": reply.text})
+
+
+async def _browse(asked: Asked) -> Response:
+    body = parse(BrowseBody, asked.body)
+    goal = body.goal or body.question
+    if not goal:
+        raise RefusalError(400, "The body names no goal: say what to look for in goal or question.")
+    (reply,) = await asked.calls.visit([body.url], goal, max_words=BROWSE_WORDS)
+    text = visit_text([reply], goal, ResultLayout.MARKDOWN)  # the very text that the agent is trained and measured on
+    served = reply.status is ToolStatus.OK
+    return JSONResponse(
+        {"success": served, "result": text, "from_cache": served, "error": None if served else sentence_of(reply.status)}
+    )
+
+
+async def _exist(asked: Asked, urls: list[str]) -> list[bool]:
+    """Whether the world holds a page: one that is there but unreadable counts."""
+    there = (ToolStatus.OK, ToolStatus.NOT_TEXT, ToolStatus.PAYWALLED)
+    return [reply.status in there for reply in await asked.calls.visit(urls, max_words=1)]
+
+
+def _results(reply: SearchReply) -> list[dict[str, object]]:
+    return [{"link": hit.url, "title": hit.title, "snippet": hit.snippet, "score": hit.score} for hit in reply.hits]
+
+
+def _engine(body: _Ranking, began: float) -> dict[str, object]:
+    return {
+        "search_time": perf_counter() - began,
+        "embedding_time": 0.0,
+        "milvus_time": 0.0,
+        "search_type": body.search_type,
+        "sparse_weight": body.sparse_weight,
+        "dense_weight": body.dense_weight,
+        "server_id": "sanderling",
+        "vector_dtype": "none",
+        "index_type": "BM25",
+    }
+
+
+DIALECT = Dialect(
+    "literesearcher",
+    "LiteResearcher's retrieval backend and browse service.",
+    (
+        DialectRoute("POST", "/search", _search, is_literesearcher, '"query" (LiteResearcher)'),
+        DialectRoute("POST", "/batch_search", _batch_search),
+        DialectRoute("POST", "/check_url", _check_url),
+        DialectRoute("POST", "/batch_check_url", _batch_check_url),
+        DialectRoute("POST", "/web_parser", _web_parser),
+        DialectRoute("POST", "/query", _browse),
+    ),
+)

@@ -1,0 +1,84 @@
+"""MCP: the tools ``search`` and ``visit`` of a world, for any MCP client, over streamable HTTP and over stdio.
+
+Over HTTP every request stands alone (no sessions, JSON replies), so a server may be restarted under its clients. Arguments that
+break a limit and a world that cannot be read are tool errors in one sentence; a missing page is an ordinary answer.
+"""
+
+import anyio
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
+
+import sanderling
+from sanderling.world.contract import SearchReply, VisitReply, World
+from sanderling.world.server.calls import WorldCalls
+from sanderling.world.server.dialect import parse
+from sanderling.world.server.metrics import Counters
+from sanderling.world.server.native import SearchBody, VisitBody
+from sanderling.world.server.refusal import RefusalError, sentence_of
+from sanderling.world.server.settings import ServerSettings
+
+_SEARCH = "Search the web. Several queries may be given at once; each returns ranked results with title, address and snippet."
+_VISIT = "Read web pages. Returns the passages of each page that serve the goal; without a goal, the page from its top."
+
+
+def mcp_server(calls: WorldCalls) -> MCPServer:
+    """The MCP server of a world, for either transport."""
+    server: MCPServer = MCPServer("sanderling-world", version=sanderling.__version__, log_level="WARNING")
+
+    async def search(queries: list[str], limit: int = 10) -> str:
+        try:
+            body = parse(SearchBody, {"queries": queries, "limit": limit})
+            replies = await calls.search(body.queries, limit=body.limit, snippet_words=body.snippet_words)
+        except RefusalError as error:
+            raise ToolError(error.sentence) from error
+        return "\n\n".join(_results(reply) for reply in replies)
+
+    async def visit(urls: list[str], goal: str = "", max_words: int = 2_000) -> str:
+        try:
+            body = parse(VisitBody, {"urls": urls, "goal": goal, "max_words": max_words})
+            replies = await calls.visit(body.urls, body.goal, max_words=body.max_words)
+        except RefusalError as error:
+            raise ToolError(error.sentence) from error
+        return "\n\n".join(_page(reply) for reply in replies)
+
+    server.add_tool(search, description=_SEARCH, structured_output=False)
+    server.add_tool(visit, description=_VISIT, structured_output=False)
+    return server
+
+
+def http_app(server: MCPServer, settings: ServerSettings) -> ASGIApp:
+    """The streamable HTTP transport at ``/mcp``; hosts and tokens are checked before it, by `limits`."""
+    return server.streamable_http_app(
+        streamable_http_path="/mcp",
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=settings.max_body_bytes,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
+
+def serve_stdio(world: World, threads: int) -> None:
+    """Serve one MCP client over standard input and output, until it closes them."""
+    calls = WorldCalls(world, threads, Counters())
+    try:
+        anyio.run(mcp_server(calls).run_stdio_async)
+    finally:
+        calls.close()
+
+
+def _results(reply: SearchReply) -> str:
+    failure = sentence_of(reply.status)
+    if failure or not reply.hits:
+        return f"Results for {reply.query!r}: {failure or 'nothing was found.'}"
+    entries = (
+        f"{number}. {' '.join(hit.title.split())}\n{hit.url}\n{f'{hit.date}: ' if hit.date else ''}{hit.snippet}"
+        for number, hit in enumerate(reply.hits, start=1)
+    )
+    return f"Results for {reply.query!r}:\n\n" + "\n\n".join(entries)
+
+
+def _page(reply: VisitReply) -> str:
+    failure = sentence_of(reply.status)
+    return f"{reply.url}: {failure}" if failure else f"# {' '.join(reply.title.split())}\n{reply.url}\n\n{reply.text}"

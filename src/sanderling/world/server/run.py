@@ -1,0 +1,65 @@
+"""A server as a process: one socket, one event loop, an orderly end.
+
+On SIGTERM or Ctrl-C the socket closes, requests in flight finish within the grace, and SIGTERM ends the process with status 0.
+To use several cores, start several servers and put a proxy before them: replies do not depend on which one answers.
+"""
+
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from sanderling.errors import UserError
+from sanderling.world.contract import World
+from sanderling.world.server.app import create_app
+from sanderling.world.server.settings import ServerSettings
+
+_KEEP_ALIVE_S = 75
+"""Above the usual idle time of clients' pools, so that the client closes first and no request meets a closing connection."""
+
+
+def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) -> None:
+    """Serve a world until told to stop.
+
+    ``ready`` is called with the base URL once the server listens. Raises UserError when the address cannot be had.
+    """
+    app = create_app(world, settings)
+    with _listen(settings) as listening:
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            lifespan="on",
+            ws="none",
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=settings.grace_s,
+        )
+        before = signal.signal(signal.SIGTERM, _end)
+        try:
+            ready(_base_url(settings.host, listening.getsockname()[1]))
+            uvicorn.Server(config).run(sockets=[listening])
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    host = settings.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, settings.port), family=family, backlog=1_024)
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        raise UserError(f"Cannot listen on {where} ({error.strerror or error}): choose another --host or --port.") from error
+
+
+def _base_url(host: str, port: int) -> str:
+    return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    """The server raises the signal again once it has ended in order: that end is a success."""
+    sys.exit(0)

@@ -1,0 +1,47 @@
+"""Search-R1's dialect: ``POST /retrieve {"queries", "topk", "return_scores"}``, answered with passages.
+
+Its corpus holds passages of 100 words, whose ``contents`` begin with the title in quotes on a line of its own. Here a
+passage is what the world shows of a page for the query, of the same length, and its ``id`` is the page's address.
+"""
+
+import asyncio
+
+from pydantic import Field
+from starlette.responses import JSONResponse, Response
+
+from sanderling.protocol.status import ToolStatus
+from sanderling.world.contract import SearchHit
+from sanderling.world.server.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
+from sanderling.world.server.refusal import require_served
+
+PASSAGE_WORDS = 100
+
+
+class RetrieveBody(ForeignBody):
+    """Of ``/retrieve``; without ``topk`` three passages, its client's own number."""
+
+    queries: list[str] = Field(min_length=1, max_length=1_024)
+    topk: int | None = Field(default=None, ge=0, le=100)
+    return_scores: bool = False
+
+
+async def _retrieve(asked: Asked) -> Response:
+    body = parse(RetrieveBody, asked.body)
+    replies = await asked.calls.search(body.queries, limit=body.topk or 3)
+    for reply in replies:
+        require_served(reply.status)
+    result = [
+        list(await asyncio.gather(*(_passage(asked, reply.query, hit, body.return_scores) for hit in reply.hits)))
+        for reply in replies
+    ]
+    return JSONResponse({"result": result})
+
+
+async def _passage(asked: Asked, query: str, hit: SearchHit, scored: bool) -> dict[str, object]:
+    (page,) = await asked.calls.visit([hit.url], query, max_words=PASSAGE_WORDS)
+    text = page.text if page.status is ToolStatus.OK else hit.snippet
+    document = {"id": hit.url, "contents": f'"{" ".join(hit.title.split())}"\n{text}'}
+    return {"document": document, "score": hit.score} if scored else document
+
+
+DIALECT = Dialect("search_r1", "Passages as Search-R1's retriever gives them.", (DialectRoute("POST", "/retrieve", _retrieve),))
