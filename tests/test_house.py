@@ -21,7 +21,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "synth": {"policy", "protocol", "trajectory", "world"},
     "reward": {"protocol", "trajectory"},
     "train": {"policy", "protocol", "reward", "trajectory"},
-    "evaluate": {"policy", "protocol", "reward", "tools", "trajectory"},
+    "evaluate": {"policy", "protocol", "reward", "tools", "trajectory", "world"},
     "serve": {"agent", "evaluate", "policy", "protocol", "tools", "trajectory", "world"},
     "export": {"policy", "protocol", "trajectory"},
     "recipes": {"agent", "evaluate", "policy", "protocol", "reward", "synth", "tools", "train", "trajectory", "world"},

@@ -27,8 +27,9 @@ from sanderling.protocol.clock import SystemClock
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import PROFILES, get_profile
-from sanderling.tools.registry import world_tools
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.tools.recording import open_recording, recorded_tools
+from sanderling.tools.registry import tool_roles, world_tools
+from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.contract import World
 from sanderling.world.store import open_world
@@ -58,6 +59,10 @@ def ask(
         Path | None,
         typer.Option("--out", help="Append the trajectory to this JSONL store (see sanderling show), and go on if killed."),
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="Append every tool call, its result, status and latency to this file (JSON lines)."),
+    ] = None,
 ) -> None:
     """Research one question and watch the turns."""
     from sanderling.policy.load import is_endpoint, open_policy  # brings torch for in-process models
@@ -72,10 +77,11 @@ def ask(
     store = None if out is None else TrajectoryStore(out)
     if store is not None:
         store.prepare()  # a place that cannot be written is told before the work, not after it
+    log = None if record is None else open_recording(record)
     console = Console()
     policy = open_policy(model, on_retry=partial(show_retry, console))
     with _journal(out, _episode_id(question, policy, opened, chosen, seed), model, console) as journal:
-        episode = research(question, opened, policy, chosen, seed=seed, console=console, journal=journal)
+        episode = research(question, opened, policy, chosen, seed=seed, console=console, journal=journal, log=log)
         done = asyncio.run(_ask_and_close(episode, policy))
         if store is not None:
             store.append(done)
@@ -96,17 +102,21 @@ async def research(
     seed: int = 0,
     console: Console,
     journal: Journal | None = None,
+    log: JsonlLog | None = None,
 ) -> Trajectory:
-    """Run the episode, printing its turns; Ctrl-C ends it with the record so far."""
+    """Run the episode, printing its turns; Ctrl-C ends it with the record so far. ``log``: where calls are recorded."""
+    tools, id = world_tools(world, profile), _episode_id(question, policy, world, profile, seed)
+    if log is not None:
+        tools = recorded_tools(tools, tool_roles(profile), log, episode=id, question=question)
     with _stop_on_interrupt() as stop:
         return await run_episode(
             Question(id=f"ask-{_digest(question)}", text=question),
             policy=policy,
-            tools=world_tools(world, profile),
+            tools=tools,
             profile=profile,
             clock=SystemClock(),
             seeds=Seeds(run=seed, episode=seed),
-            trajectory_id=_episode_id(question, policy, world, profile, seed),
+            trajectory_id=id,
             world=world.name,
             on_event=Watcher(console),
             cancel=stop,

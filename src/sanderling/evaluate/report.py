@@ -5,15 +5,13 @@ without script: the script only shows the points of a curve. All text comes in t
 escapes it. Computes no figure.
 """
 
-import base64
-import hashlib
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 from sanderling.evaluate import report_stages
 from sanderling.evaluate.format import duration, memory, percent, points
 from sanderling.evaluate.markup import Html, join, tag
+from sanderling.evaluate.page import figure, page, section
 from sanderling.evaluate.plots import Line, curves, legend
 from sanderling.evaluate.report_model import Chart, Comparison, FactSheet, RecipeReport
 from sanderling.evaluate.report_readings import readings_html
@@ -32,25 +30,7 @@ def write_report(report: RecipeReport, directory: Path) -> Path:
 
 def render(report: RecipeReport) -> str:
     """The page. The same report gives the same page."""
-    style, script = _asset("report.css"), _asset("report.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("title", f"{report.title} · Sanderling"),
-        tag("style", style),
-    )
-    body = tag("body", _header(report), tag("main", *_sections(report)), _footer(report), tag("script", script))
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
-
-
-def _asset(name: str) -> Html:
-    """Our own style sheet or script, which is markup already."""
-    return Html(resources.files("sanderling.evaluate").joinpath("assets", name).read_text(encoding="utf-8"))
+    return page(report.title, _header(report), tag("main", *_sections(report)), _footer(report))
 
 
 def _header(report: RecipeReport) -> Html:
@@ -66,21 +46,17 @@ def _header(report: RecipeReport) -> Html:
 
 def _sections(report: RecipeReport) -> Iterator[Html]:
     yield _verdict(report)
-    yield _section("results", "Results", report_stages.table_html(report.stages), *_figures(report))
+    yield section("results", "Results", report_stages.table_html(report.stages), *_figures(report))
     if report.charts:
-        yield _section("curves", "Learning curves", tag("div", *map(_chart, report.charts), class_="grid2"))
+        yield section("curves", "Learning curves", tag("div", *map(_chart, report.charts), class_="grid2"))
     if report.readings:
         note = tag("p", "Chosen by rule, not by hand. Thoughts, calls and observations are verbatim.", class_="quiet")
-        yield _section("episodes", "Episodes to read", note, readings_html(report.readings))
+        yield section("episodes", "Episodes to read", note, readings_html(report.readings))
     if report.sheets:
-        yield _section("material", "Material", tag("div", *map(_sheet, report.sheets), class_="grid2"))
+        yield section("material", "Material", tag("div", *map(_sheet, report.sheets), class_="grid2"))
     if report.settings:
         block = tag("details", tag("summary", "The recipe as it was run"), tag("pre", report.settings), class_="settings")
-        yield _section("settings", "Settings", block)
-
-
-def _section(name: str, title: str, *children: Html) -> Html:
-    return tag("section", tag("h2", title), *children, id=name)
+        yield section("settings", "Settings", block)
 
 
 def _verdict(report: RecipeReport) -> Html:
@@ -110,17 +86,13 @@ def _cards(report: RecipeReport) -> Html:
 
 
 def _figures(report: RecipeReport) -> Iterator[Html]:
-    figures = [_figure("Pass@1, with 95% intervals", report_stages.pass_bars(report.stages))]
+    figures = [figure("Pass@1, with 95% intervals", report_stages.pass_bars(report.stages))]
     compared = [c for c in (report.comparison, *report.other_comparisons) if c is not None]
     if compared:
         caption = "Paired differences in pass@1 on the same questions, in points, with 95% intervals"
-        figures.append(_figure(caption, report_stages.difference_plot(compared)))
-    figures.append(_figure("How episodes ended", report_stages.endings_bars(report.stages)))
+        figures.append(figure(caption, report_stages.difference_plot(compared)))
+    figures.append(figure("How episodes ended", report_stages.endings_bars(report.stages)))
     yield tag("div", *figures, class_="grid2")
-
-
-def _figure(caption: str, *children: Html | None) -> Html:
-    return tag("figure", tag("figcaption", caption), *children)
 
 
 def _chart(chart: Chart) -> Html:
@@ -136,7 +108,7 @@ def _chart(chart: Chart) -> Html:
     )
     remarks = [chart.note, f"Faint: raw; strong: moving average of {chart.smooth} points." if chart.smooth > 1 else ""]
     note = tag("p", " ".join(filter(None, remarks)), class_="quiet") if any(remarks) else None
-    return _figure(chart.title, plot, legend([line.name for line in lines]) if len(lines) > 1 else None, note)
+    return figure(chart.title, plot, legend([line.name for line in lines]) if len(lines) > 1 else None, note)
 
 
 def _sheet(sheet: FactSheet) -> Html:

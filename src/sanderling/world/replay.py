@@ -8,7 +8,7 @@ often it was made before. Knows no model and no tool (`tools.replay` answers fro
 
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,10 @@ class ReplayTable:
 
     def __len__(self) -> int:
         return len(self._replays)
+
+    def of(self, trajectories: Set[str]) -> "ReplayTable":
+        """The table of some trajectories only, by id."""
+        return ReplayTable(replay for replay in self._replays if replay.trajectory_id in trajectories)
 
     def lookup(
         self,

@@ -1,0 +1,106 @@
+"""``sanderling world fidelity``: how far a world resembles recorded calls. Thin: `evaluate.fidelity_run` does the work."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import sanderling
+from sanderling.errors import UserError
+from sanderling.trajectory.importers.report import ImportReport
+from sanderling.trajectory.record import Trajectory
+from sanderling.world.replay import ReplayTable
+
+
+def fidelity(
+    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")],
+    against: Annotated[
+        Path, typer.Option("--against", help="Recorded trajectories (a directory), or a recording (a file of --record).")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Directory of the report: fidelity.html and fidelity.json.")],
+    k: Annotated[int, typer.Option("--k", min=1, help="Results compared of each list.")] = 10,
+    p: Annotated[float, typer.Option("--p", help="Persistence of rank-biased overlap, between 0 and 1.")] = 0.9,
+    snippet_words: Annotated[int, typer.Option("--snippet-words", min=1, help="Most words of the world's snippets.")] = 30,
+    built_in: Annotated[
+        bool, typer.Option("--built-in", help="Also compare what the world was built from: an upper bound, labelled so.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Of the intervals.")] = 0,
+) -> None:
+    """Compare a world with recorded calls that it was not built from."""
+    from sanderling.evaluate.fidelity_report import interval, number, sentence, write_fidelity
+    from sanderling.evaluate.fidelity_run import Asked, Subject, report_of
+    from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
+    from sanderling.evaluate.report_model import RunFacts
+    from sanderling.world.fidelity.compare import Settings
+    from sanderling.world.fidelity.split import read_built_from
+    from sanderling.world.manifest import read_manifest
+    from sanderling.world.store import open_world
+
+    if not 0.0 < p < 1.0:
+        raise UserError(f"--p is {p:g}: give a number between 0 and 1, such as 0.9.")
+    started, console = time.perf_counter(), Console(stderr=True)
+    manifest, known = read_manifest(directory), read_built_from(directory)
+    opened = open_world(directory)
+    subject = Subject(opened, lambda url: opened.page(url) is not None, manifest.source, known)
+    with console.status("comparing"):
+        trajectories = read_recorded(against).trajectories
+        asked = Asked(Settings(k=k, p=p, snippet_words=snippet_words), built_in, seed)
+        run = RunFacts(
+            command=command_line(),
+            seed=seed,
+            date=datetime.now(UTC).date().isoformat(),
+            machine=machine(),
+            version=sanderling.__version__,
+            seconds=0.0,
+        )
+        report = report_of(subject, trajectories, asked, run)
+    spent = {"seconds": round(time.perf_counter() - started, 1), "peak_memory_mb": round(peak_memory_mb(0))}
+    report = report.model_copy(update={"run": run.model_copy(update=spent)})
+    page = write_fidelity(report, out)
+    for part in report.parts:
+        console.print(Text(sentence(part, k)))
+        table = Table("measure", "n", "mean", "95% over queries", "over questions", title=Text(part.label))
+        for found in (*part.figures, *part.domains):
+            spans = (interval(found.name, found.interval), interval(found.name, found.interval_by_question))
+            table.add_row(found.name, f"{found.n:,}", number(found), *spans)
+        console.print(table)
+    console.print(Text(f"The report, with what it cannot show: {page}"))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Recorded trajectories, wherever they were."""
+
+    trajectories: tuple[Trajectory, ...]
+    report: ImportReport | None
+    """None for a recording."""
+    table: ReplayTable | None
+    """Of a recording: the texts as agents read them."""
+
+    def replays(self, built: Sequence[Trajectory]) -> ReplayTable:
+        """The replays of some of the trajectories."""
+        if self.table is None:
+            return ReplayTable.from_trajectories(built)
+        return self.table.of({trajectory.id for trajectory in built})
+
+
+def read_recorded(place: Path) -> Recorded:
+    """Trajectories of a directory in any known layout, or of a recording. Raises UserError when there are none."""
+    from sanderling.tools.recording import read_recording
+    from sanderling.tools.recording_readers import replay_table, trajectories_of
+    from sanderling.trajectory.importers import import_tree
+
+    if not place.is_file():
+        imported = import_tree(place)
+        return Recorded(imported.trajectories, imported.report, None)
+    calls = list(read_recording(place))
+    if not any(not call.outage for call in calls):
+        raise UserError(f"{place} holds no call that returned: record some with sanderling ask --record.")
+    return Recorded(trajectories_of(calls), None, replay_table(calls))
