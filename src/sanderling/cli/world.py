@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling.cli import exits
+from sanderling.cli.world_build import build_from
 from sanderling.cli.world_fidelity import fidelity, read_recorded
 from sanderling.cli.world_serve import serve
 from sanderling.errors import UserError
@@ -39,6 +40,7 @@ from sanderling.world.store import build_world, open_world
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
+build.command("from")(build_from)
 app.command("fidelity")(fidelity)
 app.command("serve")(serve)
 

@@ -1,0 +1,155 @@
+"""A WARC file, plain or compressed: the HTML, text and PDF answers that it recorded with status 200, read by `fastwarc`.
+
+Requests and metadata are not documents and are passed over. The address is the recorded one; a page that names the same address
+with fewer query parameters as its canonical one has that. A file cut in the middle keeps what came before. A document is read
+up to the limit however far it would unpack. Does not resolve revisits.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.sources.contract import Limits, Reason, Skipped, world_extra
+from sanderling.world.sources.html import Document, read_html
+from sanderling.world.sources.markdown import read_markdown
+from sanderling.world.sources.pdf import read_pdf
+
+if TYPE_CHECKING:
+    from fastwarc.stream_io import WarcReader
+    from fastwarc.warc import WarcRecord
+
+_READERS = {"text/html": "html", "application/xhtml+xml": "html", "text/plain": "text", "application/pdf": "pdf"}
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class WarcSource:
+    """A WARC file."""
+
+    path: Path
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        """Raises UserError when there is no such file, or `fastwarc` is not installed."""
+        with world_extra():
+            import fastwarc.warc  # noqa: F401
+        if not self.path.is_file():
+            raise UserError(f"There is no file {self.path}: give a WARC file.")
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def items(self) -> Iterator[Page | Skipped]:
+        from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+        kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit
+        where = "the start"
+        try:
+            with self.path.open("rb") as file:
+                for record in ArchiveIterator(file, record_types=WarcRecordType(kinds), auto_decode="none"):
+                    where = (record.headers.get("WARC-Target-URI") or "").strip().strip("<>")
+                    yield self._read(record, where)
+        except OSError:
+            yield Skipped(f"after {where}", Reason.DAMAGED)
+
+    def _read(self, record: "WarcRecord", url: str) -> Page | Skipped:
+        kind, refused = _kind(record)
+        if refused is not None:
+            return Skipped(url, refused)
+        data = self._body(record)
+        if isinstance(data, Reason):
+            return Skipped(url, data)
+        if not url:
+            return Skipped("a record without address", Reason.NO_URL)
+        charset = (record.http_charset or "") if record.is_http_parsed else ""
+        document = _document(kind, data, url, charset, self.limits)
+        if isinstance(document, Reason):
+            return Skipped(url, document)
+        shown = _own_address(url, document.canonical)
+        title = document.title or urlsplit(url).path.rpartition("/")[2] or url
+        links = tuple(link for link in document.links if link != shown)
+        source = f"warc {self.name}"
+        return Page(url=shown, title=title, text=document.text, links=links, date=document.date, source=source)
+
+    def _body(self, record: "WarcRecord") -> bytes | Reason:
+        """The document as its server meant it, read no further than the limit."""
+        most = self.limits.document_bytes
+        data = _read_up_to(record.reader, most + 1)
+        if len(data) > most:
+            return Reason.TOO_LARGE
+        if len(data) < record.content_length:
+            return Reason.TRUNCATED
+        headers = record.http_headers if record.is_http_parsed else None
+        if headers is None:
+            return data
+        transfer = (headers.get("Transfer-Encoding") or "").lower()
+        packing = (headers.get("Content-Encoding") or "").lower().strip()
+        try:
+            data = _unpack(data, "chunked", most) if "chunked" in transfer else data
+            data = _unpack(data, packing, most) if packing else data
+        except (OSError, ValueError):
+            return Reason.DAMAGED
+        return data if len(data) <= most else Reason.TOO_LARGE
+
+
+def _kind(record: "WarcRecord") -> tuple[str, Reason | None]:
+    """How a record is read, or why it is not."""
+    from fastwarc.warc import WarcRecordType
+
+    if record.record_type == WarcRecordType.revisit:
+        return "", Reason.REDIRECT
+    mime = (record.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+    if mime == "application/http":
+        if not record.is_http_parsed or record.http_headers is None:
+            return "", Reason.TRUNCATED
+        status = record.http_headers.status_code or 0
+        if status != 200:
+            return "", Reason.REDIRECT if 300 <= status < 400 else Reason.NOT_OK
+        mime = (record.http_content_type or "").partition(";")[0].strip().lower()
+    return (_READERS[mime], None) if mime in _READERS else ("", Reason.OTHER_KIND)
+
+
+def _document(kind: str, data: bytes, url: str, charset: str, limits: Limits) -> Document | Reason:
+    if kind == "html":
+        return read_html(data, url, limits, charset)
+    return read_pdf(data, limits) if kind == "pdf" else read_markdown(data, url, limits, marked=False)
+
+
+def _own_address(url: str, canonical: str) -> str:
+    """The canonical address, when it differs in nothing but the query; pages that claim to be another's are not believed."""
+    return canonical if canonical and canonical.partition("?")[0] == url.partition("?")[0] else url
+
+
+def _unpack(data: bytes, packing: str, most: int) -> bytes:
+    """Unpacked data, no further than one byte past ``most``. Raises OSError when it is damaged."""
+    from fastwarc.stream_io import BrotliReader, ChunkedReader, GzipReader, ZstdReader
+
+    stream = io.BytesIO(data)
+    match packing:
+        case "gzip" | "x-gzip":
+            reader = GzipReader(stream)
+        case "deflate":
+            reader = GzipReader(stream, zlib=True)
+        case "br":
+            reader = BrotliReader(stream)
+        case "zstd":
+            reader = ZstdReader(stream)
+        case "chunked":
+            reader = ChunkedReader(stream)
+        case _:
+            return data
+    return _read_up_to(reader, most + 1)
+
+
+def _read_up_to(reader: "WarcReader", most: int) -> bytes:
+    parts: list[bytes] = []
+    while most > 0 and (part := reader.read(min(most, _BLOCK))):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
