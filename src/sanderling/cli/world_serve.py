@@ -50,13 +50,12 @@ def serve(
     check_binding(settings)
     from sanderling.world.server.run import serve as run
 
-    console = Console(stderr=True)
     world = open_world(directory)
-    run(
-        world,
-        settings,
-        lambda url: console.print(f"Serving {world.name} ({world.page_count:,} pages) at {url}", highlight=False),
-    )
+
+    def ready(url: str) -> None:
+        Console(stderr=True).print(f"Serving {world.name} ({world.page_count:,} pages) at {url}", highlight=False, soft_wrap=True)
+
+    run(world, settings, ready)
 
 
 def _token(variable: str | None) -> str | None:

@@ -7,6 +7,7 @@ Knows worlds, neither HTTP nor dialects.
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeVar
 
@@ -16,6 +17,18 @@ from sanderling.world.server.metrics import Counters
 from sanderling.world.server.refusal import RefusalError
 
 Reply = TypeVar("Reply", SearchReply, VisitReply)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What of an episode a world wants to know; see `contract.World`."""
+
+    masked: frozenset[str] = frozenset()
+    seed: int = 0
+    occurrence: int = 0
+
+
+NO_EPISODE = Episode()
 
 
 class WorldCalls:
@@ -39,14 +52,18 @@ class WorldCalls:
         *,
         limit: int = 10,
         snippet_words: int = 30,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
+        episode: Episode = NO_EPISODE,
     ) -> list[SearchReply]:
         """One reply for each query, in order. Raises RefusalError (503) when the world cannot be read."""
 
         def one(query: str) -> Callable[[], SearchReply]:
             return lambda: self.world.search(
-                query, limit=limit, snippet_words=snippet_words, masked=masked, episode_seed=episode_seed
+                query,
+                limit=limit,
+                snippet_words=snippet_words,
+                masked=episode.masked,
+                episode_seed=episode.seed,
+                occurrence=episode.occurrence,
             )
 
         return await asyncio.gather(*(self._run("search", one(query)) for query in queries))
@@ -57,13 +74,19 @@ class WorldCalls:
         goal: str = "",
         *,
         max_words: int = 2000,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
+        episode: Episode = NO_EPISODE,
     ) -> list[VisitReply]:
         """One reply for each address, in order. Raises RefusalError (503) when the world cannot be read."""
 
         def one(url: str) -> Callable[[], VisitReply]:
-            return lambda: self.world.visit(url, goal, max_words=max_words, masked=masked, episode_seed=episode_seed)
+            return lambda: self.world.visit(
+                url,
+                goal,
+                max_words=max_words,
+                masked=episode.masked,
+                episode_seed=episode.seed,
+                occurrence=episode.occurrence,
+            )
 
         return await asyncio.gather(*(self._run("visit", one(url)) for url in urls))
 

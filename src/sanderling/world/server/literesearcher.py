@@ -1,7 +1,7 @@
 """LiteResearcher's dialect: the routes of its retrieval backend, and of the browse service that its RL tool calls (``/query``).
 
-Requests and replies have the fields of its own servers. Fields that speak of its engine (weights, times of embedding and Milvus)
-are there with what the request said or zero. A page that is missing is no HTTP error, neither in ``/web_parser`` nor in ``/query``.
+Requests and replies have the fields of its own servers. Fields that speak of its engine (weights, times of embedding and
+Milvus) hold what the request said, or zero. A missing page is no HTTP error, neither in ``/web_parser`` nor in ``/query``.
 """
 
 from time import perf_counter

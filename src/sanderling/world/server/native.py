@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from sanderling.world.contract import SearchReply, VisitReply
+from sanderling.world.server.calls import Episode
 from sanderling.world.server.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, parse
 
 
@@ -16,6 +17,12 @@ class _Body(BaseModel):
 
     masked: frozenset[str] = Field(default=frozenset(), max_length=MOST_URLS)
     episode_seed: int = Field(default=0, ge=-(1 << 63), lt=1 << 63)
+    occurrence: int = Field(default=0, ge=0, lt=1 << 31)
+
+    @property
+    def episode(self) -> Episode:
+        """What the world is told of the episode."""
+        return Episode(self.masked, self.episode_seed, self.occurrence)
 
 
 class SearchBody(_Body):
@@ -40,8 +47,7 @@ async def _search(asked: Asked) -> Response:
         body.queries,
         limit=body.limit,
         snippet_words=body.snippet_words,
-        masked=body.masked,
-        episode_seed=body.episode_seed,
+        episode=body.episode,
     )
     return JSONResponse({"replies": [search_reply(reply) for reply in replies]})
 
@@ -49,7 +55,7 @@ async def _search(asked: Asked) -> Response:
 async def _visit(asked: Asked) -> Response:
     body = parse(VisitBody, asked.body)
     replies = await asked.calls.visit(
-        body.urls, body.goal, max_words=body.max_words, masked=body.masked, episode_seed=body.episode_seed
+        body.urls, body.goal, max_words=body.max_words, episode=body.episode
     )
     return JSONResponse({"replies": [visit_reply(reply) for reply in replies]})
 
