@@ -22,7 +22,7 @@ from sanderling.world.server.calls import WorldCalls
 from sanderling.world.server.dialect import Asked, Dialect, DialectRoute
 from sanderling.world.server.limits import HEALTH, Limits
 from sanderling.world.server.metrics import CONTENT_TYPE, Counters
-from sanderling.world.server.refusal import RefusalError, no_route, refuse
+from sanderling.world.server.refusal import FAILURE, RefusalError, no_route, refuse
 from sanderling.world.server.registry import chosen
 from sanderling.world.server.settings import ServerSettings, check_binding
 
@@ -52,7 +52,8 @@ def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
                 await entered.enter_async_context(start())
             yield
 
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={RefusalError: _refused, HTTPException: _http_error})
+    handlers = {RefusalError: _refused, HTTPException: _http_error, Exception: _failed}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Limits(app, settings, counters)
 
@@ -120,6 +121,10 @@ def _json(body: bytes) -> Any:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusalError)
     return refuse(error)
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    return refuse(FAILURE)  # the exception goes on to `limits`, which logs it
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

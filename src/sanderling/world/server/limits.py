@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sanderling.world.server.metrics import Counters
-from sanderling.world.server.refusal import RefusalError, refuse
+from sanderling.world.server.refusal import FAILURE, RefusalError, refuse
 from sanderling.world.server.settings import ServerSettings
 from sanderling.world.server.tokens import check_client
 
@@ -64,11 +64,11 @@ class Limits:
         try:
             refused = await self._admit(scope, receive, reply)
             if refused is not None:
-                self._counters.refused[(refused.reason,)] += 1
+                self._counters.refused[refused.reason] += 1
                 if not reply.status:
                     await refuse(refused)(scope, receive, reply)
         except _GoneError:
-            self._counters.refused[("gone",)] += 1
+            self._counters.refused["gone"] += 1
         finally:
             if reply.status:
                 self._counters.requests[scope.get("route_name", "other"), str(reply.status)] += 1
@@ -98,7 +98,7 @@ class Limits:
             raise
         except Exception:
             _log.exception("a request failed")
-            return RefusalError(500, "Something went wrong in the server: its log says what.", "failure")
+            return FAILURE
         finally:
             self._running -= 1
         return None

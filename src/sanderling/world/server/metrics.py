@@ -13,8 +13,8 @@ class Counters:
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By route (its pattern, never what a client wrote) and HTTP status."""
     request_seconds: float = 0.0
-    refused: Counter[tuple[str]] = field(default_factory=Counter)
-    """Requests turned away before they reached a route, by reason."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Requests that failed, or were turned away before they reached a route, by reason."""
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Calls to the world, by kind and status."""
     call_seconds: float = 0.0
@@ -22,15 +22,16 @@ class Counters:
     def text(self) -> str:
         """All counters, sorted, in the exposition format."""
         lines: list[str] = []
+        refused = {(reason,): count for reason, count in self.refused.items()}
         for name, help_text, labels, counts in (
             ("http_requests", "Requests answered.", ("route", "status"), self.requests),
-            ("http_refused", "Requests turned away before their route.", ("reason",), self.refused),
+            ("http_refused", "Requests that failed, or were turned away before their route.", ("reason",), refused),
             ("world_calls", "Searches and visits.", ("call", "status"), self.calls),
         ):
             lines += _header(f"sanderling_{name}_total", help_text)
-            for key in sorted(counts):
+            for key, count in sorted(counts.items()):
                 label = ",".join(f'{label}="{value}"' for label, value in zip(labels, key, strict=True))
-                lines.append(f"sanderling_{name}_total{{{label}}} {counts[key]}")
+                lines.append(f"sanderling_{name}_total{{{label}}} {count}")
         for name, help_text, seconds in (
             ("http_request", "Seconds spent on requests.", self.request_seconds),
             ("world_call", "Seconds waited for the world, all calls together.", self.call_seconds),

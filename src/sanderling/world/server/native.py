@@ -54,9 +54,7 @@ async def _search(asked: Asked) -> Response:
 
 async def _visit(asked: Asked) -> Response:
     body = parse(VisitBody, asked.body)
-    replies = await asked.calls.visit(
-        body.urls, body.goal, max_words=body.max_words, episode=body.episode
-    )
+    replies = await asked.calls.visit(body.urls, body.goal, max_words=body.max_words, episode=body.episode)
     return JSONResponse({"replies": [visit_reply(reply) for reply in replies]})
 
 

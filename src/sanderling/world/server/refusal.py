@@ -22,6 +22,7 @@ class RefusalError(Exception):
         self.reason = reason
 
 
+FAILURE = RefusalError(500, "Something went wrong in the server: its log says what.", "failure")
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
 
 _OF_STATUS = {

@@ -40,7 +40,7 @@ async def _retrieve(asked: Asked) -> Response:
 async def _passage(asked: Asked, query: str, hit: SearchHit, scored: bool) -> dict[str, object]:
     (page,) = await asked.calls.visit([hit.url], query, max_words=PASSAGE_WORDS)
     text = page.text if page.status is ToolStatus.OK else hit.snippet
-    document = {"id": hit.url, "contents": f'"{" ".join(hit.title.split())}"\n{text}'}
+    document: dict[str, object] = {"id": hit.url, "contents": f'"{" ".join(hit.title.split())}"\n{text}'}
     return {"document": document, "score": hit.score} if scored else document
 
 

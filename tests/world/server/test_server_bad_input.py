@@ -1,0 +1,125 @@
+"""Whatever is sent, the reply is one sentence in JSON with the right status."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+POSTS = {
+    "/v1/search": "queries",
+    "/v1/visit": "urls",
+    "/search": "q",
+    "/serper/search": "q",
+    "/literesearcher/search": "query",
+    "/batch_search": "queries",
+    "/check_url": "url",
+    "/batch_check_url": "urls",
+    "/web_parser": "url",
+    "/query": "url",
+    "/retrieve": "queries",
+    "/": "url",
+}
+
+
+def refused(reply, status: int) -> str:
+    assert reply.status_code == status, reply.text
+    assert set(reply.json()) == {"error"}
+    text = reply.json()["error"]
+    assert text.endswith(".") and "\n" not in text and len(text) < 300
+    return text
+
+
+@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"nonsense", b"\xff\xfe", b'{"q": NaN}', b'{"queries": ["\\ud800"]}', b"[" * 100_000, b"7", b"null", b'"x"'],
+)
+def test_no_json_object(client, path, body):
+    refused(client.post(path, content=body), 400)
+
+
+@pytest.mark.parametrize(("path", "field"), POSTS.items())
+@pytest.mark.parametrize("value", [None, 5, {"a": 1}, True, [None], [[]]])
+def test_wrong_types(client, path, field, value):
+    body = {field: value, "goal": "g"}
+    assert field in refused(client.post(path, json=body), 400)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        ("/v1/search", {"queries": ["x"] * 1_000}, "queries"),
+        ("/v1/search", {"queries": []}, "queries"),
+        ("/v1/search", {"queries": ["x"], "limit": 0}, "limit"),
+        ("/v1/search", {"queries": ["x"], "limit": 10**30}, "limit"),
+        ("/v1/search", {"queries": ["x"], "limt": 3}, "limt"),
+        ("/v1/visit", {"urls": ["x"] * 1_000}, "urls"),
+        ("/v1/visit", {"urls": ["x"], "max_words": -1}, "max_words"),
+        ("/batch_search", {"queries": ["x"] * 1_000}, "queries"),
+        ("/batch_check_url", {"urls": ["x"] * 1_001}, "urls"),
+        ("/retrieve", {"queries": ["x"] * 1_025}, "queries"),
+        ("/search", {"query": "x", "search_type": "magic"}, "search_type"),
+        ("/search", {"query": "x", "dense_weight": 1e999}, "JSON"),
+        ("/search", {"q": "x", "num": 101}, "num"),
+        ("/search", {}, '"q"'),
+        ("/query", {"url": "https://a.example/"}, "goal"),
+    ],
+)
+def test_what_breaks_a_limit_is_named(client, path, body, named):
+    assert named in refused(client.post(path, content=json.dumps(body)), 400)
+
+
+def test_an_infinite_number_is_refused(client):
+    refused(client.post("/search", content='{"query": "x", "dense_weight": 1e999}'), 400)
+
+
+def test_a_thousand_queries_are_one_batch_of_search_r1(client):
+    assert len(client.post("/retrieve", json={"queries": ["zzz"] * 1_000}).json()["result"]) == 1_000
+
+
+@pytest.mark.parametrize("path", ["/v1/search", "/mcp", "/r/https://a.example/"])
+def test_a_body_of_ten_megabytes_is_413(client, path):
+    body = b'{"queries": ["' + b"x" * 10_000_000 + b'"]}'
+    assert "1,048,576" in refused(client.request("POST", path, content=body), 413)
+    chunks = (body[i : i + 65_536] for i in range(0, len(body), 65_536))
+    refused(client.request("POST", path, content=chunks), 413)
+
+
+def test_wrong_methods_and_routes(client):
+    refused(client.delete("/v1/search"), 405)
+    refused(client.put("/r/https://a.example/"), 405)
+    refused(client.get("/mcp"), 404)
+    refused(client.get("/v1/search"), 404)
+    refused(client.post("/nothing", json={}), 405)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+KNOWN = st.fixed_dictionaries(
+    {},
+    optional={
+        name: JSON | st.text() | st.lists(st.text(), min_size=1, max_size=3)
+        for name in ("q", "query", "queries", "url", "urls", "goal", "question", "num", "page", "limit", "topk", "masked")
+    },
+)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=st.sampled_from(list(POSTS)), body=JSON | KNOWN)
+def test_no_json_makes_a_500(client, path, body):
+    reply = client.post(path, content=json.dumps(body).encode("utf-8", "surrogatepass"))
+    assert reply.status_code in (200, 400, 404)
+    if reply.status_code != 200:
+        refused(reply, reply.status_code)
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rest=st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=60), query=st.text(max_size=20))
+def test_no_address_makes_a_500(client, rest, query):
+    safe = "".join(c if c not in "?#" else "%3F" for c in rest)
+    reply = client.get(f"{client.base_url}/r/{safe}", params={"q": query})
+    assert reply.status_code in (200, 400, 404)

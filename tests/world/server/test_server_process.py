@@ -1,0 +1,209 @@
+"""A real server in a process of its own, on loopback: the command line, a request in flight at SIGTERM, MCP both ways."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from sanderling.world.store import build_world, open_world
+
+FILM = "https://en.example/wiki/Alien_(film)"
+MAIN = "from sanderling.cli.main import main; main()"
+HELD = """
+import sys, time
+from pathlib import Path
+from sanderling.world.contract import SearchReply
+from sanderling.world.server.run import serve
+from sanderling.world.server.settings import ServerSettings
+
+class Held:
+    name, fingerprint, page_count = "held", "0" * 64, 1
+    def search(self, query, **_):
+        Path(sys.argv[1], "asked").touch()
+        while not Path(sys.argv[1], "release").exists():
+            time.sleep(0.01)
+        return SearchReply(query=query, hits=())
+
+serve(Held(), ServerSettings(port=0), lambda url: print("at", url, file=sys.stderr, flush=True))
+"""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory, pages) -> Path:
+    place = tmp_path_factory.mktemp("served") / "w"
+    build_world(place, pages, name="small", source="test")
+    return place
+
+
+@contextmanager
+def server(*arguments: str, code: str = MAIN, **env: str):
+    """A server's process and base URL; killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True, env=os.environ | env
+    )
+    try:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        found = re.search(r"at (http://\S+)", first)
+        assert found, first + process.stderr.read()
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """Stop a server in order; what it said."""
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 0
+    return said
+
+
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", MAIN, *arguments], capture_output=True, text=True, timeout=60, env=os.environ | env
+    )
+
+
+def test_the_command_serves_and_ends_in_order(directory):
+    with server("world", "serve", str(directory), "--port", "0") as (process, url):
+        with httpx.Client(base_url=url) as client:
+            assert client.get("/health").json() == {"status": "ok", "world": "small"}
+            assert client.post("/search", json={"q": "ripley"}).json()["organic"][0]["link"] == FILM
+            assert f"URL Source: {FILM}\n" in client.get(f"/r/{FILM}").text
+            assert client.post("/v1/search", content=b"x" * 10_000_000).status_code == 413
+            assert end(process) == ""  # an idle connection holds nothing up
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{url}/health")
+
+
+def test_the_raw_request_line_survives(directory):
+    """A client that escapes nothing: the bytes after the reader's address are the page's address."""
+    with server("world", "serve", str(directory), "--port", "0", "--dialect", "jina") as (_, url):
+        host, port = url.removeprefix("http://").split(":")
+        for target, status in (
+            (b"/https://en.example/wiki/Alien_(film)", b"200"),
+            (b"/r/https://b.example/x?y=1&z=a%2Fb", b"200"),
+            (b"/r/https://b.example/x?y=1&z=a%2fc", b"404"),
+        ):
+            with socket.create_connection((host, int(port)), timeout=20) as connection:
+                connection.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                reply = b"".join(iter(lambda: connection.recv(65_536), b""))
+            assert reply.startswith(b"HTTP/1.1 " + status), (target, reply)
+
+
+def test_a_request_in_flight_finishes_after_sigterm(tmp_path):
+    with server(str(tmp_path), code=HELD) as (process, url):
+        replies: list[httpx.Response] = []
+        asking = threading.Thread(
+            target=lambda: replies.append(httpx.post(f"{url}/v1/search", json={"queries": ["x"]}, timeout=30))
+        )
+        asking.start()
+        while not (tmp_path / "asked").exists():
+            assert asking.is_alive()
+            asking.join(0.01)
+        process.send_signal(signal.SIGTERM)
+        while True:  # it takes no new connections before it lets go of the old one
+            try:
+                socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=5).close()
+            except OSError:
+                break
+        (tmp_path / "release").touch()
+        asking.join(20)
+        assert replies[0].status_code == 200 and replies[0].json()["replies"][0]["status"] == "ok"
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+
+
+def test_a_token_comes_from_the_environment(directory):
+    arguments = ("world", "serve", str(directory), "--port", "0", "--token-env", "WORLD_TOKEN")
+    with server(*arguments, "--host", "0.0.0.0", WORLD_TOKEN="s3cret") as (_, url):
+        local = url.replace("0.0.0.0", "127.0.0.1")
+        assert httpx.post(f"{local}/search", json={"q": "film"}).status_code == 401
+        keyed = local.replace("http://", "http://any:s3cret@")
+        assert httpx.post(f"{keyed}/search", json={"q": "film"}).status_code == 200
+    missing = run(*arguments)
+    assert missing.returncode == 2 and "WORLD_TOKEN is not set" in missing.stderr
+
+
+def test_what_cannot_be_is_one_sentence(directory, tmp_path):
+    for arguments, words in (
+        ((str(directory), "--host", "0.0.0.0"), "--token-env"),
+        ((str(directory), "--dialect", "bing"), "choose among native"),
+        ((str(tmp_path / "none"),), "none"),
+    ):
+        done = run("world", "serve", *arguments)
+        assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("world", "serve", str(directory), "--port", str(port))
+        assert done.returncode == 2 and "choose another --host or --port" in done.stderr
+
+
+async def converse(client: Client, own) -> None:
+    """Both tools, and what they refuse."""
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(tools) == {"search", "visit"}
+    assert tools["search"].input_schema["required"] == ["queries"]
+    found = await client.call_tool("search", {"queries": ["ripley", "zzz"], "limit": 1})
+    text = found.content[0].text
+    assert FILM in text and own.search("ripley", limit=1).hits[0].snippet in text and "nothing was found" in text
+    read = await client.call_tool("visit", {"urls": [FILM, "https://no.example/"], "goal": "Ripley"})
+    assert "Sigourney Weaver" in read.content[0].text and "https://no.example/: No page was found" in read.content[0].text
+    for name, arguments in (
+        ("search", {"queries": ["x"] * 1_000}),
+        ("search", {"queries": 5}),
+        ("visit", {}),
+        ("visit", {"urls": ["x"], "max_words": 0}),
+    ):
+        refused = await client.call_tool(name, arguments)
+        assert refused.is_error and "Traceback" not in refused.content[0].text
+
+
+async def test_mcp_over_http(directory):
+    with server("world", "serve", str(directory), "--port", "0") as (process, url):
+        async with Client(f"{url}/mcp") as client:
+            await converse(client, open_world(directory))
+        assert end(process) == ""
+
+
+async def test_mcp_over_http_with_a_token(directory):
+    with server("world", "serve", str(directory), "--port", "0", "--token-env", "T", T="s3cret") as (_, url):
+        http = httpx2.AsyncClient(headers={"Authorization": "Bearer s3cret"})
+        async with http, Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client:
+            assert len((await client.list_tools()).tools) == 2
+
+
+async def test_mcp_over_stdio(directory):
+    command = StdioServerParameters(command=sys.executable, args=["-c", MAIN, "world", "serve", str(directory), "--mcp-stdio"])
+    async with Client(command) as client:
+        await converse(client, open_world(directory))
+
+
+def test_an_older_mcp_client_is_answered_without_a_session(client):
+    """The handshake of the 2025 protocols, as plain JSON."""
+    headers = {"Accept": "application/json, text/event-stream"}
+    hello = {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {},
+        "clientInfo": {"name": "old", "version": "1"},
+    }
+    reply = client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, headers=headers)
+    assert reply.json()["result"]["serverInfo"]["name"] == "sanderling-world"
+    call = {"name": "search", "arguments": {"queries": ["ripley"]}}
+    reply = client.post("/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}, headers=headers)
+    assert FILM in json.dumps(reply.json()["result"]["content"])
