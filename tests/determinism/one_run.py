@@ -35,7 +35,12 @@ CLOCK = FixedClock(date(2026, 1, 1))
 TIMES = ("seconds", "per_second")
 """Endings of the names of metrics that tell how long something took."""
 CONFIG = RlConfig(
-    trainer=TrainerConfig(lr=1e-3, entropy=True), steps=2, questions_per_step=2, group_size=4, save_every=1, seed=3
+    trainer=TrainerConfig(lr=1e-3, entropy=True, temperature=PROFILE.sampling.temperature),
+    steps=2,
+    questions_per_step=2,
+    group_size=4,
+    save_every=1,
+    seed=3,
 )
 
 
