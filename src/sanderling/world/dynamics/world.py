@@ -1,0 +1,191 @@
+"""A world around a world: the same pages, met through delays, failures and noise that are drawn from seeds.
+
+Implements `contract.World`.
+
+The same (world seed, episode seed, call, occurrence) gives the same reply, whatever was asked before it or at the same time.
+A call is its query, or its URL and goal, with runs of white space as one space. Time-outs and rate limits are drawn anew at
+each occurrence; a page that is not found, gone, blocked, paywalled, stale or tampered with is so for the whole episode,
+whatever the goal; a query lists the same results whenever it is answered. Results may list pages whose visit fails,
+as the web's do. Delays are virtual, in the reply's ``latency_s`` (`tools.paced` sleeps them). Opens no socket, reads no clock.
+"""
+
+import hashlib
+import json
+
+from sanderling.protocol.status import ToolStatus
+from sanderling.world.canonical import canonical_set, canonical_url
+from sanderling.world.contract import SearchReply, VisitReply, World
+from sanderling.world.dynamics.addresses import Made, MadePage, made_page
+from sanderling.world.dynamics.faults import Draws, choose, log_normal
+from sanderling.world.dynamics.injection import order, with_order
+from sanderling.world.dynamics.listing import LEAK_FACTOR, Listing, altered_as, spare_results
+from sanderling.world.dynamics.profile import DynamicsProfile, Latency
+from sanderling.world.dynamics.tamper import newest_year, spam_text, without_year
+
+_WHOLE_PAGE = 10_000_000
+
+
+class DynamicWorld:
+    """Search and visit with faults.
+
+    Args:
+        world: whose pages these are.
+        profile: how it misbehaves.
+        seed: the world seed; equal seeds, profiles and worlds give equal replies.
+
+    """
+
+    def __init__(self, world: World, profile: DynamicsProfile, seed: int = 0) -> None:
+        self._world = world
+        self._profile = profile
+        self._seed = seed
+        record = [world.fingerprint, profile.model_dump(mode="json"), seed]
+        self._fingerprint = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        return f"{self._world.name}+{self._profile.name}-{self._seed}"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the world's own fingerprint, the profile and the seed."""
+        return self._fingerprint
+
+    @property
+    def page_count(self) -> int:
+        return self._world.page_count
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        snippet_words: int = 30,
+        masked: frozenset[str] = frozenset(),
+        episode_seed: int = 0,
+        occurrence: int = 0,
+    ) -> SearchReply:
+        """Rank pages; see `contract.World`."""
+        draws = Draws(self._seed, episode_seed)
+        call = ("search", _key(query), occurrence)
+        latency = _delay(self._profile.search_latency, draws.uniform(*call, "latency"))
+        faults = self._profile.search
+        chances = {
+            ToolStatus.TIMEOUT: faults.timeout,
+            ToolStatus.RATE_LIMITED: faults.rate_limited,
+            ToolStatus.EMPTY: faults.empty,
+        }
+        fault = choose(draws.uniform(*call, "fault"), chances)
+        if fault is not None:
+            seconds = self._profile.timeout_s if fault is ToolStatus.TIMEOUT else latency
+            return SearchReply(query=query, hits=(), status=fault, latency_s=seconds)
+        noise = self._profile.results
+        listing = Listing(noise, draws, _key(query), max(snippet_words, 1))
+
+        def plain(words: int) -> SearchReply:
+            return self._world.search(
+                query,
+                limit=limit + spare_results(noise),
+                snippet_words=words,
+                masked=masked,
+                episode_seed=episode_seed,
+                occurrence=occurrence,
+            )
+
+        reply = plain(snippet_words)
+        leaking = listing.leaking(reply.hits)
+        longer = (
+            {hit.url: hit.snippet for hit in plain(LEAK_FACTOR * snippet_words).hits if hit.url in leaking} if leaking else {}
+        )
+        hits = listing.of(reply.hits, limit, longer)
+        return SearchReply(query=query, hits=hits, status=reply.status, latency_s=latency + reply.latency_s)
+
+    def visit(
+        self,
+        url: str,
+        goal: str = "",
+        *,
+        max_words: int = 2000,
+        masked: frozenset[str] = frozenset(),
+        episode_seed: int = 0,
+        occurrence: int = 0,
+    ) -> VisitReply:
+        """Read a page; see `contract.World`."""
+        draws = Draws(self._seed, episode_seed)
+        key = canonical_url(url)
+        call = ("visit", key, _key(goal), occurrence)
+        latency = _delay(self._profile.visit_latency, draws.uniform(*call, "latency"))
+        faults = self._profile.visit
+        passing = {ToolStatus.TIMEOUT: faults.timeout, ToolStatus.RATE_LIMITED: faults.rate_limited}
+        fault = choose(draws.uniform(*call, "fault"), passing)
+        if fault is not None:
+            seconds = self._profile.timeout_s if fault is ToolStatus.TIMEOUT else latency
+            return VisitReply(url=url, title="", text="", status=fault, latency_s=seconds)
+        reply = self._page(url, goal, max_words, masked, draws, occurrence)
+        if reply.status is ToolStatus.OK and (fate := self._fate(draws, key)) is not None:
+            reply = VisitReply(url=reply.url, title="", text="", status=fate)
+        return VisitReply(reply.url, reply.title, reply.text, reply.status, latency + reply.latency_s)
+
+    def _fate(self, draws: Draws, key: str) -> ToolStatus | None:
+        """What is wrong with a page for the whole episode; chances are of all visits, and here of those not failed yet."""
+        faults = self._profile.visit
+        left = 1 - faults.timeout - faults.rate_limited
+        if left <= 0:
+            return None
+        lasting = {
+            ToolStatus.NOT_FOUND: faults.not_found / left,
+            ToolStatus.GONE: faults.gone / left,
+            ToolStatus.BLOCKED: faults.blocked / left,
+            ToolStatus.PAYWALLED: faults.paywalled / left,
+        }
+        return choose(draws.uniform("page", key), lasting)
+
+    def _page(self, url: str, goal: str, max_words: int, masked: frozenset[str], draws: Draws, occurrence: int) -> VisitReply:
+        """The page itself, stored or made, with what was done to it."""
+        key = canonical_url(url)
+        if key in canonical_set(masked):
+            return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
+        instruction = ""
+        if draws.happens(self._profile.pages.injected, "order", key):
+            instruction = order(draws.uniform("order", key, "which"), draws.uniform("order", key, "canary"))
+        words = max(max_words - len(instruction.split()), 1)
+
+        def read(address: str, aim: str, most: int) -> VisitReply:
+            return self._world.visit(
+                address, aim, max_words=most, masked=masked, episode_seed=draws.episode_seed, occurrence=occurrence
+            )
+
+        reply = read(url, goal, words)
+        made = made_page(url) if reply.status is ToolStatus.NOT_FOUND else None
+        if made is not None:
+            reply = (
+                _spam(url, made, words) if made.kind is Made.SPAM else _copy(url, made, read(made.subject, goal, words), draws)
+            )
+        if reply.status is not ToolStatus.OK:
+            return reply
+        text = reply.text
+        if draws.happens(self._profile.pages.stale, "stale", key):
+            text = without_year(text, newest_year(read(made.subject if made else url, "", _WHOLE_PAGE).text))
+        if instruction:
+            text = with_order(text, instruction, draws.uniform("order", key, "place"))
+        return VisitReply(reply.url, reply.title, text, latency_s=reply.latency_s)
+
+
+def _key(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _delay(latency: Latency, u: float) -> float:
+    """Seconds, to the millisecond."""
+    return round(log_normal(u, latency.median_s, latency.p95_s), 3)
+
+
+def _spam(url: str, made: MadePage, words: int) -> VisitReply:
+    query = made.subject.rpartition(" ")[0] or made.subject
+    return VisitReply(url, f"{query}: the best results", " ".join(spam_text(query).split(" ")[:words]))
+
+
+def _copy(url: str, made: MadePage, origin: VisitReply, draws: Draws) -> VisitReply:
+    """What a copy shows of the page it was made from; NOT_FOUND and the like when that cannot be read."""
+    change = altered_as(draws, made.subject) if made.kind is Made.CONTRADICTING else str
+    return VisitReply(url, origin.title, change(origin.text), origin.status, origin.latency_s)

@@ -1,0 +1,216 @@
+"""A world with faults: replies depend on seeds, call and occurrence alone, at the rates that the profile says."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from dynamics_fakes import TIDES, Always, coast
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from sanderling.errors import UserError
+from sanderling.protocol.status import ToolStatus
+from sanderling.world.dynamics.addresses import Made, made_page, made_url
+from sanderling.world.dynamics.faults import choose, log_normal, uniform
+from sanderling.world.dynamics.profile import (
+    CALM,
+    HOSTILE,
+    NAMED,
+    WEB,
+    DynamicsProfile,
+    Latency,
+    PageNoise,
+    ResultNoise,
+    SearchFaults,
+    VisitFaults,
+    get_dynamics,
+)
+from sanderling.world.dynamics.world import DynamicWorld
+
+COAST = coast()
+HARSH = HOSTILE.model_copy(update={"pages": PageNoise(stale=0.3, injected=0.3)})
+URLS = [page.url for page in TIDES] + ["https://nowhere.example", "", "::"]
+SEARCH = st.tuples(st.just("search"), st.sampled_from(["tidal flat", "waders winter", "1998", "", "zzz"]), st.just(""))
+VISIT = st.tuples(st.just("visit"), st.sampled_from(URLS), st.sampled_from(["", "waders"]))
+CALLS = st.lists(st.tuples(st.one_of(SEARCH, VISIT), st.integers(0, 2)), max_size=12, unique=True)
+
+
+def made(world, call, episode=0):
+    (kind, text, goal), occurrence = call
+    if kind == "search":
+        return world.search(text, episode_seed=episode, occurrence=occurrence)
+    return world.visit(text, goal, episode_seed=episode, occurrence=occurrence)
+
+
+@settings(max_examples=60)
+@given(CALLS, st.randoms(use_true_random=False), st.integers(0, 3))
+def test_order_company_and_instance_change_no_reply(calls, rng: random.Random, episode: int) -> None:
+    world = DynamicWorld(COAST, HARSH, seed=5)
+    plain = {call: made(world, call, episode) for call in calls}
+    shuffled = rng.sample(calls, len(calls))
+    assert {call: made(world, call, episode) for call in shuffled} == plain
+    other = DynamicWorld(COAST, HARSH, seed=5)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda call: made(other, call, episode), shuffled)) == [plain[call] for call in shuffled]
+
+
+def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:
+    def statuses(seed: int, episode: int) -> list[ToolStatus]:
+        world = DynamicWorld(Always(), HOSTILE, seed=seed)
+        return [world.visit(f"https://p.example/{n}", episode_seed=episode).status for n in range(100)]
+
+    assert statuses(1, 1) == statuses(1, 1)
+    assert statuses(1, 1) != statuses(1, 2)
+    assert statuses(1, 1) != statuses(2, 1)
+
+
+@pytest.mark.parametrize("profile", [WEB, HOSTILE], ids=lambda profile: profile.name)
+def test_failures_come_as_often_as_the_profile_says(profile: DynamicsProfile) -> None:
+    """Each count lies in the central 99.99% of its binomial distribution (fixed seeds)."""
+    world, n = DynamicWorld(Always(), profile, seed=3), 4_000
+    visits = [world.visit(f"https://p.example/{number}").status for number in range(n)]
+    searches = [world.search(f"query {number}", limit=1).status for number in range(n)]
+    for chances, met in ((profile.visit, visits), (profile.search, searches)):
+        for name, chance in chances.model_dump().items():
+            low, high = binom.interval(0.9999, n, chance)
+            assert low <= met.count(ToolStatus(name)) <= high, name
+
+
+def test_delays_have_the_median_and_the_95th_percentile_of_the_profile() -> None:
+    world, n = DynamicWorld(Always(), CALM, seed=1), 4_000
+    delays = [world.visit(f"https://p.example/{number}").latency_s for number in range(n)]
+    for quantile, seconds in ((0.5, CALM.visit_latency.median_s), (0.95, CALM.visit_latency.p95_s)):
+        low, high = binom.interval(0.9999, n, quantile)
+        assert low <= sum(delay <= seconds for delay in delays) <= high
+    assert log_normal(0.5, 2.0, 6.0) == pytest.approx(2.0) and log_normal(0.95, 2.0, 6.0) == pytest.approx(6.0)
+    assert log_normal(0.0, 2.0, 6.0) > 0 and log_normal(0.3, 0.0, 0.0) == 0
+
+
+def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
+    lasting = {ToolStatus.NOT_FOUND, ToolStatus.GONE, ToolStatus.BLOCKED, ToolStatus.PAYWALLED}
+    profile = DynamicsProfile(
+        visit=VisitFaults(timeout=0.3, rate_limited=0.1, not_found=0.1, gone=0.1, blocked=0.1, paywalled=0.1)
+    )
+    world = DynamicWorld(Always(), profile, seed=1)
+    fates, passed = set(), 0
+    for number in range(60):
+        tries = [world.visit(f"https://p.example/{number}", goal, occurrence=n).status for n in range(5) for goal in ("", "g")]
+        met = [status for status in tries if status not in (ToolStatus.TIMEOUT, ToolStatus.RATE_LIMITED)]
+        assert len(set(met)) <= 1
+        fates |= set(met)
+        passed += tries[0] is ToolStatus.TIMEOUT and bool(met)
+    assert fates == {*lasting, ToolStatus.OK} and passed > 5
+
+
+def test_a_timeout_takes_as_long_as_the_profile_says() -> None:
+    profile = DynamicsProfile(timeout_s=42, visit=VisitFaults(timeout=1), search=SearchFaults(timeout=1))
+    world = DynamicWorld(Always(), profile)
+    assert (world.visit("https://a.example").latency_s, world.search("a").latency_s) == (42, 42)
+
+
+def test_calm_changes_nothing_but_the_time() -> None:
+    world = DynamicWorld(COAST, CALM, seed=9)
+    found, plain = world.search("tidal flat waders"), COAST.search("tidal flat waders")
+    assert found.hits == plain.hits and found.latency_s > 0
+    assert world.visit(URLS[3], "waders").text == COAST.visit(URLS[3], "waders").text
+    assert world.visit("https://nowhere.example").status is ToolStatus.NOT_FOUND
+    assert world.search("zzz").status is ToolStatus.EMPTY
+
+
+def test_the_same_query_lists_the_same_however_often() -> None:
+    noisy = DynamicsProfile(results=HOSTILE.results)
+    world = DynamicWorld(COAST, noisy, seed=2)
+    lists = [world.search("tidal  flat ", occurrence=n).hits for n in range(3)] + [world.search("tidal flat").hits]
+    assert lists[0] == lists[1] == lists[2] == lists[3] and len(lists[0]) == 10
+    assert world.search("tidal flat", limit=4).hits != COAST.search("tidal flat", limit=4).hits
+
+
+def test_rank_noise_moves_results_and_loses_none() -> None:
+    world = DynamicWorld(COAST, DynamicsProfile(results=ResultNoise(rank_noise=2)), seed=2)
+    found, plain = world.search("tidal flat", limit=30).hits, COAST.search("tidal flat", limit=30).hits
+    assert found != plain and sorted(hit.url for hit in found) == sorted(hit.url for hit in plain)
+    moved = [abs(rank - [hit.url for hit in plain].index(hit.url)) for rank, hit in enumerate(found)]
+    assert max(moved) < 20
+
+
+def test_copies_can_be_read_and_contradicting_ones_agree_with_their_snippets() -> None:
+    world = DynamicWorld(COAST, DynamicsProfile(results=ResultNoise(near_duplicate=1, contradicting=1)), seed=4)
+    first, copy, other = world.search("tidal flat 7 mapped", limit=3).hits
+    assert copy.snippet == first.snippet != other.snippet
+    page, same, changed = (world.visit(hit.url) for hit in (first, copy, other))
+    assert page.text == same.text != changed.text and "1911" in page.text and "1911" not in changed.text
+    years = [word for word in other.snippet.split() if word.strip(".").isdigit() and len(word.strip(".")) == 4]
+    assert years and all(word in changed.text for word in years)
+    assert world.visit(copy.url, masked=frozenset({first.url})).status is ToolStatus.NOT_FOUND
+    assert world.visit(copy.url, masked=frozenset({copy.url})).status is ToolStatus.NOT_FOUND
+
+
+def test_spam_says_the_query_and_nothing_else() -> None:
+    world = DynamicWorld(COAST, DynamicsProfile(results=ResultNoise(spam=0.5)), seed=4)
+    spam = [hit for hit in world.search("who mapped flat 7?").hits if made_page(hit.url)]
+    assert 1 <= len(spam) < 10 and len({hit.url for hit in spam}) == len(spam)
+    read = world.visit(spam[0].url)
+    assert read.status is ToolStatus.OK and read.text.count("who mapped flat 7?") > 3 and "1911" not in read.text
+
+
+def test_snippets_leak_and_mislead() -> None:
+    plain = Always().search("hut", limit=3)
+    leaking = DynamicWorld(Always(), DynamicsProfile(results=ResultNoise(leaking_snippet=1))).search("hut", limit=3)
+    assert all(len(a.snippet) == 4 * len(b.snippet) for a, b in zip(leaking.hits, plain.hits, strict=True))
+    wrong = DynamicWorld(Always(), DynamicsProfile(results=ResultNoise(misleading_snippet=1))).search("hut", limit=3)
+    assert all(a.snippet != b.snippet and a.url == b.url for a, b in zip(wrong.hits, plain.hits, strict=True))
+
+
+def test_a_stale_page_lacks_its_newest_year() -> None:
+    world = DynamicWorld(Always(), DynamicsProfile(pages=PageNoise(stale=1)))
+    assert world.visit("https://a.example").text.strip() == "The hut was built in 1911."
+
+
+@given(st.text(max_size=60), st.floats(0, 1, exclude_max=True))
+def test_made_addresses_say_what_they_are(subject: str, u: float) -> None:
+    url = made_url(Made.COPY, subject, u)
+    if url:
+        found = made_page(url)
+        assert found is not None and made_url(Made.COPY, found.subject, u) == url
+    query = " ".join(subject.split())
+    found = made_page(made_url(Made.SPAM, f"{query} 1", u))
+    assert found is not None and found.kind is Made.SPAM
+
+
+@given(st.lists(st.one_of(st.text(max_size=5), st.integers()), max_size=4))
+def test_draws_are_pure_and_in_range(key: list[str | int]) -> None:
+    assert uniform(*key) == uniform(*key) and 0 <= uniform(*key) < 1
+    assert uniform(*key) != uniform(*key, 0)
+
+
+def test_draws_are_pinned() -> None:
+    """Another value here would change every recorded episode."""
+    assert uniform(0, 0, "visit", "https://a.example", "", 0, "fault") == pytest.approx(PINNED, abs=1e-15)
+    assert choose(0.25, {"a": 0.2, "b": 0.1}) == "b" and choose(0.31, {"a": 0.2, "b": 0.1}) is None
+
+
+PINNED = 0.10221484491338528
+
+
+def test_profiles_are_data(tmp_path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\n[visit]\nnot_found = 0.5\n[search_latency]\nmedian_s = 1\np95_s = 2\n')
+    mine = get_dynamics(str(file))
+    assert (mine.name, mine.visit.not_found, mine.search_latency) == ("mine", 0.5, Latency(median_s=1, p95_s=2))
+    assert get_dynamics("web") is NAMED["web"]
+    assert {profile.pages.injected for profile in NAMED.values()} == {0}
+    for text, word in (("[visit]\nnotfound = 0.5", "not_found"), ("[visit]\ngone = 0.6\nblocked = 0.6", "add up to 1.2")):
+        file.write_text(text)
+        with pytest.raises(UserError, match=word):
+            get_dynamics(str(file))
+    with pytest.raises(UserError, match="calm, web, hostile"):
+        get_dynamics("stormy")
+    with pytest.raises(ValueError, match="below"):
+        Latency(median_s=2, p95_s=1)
+
+
+def test_names_and_fingerprints_tell_dynamics_apart() -> None:
+    worlds = [DynamicWorld(COAST, profile, seed) for profile in (CALM, WEB) for seed in (0, 1)]
+    assert len({world.fingerprint for world in worlds}) == 4
+    assert worlds[0].name == "coast+calm-0" and worlds[0].page_count == 30
