@@ -33,6 +33,7 @@ from sanderling.terminal import visible
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools
+from sanderling.world.fidelity.split import Unit
 from sanderling.world.jsonl import read_jsonl
 from sanderling.world.manifest import WorldInfo, read_manifest
 from sanderling.world.store import build_world, open_world
@@ -84,6 +85,9 @@ def build_recorded(
     hold_out: Annotated[
         float, typer.Option("--hold-out", help="Share of the questions to leave out, for sanderling world fidelity.")
     ] = 0.0,
+    hold_out_by: Annotated[
+        Unit, typer.Option("--hold-out-by", help="Whole questions, or single trajectories: others of the question may stay.")
+    ] = Unit.QUESTION,
     seed: Annotated[int, typer.Option(help="Which questions are held out.")] = 0,
 ) -> None:
     """Build a world from recorded trajectories: every page they listed or read, and a table that replays their calls."""
@@ -93,20 +97,20 @@ def build_recorded(
     console = Console(stderr=True)
     with console.status("reading trajectories"):
         recorded = read_recorded(source)
-        built, held = split(recorded.trajectories, hold_out, seed)
+        built, held = split(recorded.trajectories, hold_out, seed, hold_out_by)
         pages, report = pages_from_trajectories(built)
         table = recorded.replays(built)
 
     def finish(place: Path) -> None:
         table.save(place / REPLAY_FILE)
-        write_built_from(place, built_from(built, held, hold_out, seed))
+        write_built_from(place, built_from(built, held, hold_out, seed, hold_out_by))
 
     with _progress(len(pages)) as count:
         info = build_world(
             out,
             pages,
             name=name,
-            source=f"recorded {source.name}" + (f" --hold-out {hold_out:g} --seed {seed}" if hold_out else ""),
+            source=f"recorded {source.name}" + (f", {hold_out:g} held out by {hold_out_by.value}" if hold_out else ""),
             seed=seed if hold_out else None,
             progress=count,
             finish=finish,

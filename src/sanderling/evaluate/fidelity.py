@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.evaluate.metrics import FloatArray, Interval, bootstrap_interval, mean_interval
+from sanderling.evaluate.metrics import FloatArray, Interval, bootstrap_interval, mean_interval, wilson_interval
 from sanderling.world.fidelity.compare import MEASURES, QueryRow, VisitRow
 from sanderling.world.fidelity.texts import entropy_bits, top_share
 
@@ -152,11 +152,14 @@ def part(
 def by_question(groups: Sequence[str], values: FloatArray, *, seed: int) -> Interval | None:
     """95% percentile bootstrap of the mean of all values, resampling whole groups; None for fewer than two groups.
 
+    Where all values are 0 or all are 1, Wilson's interval over the groups, as a bootstrap would have no width.
     ``groups``, ``values``: one of each for a row (N), values finite.
     """
     names = sorted(set(groups))
     if len(names) < 2:
         return None
+    if bool((values == 0.0).all()) or bool((values == 1.0).all()):
+        return wilson_interval(len(names) * float(values[0]), len(names))
     place = {name: index for index, name in enumerate(names)}
     at = np.array([place[group] for group in groups])
     sums, counts = np.bincount(at, values, len(names)), np.bincount(at, minlength=len(names))

@@ -17,10 +17,14 @@ from sanderling.world.contract import World
 from sanderling.world.fidelity.calls import RecordedCalls, RecordedSearch, recorded_calls
 from sanderling.world.fidelity.compare import Settings, compare_searches, compare_visits
 from sanderling.world.fidelity.lists import weight_of_top
-from sanderling.world.fidelity.split import BuiltFrom, sides, was_asked
+from sanderling.world.fidelity.split import BuiltFrom, Unit, sides, was_asked
 
 UNSEEN = "held out"
 BUILT_IN = "built in (upper bound)"
+_OF = {
+    Unit.QUESTION: "of questions it never saw",
+    Unit.TRAJECTORY: "though perhaps from other attempts at their questions",
+}
 LIMITS = (
     "Nothing here was measured against today's web: the only reference is what was recorded, and no live engine was asked.",
     "The recorded lists come from commercial engines that are not named, at dates that are not known, in several set-ups; two "
@@ -94,9 +98,7 @@ def compare_world(subject: Subject, trajectories: Sequence[Trajectory], asked: A
     found = sides(trajectories, known)
     parts = []
     if found.unseen:
-        said = (
-            f"Trajectories the world was not built from, of questions it never saw (share {known.share:g}, seed {known.seed})."
-        )
+        said = f"Trajectories the world was not built from, {_OF[known.unit]} (share {known.share:g}, seed {known.seed})."
         parts.append(_part(UNSEEN, said, subject, found.unseen, asked, known))
     elif not asked.built_in:
         raise UserError(

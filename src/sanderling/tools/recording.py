@@ -7,7 +7,6 @@ agent read it, and beside it the result lists and pages in structured form, wher
 may share one log. Knows no model; what recordings are good for is in `recording_readers`.
 """
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -206,7 +205,7 @@ def read_recording(path: Path | str) -> Iterator[RecordedCall]:
         raise UserError(f"There is no recording at {path}: make one with sanderling ask --record FILE.")
     for number, row in enumerate(JsonlLog(path), start=1):
         try:
-            yield RecordedCall.model_validate_json(json.dumps(row))
+            yield RecordedCall.model_validate(row)
         except ValidationError as error:
             raise UserError(
                 f"Line {number} of {path} is no recorded call ({error.error_count()} fields): remove it."

@@ -2,14 +2,16 @@
 
 Contract: the side of a trajectory depends on its question, the seed and the share alone (SHA-256), so it is the same on every
 machine and in any order, a larger share holds out what a smaller one does and more, and attempts at one question are never on
-both sides. The world remembers digests of what went in: of the observations (a renamed file is known all the same), of the
-questions and of the queries; no text. Knows no metrics.
+both sides. Held out by trajectory, the observations stand for the question: other attempts at a held-out question may then be
+built in, which tells how a world serves questions it was made for. The world remembers digests of what went in: of the
+observations (a renamed file is known all the same), of the questions and of the queries; no text. Knows no metrics.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -23,13 +25,23 @@ from sanderling.world.fidelity.calls import RecordedSearch, recorded_calls
 FILE_NAME = "built_from.json"
 
 
+class Unit(StrEnum):
+    """What is held out as a whole."""
+
+    QUESTION = "question"
+    """Every attempt at it: nothing of the question was built in."""
+    TRAJECTORY = "trajectory"
+    """One attempt: others at the same question may be built in."""
+
+
 class BuiltFrom(BaseModel):
     """What a recorded world was built from: digests only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     share: float
-    """Share of the questions that was to be held out."""
+    """Share of the units that was to be held out."""
+    unit: Unit
     seed: int
     trajectories: frozenset[str]
     """Digests of the observations of those built in."""
@@ -44,35 +56,44 @@ class Sides:
     """Trajectories sorted by what a world knows of them."""
 
     unseen: tuple[Trajectory, ...]
-    """Neither built in nor of a question that was."""
+    """Not built in; where whole questions were held out, not of a question that was either."""
     built_in: tuple[Trajectory, ...]
     same_question: tuple[Trajectory, ...]
-    """Not built in, but of a question that was: left out of both figures."""
+    """Not built in, but of a question that was, where whole questions were held out: left out of both figures."""
 
 
-def is_held_out(question: str, share: float, seed: int) -> bool:
-    """Whether trajectories of a question are held out. Raises UserError for a share outside [0, 1)."""
+def is_held_out(key: str, share: float, seed: int) -> bool:
+    """Whether a question (by its text) or a trajectory (by its digest) is held out.
+
+    Raises UserError for a share outside [0, 1).
+    """
     if not 0.0 <= share < 1.0:
         raise UserError(f"A share of {share:g} cannot be held out: give one from 0 to below 1, such as 0.2.")
-    number = int.from_bytes(hashlib.sha256(f"{seed}\0{_plain(question)}".encode("utf-8", "replace")).digest()[:8])
+    number = int.from_bytes(hashlib.sha256(f"{seed}\0{_plain(key)}".encode("utf-8", "replace")).digest()[:8])
     return number / 2**64 < share
 
 
-def split(trajectories: Iterable[Trajectory], share: float, seed: int) -> tuple[list[Trajectory], list[Trajectory]]:
+def split(
+    trajectories: Iterable[Trajectory], share: float, seed: int, unit: Unit = Unit.QUESTION
+) -> tuple[list[Trajectory], list[Trajectory]]:
     """Those to build from and those held out, each in order. Raises UserError as `is_held_out`, or when none is left."""
     built: list[Trajectory] = []
     held: list[Trajectory] = []
     for trajectory in trajectories:
-        (held if is_held_out(_question(trajectory), share, seed) else built).append(trajectory)
+        key = _question(trajectory) if unit is Unit.QUESTION else _content(trajectory)
+        (held if is_held_out(key, share, seed) else built).append(trajectory)
     if held and not built:
         raise UserError(f"Holding out a share of {share:g} leaves no trajectory to build from: hold out less.")
     return built, held
 
 
-def built_from(built: Sequence[Trajectory], held: Sequence[Trajectory], share: float, seed: int) -> BuiltFrom:
+def built_from(
+    built: Sequence[Trajectory], held: Sequence[Trajectory], share: float, seed: int, unit: Unit = Unit.QUESTION
+) -> BuiltFrom:
     """What the world will remember."""
     return BuiltFrom(
         share=share,
+        unit=unit,
         seed=seed,
         trajectories=frozenset(map(_content, built)),
         questions=frozenset(_digest(_plain(_question(trajectory))) for trajectory in built),
@@ -86,7 +107,7 @@ def sides(trajectories: Iterable[Trajectory], known: BuiltFrom) -> Sides:
     found: tuple[list[Trajectory], ...] = ([], [], [])
     for trajectory in trajectories:
         built_in = _content(trajectory) in known.trajectories
-        shared = _digest(_plain(_question(trajectory))) in known.questions
+        shared = known.unit is Unit.QUESTION and _digest(_plain(_question(trajectory))) in known.questions
         found[1 if built_in else 2 if shared else 0].append(trajectory)
     return Sides(*map(tuple, found))
 

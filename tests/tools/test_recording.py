@@ -1,0 +1,214 @@
+"""Recording: the tool answers as without, a killed process loses nothing, and what becomes of a recording."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.protocol.messages import ToolSpec
+from sanderling.protocol.profile import Profile, ResultLayout, ToolNames
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
+from sanderling.tools.recording import RecordingTool, open_recording, read_recording, recorded_tools
+from sanderling.tools.recording_readers import replay_table, statistics, trajectories_of
+from sanderling.tools.registry import tool_roles, world_tools
+from sanderling.tools.replay import ReplayTool
+from sanderling.trajectory.jsonl import TornLineWarning
+from sanderling.world.contract import Page
+from sanderling.world.fidelity.calls import recorded_calls
+from sanderling.world.local import LocalWorld
+from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.replay import ReplayTable
+
+WORLD = LocalWorld.in_memory(
+    [
+        Page(
+            url="https://a.example/herring_(fish)",
+            title="Herring [fish]",
+            text="The herring is a fish of cold seas.",
+            date="2020",
+        ),
+        Page(url="https://b.example/tern", title="Tern", text="The tern eats herring.\n\nIt crosses oceans."),
+        Page(url="https://c.example/blob", title="Blob", text="\x01\x02\x03\x04\x05" * 50),
+    ],
+    name="w",
+)
+CALLS = [
+    ("search", {"query": ["herring", "zzz qqq"]}),
+    ("search", {"query": "tern oceans"}),
+    ("visit", {"url": ["https://a.example/herring_(fish)"], "goal": "where it lives"}),
+    ("visit", {"url": "https://none.example", "goal": "g"}),
+    ("visit", {"url": ["https://c.example/blob"], "goal": ""}),
+    ("search", {"query": 3}),
+]
+
+
+def profile(layout: ResultLayout, **names: str) -> Profile:
+    return Profile(
+        name="t",
+        source="test",
+        system_prompt="{tools}",
+        force_hint="Answer.",
+        malformed_hint="{problem}",
+        results=layout,
+        tools=ToolNames(**names),
+    )
+
+
+def record(path, layout=ResultLayout.MARKDOWN, episode="e", question="Which fish?"):
+    """The calls through recorded tools; the results that the agent saw."""
+    chosen = profile(layout)
+    log = open_recording(path)
+    tools = recorded_tools(world_tools(WORLD, chosen), tool_roles(chosen), log, episode=episode, question=question)
+    return [asyncio.run(tools[name](args, ToolContext(ordinal=n))) for n, (name, args) in enumerate(CALLS)]
+
+
+@pytest.mark.parametrize("layout", ResultLayout)
+def test_recorded_tools_answer_as_without(layout, tmp_path):
+    plain = world_tools(WORLD, profile(layout))
+    seen = record(tmp_path / "r.jsonl", layout)
+    assert seen == [asyncio.run(plain[name](args, ToolContext(ordinal=n))) for n, (name, args) in enumerate(CALLS)]
+    calls = list(read_recording(tmp_path / "r.jsonl"))
+    assert [call.text for call in calls] == [result.text for result in seen]
+    assert [(call.tool, call.arguments, call.ordinal) for call in calls] == [(*made, n) for n, made in enumerate(CALLS)]
+    assert [call.status for call in calls] == [result.status for result in seen]
+    assert all(call.elapsed_s > 0 for call in calls)
+
+
+@pytest.mark.parametrize("layout", ResultLayout)
+def test_results_and_pages_are_structured_in_every_layout(layout, tmp_path):
+    record(tmp_path / "r.jsonl", layout)
+    two, one, page, missing, blob, wrong = read_recording(tmp_path / "r.jsonl")
+    assert [found.query for found in two.lists] == ["herring", "zzz qqq"]
+    assert [found.status for found in two.lists] == [ToolStatus.OK, ToolStatus.EMPTY]
+    assert {hit.url for hit in two.lists[0].hits} == {"https://a.example/herring_(fish)", "https://b.example/tern"}
+    assert one.lists[0].hits[0].title == "Tern" and "oceans" in one.lists[0].hits[0].snippet
+    assert page.pages[0].url == "https://a.example/herring_(fish)" and "cold seas" in page.pages[0].evidence
+    assert (missing.pages[0].status, missing.pages[0].evidence) == (ToolStatus.NOT_FOUND, "")
+    assert blob.pages[0].status is ToolStatus.NOT_TEXT
+    assert wrong.lists == () and wrong.status is ToolStatus.BAD_ARGUMENTS
+
+
+@pytest.mark.parametrize("layout", ResultLayout)
+def test_from_a_recording_to_a_world_and_a_replay_with_the_same_text(layout, tmp_path):
+    seen = record(tmp_path / "r.jsonl", layout)
+    calls = list(read_recording(tmp_path / "r.jsonl"))
+    pages, report = pages_from_trajectories(trajectories_of(calls))
+    world = LocalWorld.in_memory(pages, name="again")
+    assert {page.url for page in pages} == {"https://a.example/herring_(fish)", "https://b.example/tern"}
+    assert report.dead_extracts == 2
+    assert world.search("herring").hits[0].title in {"Herring [fish]", "Tern"}
+    assert "cold seas" in world.visit("https://a.example/herring_(fish)").text
+    replay_table(calls).save(tmp_path / "table.jsonl")
+    table = ReplayTable.load(tmp_path / "table.jsonl")
+    for ordinal, ((name, arguments), result) in enumerate(zip(CALLS, seen, strict=True)):
+        tool = ReplayTool(table, world_tools(WORLD, profile(layout))[name].spec, trajectory_id="e")
+        assert asyncio.run(tool(arguments, ToolContext(ordinal=ordinal))).text == result.text
+
+
+def test_a_reference_keeps_exact_statuses(tmp_path):
+    record(tmp_path / "r.jsonl", ResultLayout.COMPACT)
+    found = recorded_calls(trajectories_of(read_recording(tmp_path / "r.jsonl")))
+    assert [(search.group, search.query, len(search.hits)) for search in found.searches] == [
+        ("Which fish?", "herring", 2),
+        ("Which fish?", "zzz qqq", 0),
+        ("Which fish?", "tern oceans", 1),
+    ]
+    assert [visit.status for visit in found.visits] == [ToolStatus.OK, ToolStatus.NOT_FOUND, ToolStatus.NOT_TEXT]
+
+
+class Backend:
+    """Answers after a while, then breaks."""
+
+    spec = ToolSpec(name="google_search", description="", parameters={})
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    async def __call__(self, arguments, context):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_outages_and_latencies_are_statistics(tmp_path):
+    times = iter([0.0, 2.0, 10.0, 10.5, 20.0, 21.0])
+    slow = ToolResult("No results found for x", ToolStatus.EMPTY, parts=(ToolStatus.EMPTY, ToolStatus.TIMEOUT))
+    backend = Backend(slow, ToolResult("ok", latency_s=7.0), ToolOutageError("refused"))
+    tool = RecordingTool(backend, open_recording(tmp_path / "r"), episode="e", role="search", clock=lambda: next(times))
+    asyncio.run(tool({"query": "x"}, ToolContext()))
+    asyncio.run(tool({"query": "y"}, ToolContext(ordinal=1)))
+    with pytest.raises(ToolOutageError, match="refused"):
+        asyncio.run(tool({"query": "z"}, ToolContext(ordinal=2)))
+    calls = list(read_recording(tmp_path / "r"))
+    assert [call.elapsed_s for call in calls] == [2.0, 0.5, 1.0] and calls[2].outage == "refused"
+    found = statistics(calls)["search"]
+    assert (found.calls, found.outages) == (3, 1)
+    assert found.parts == {ToolStatus.EMPTY: 1, ToolStatus.OK: 1, ToolStatus.OUTAGE: 1, ToolStatus.TIMEOUT: 1}
+    assert found.latencies_s == (2.0, 7.0) and found.latency_quantiles_s["0.5"] == 4.5
+    assert len(replay_table(calls)) == 2
+    assert replay_table(calls).lookup("google_search", {"query": ["y"]}) == "ok"
+    assert statistics([]) == {}
+
+
+def test_runs_of_one_episode_are_apart_and_ordered(tmp_path):
+    log = open_recording(tmp_path / "r")
+    tool = RecordingTool(Backend(*[ToolResult(text) for text in "abcd"]), log, episode="e", role="search")
+    for ordinal, query in ((1, "late"), (0, "early"), (0, "early"), (1, "late")):
+        asyncio.run(tool({"query": query}, ToolContext(ordinal=ordinal)))
+    first, second = trajectories_of(read_recording(tmp_path / "r"))
+    assert (first.id, second.id) == ("e", "e#1") and first.question.id == "e"
+    assert [node.text.split("\n")[1] for node in first.nodes if node.events] == ["b", "a"]
+    table = replay_table(read_recording(tmp_path / "r"))
+    assert [table.lookup("search", {"query": "late"}, id) for id in ("e", "e#1")] == ["a", "d"]
+    assert len(table.of({"e#1"})) == 2
+
+
+def test_a_killed_process_loses_no_finished_call(tmp_path):
+    path = tmp_path / "r.jsonl"
+    code = f"""
+        import asyncio, os, signal, sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import test_recording
+        test_recording.record({str(path)!r})
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(read_recording(path))) == len(CALLS)
+    with path.open("ab") as file:
+        file.write(b'{"recording":1,"episode":"e","te')
+    with pytest.warns(TornLineWarning):
+        assert len(list(read_recording(path))) == len(CALLS)
+    with pytest.warns(TornLineWarning, match="cut off"):
+        record(path)
+    assert len(list(read_recording(path))) == 2 * len(CALLS)
+
+
+def test_what_is_no_recording_is_told(tmp_path):
+    with pytest.raises(UserError, match="--record"):
+        list(read_recording(tmp_path / "none"))
+    (tmp_path / "other").write_text('{"schema_version":1}\n')
+    with pytest.raises(UserError, match="something else"):
+        open_recording(tmp_path / "other")
+    with pytest.raises(UserError, match="Line 1 of"):
+        list(read_recording(tmp_path / "other"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="choose another place"):
+        open_recording(tmp_path / "file" / "r")
+
+
+def test_odd_characters_survive(tmp_path):
+    odd = 'x\u2028\x00"\ud83d\n\n'
+    tool = RecordingTool(Backend(ToolResult(odd)), open_recording(tmp_path / "r"), episode="e", role="")
+    asyncio.run(tool({"q": odd}, ToolContext()))
+    (call,) = read_recording(tmp_path / "r")
+    assert (call.text, call.arguments) == (odd, {"q": odd})
+    assert json.loads((tmp_path / "r").read_text())["recording"] == 1
