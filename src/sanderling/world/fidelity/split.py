@@ -62,15 +62,22 @@ class Sides:
     """Not built in, but of a question that was, where whole questions were held out: left out of both figures."""
 
 
-def is_held_out(key: str, share: float, seed: int) -> bool:
-    """Whether a question (by its text) or a trajectory (by its digest) is held out.
+def place_of(key: str, seed: int) -> float:
+    """Where a unit stands in [0, 1), evenly spread over units: SHA-256 of the seed and the key, case and spaces aside."""
+    digest = hashlib.sha256(f"{seed}\0{_plain(key)}".encode("utf-8", "replace")).digest()
+    return (int.from_bytes(digest[:8]) >> 11) / 2**53
 
-    Raises UserError for a share outside [0, 1).
-    """
+
+def key_of(trajectory: Trajectory, unit: Unit) -> str:
+    """What decides a trajectory's side: its question's text, or the digest of its observations."""
+    return _question(trajectory) if unit is Unit.QUESTION else _content(trajectory)
+
+
+def is_held_out(key: str, share: float, seed: int) -> bool:
+    """Whether a unit is held out: those that stand below the share. Raises UserError for a share outside [0, 1)."""
     if not 0.0 <= share < 1.0:
         raise UserError(f"A share of {share:g} cannot be held out: give one from 0 to below 1, such as 0.2.")
-    number = int.from_bytes(hashlib.sha256(f"{seed}\0{_plain(key)}".encode("utf-8", "replace")).digest()[:8])
-    return number / 2**64 < share
+    return place_of(key, seed) < share
 
 
 def split(
@@ -80,8 +87,7 @@ def split(
     built: list[Trajectory] = []
     held: list[Trajectory] = []
     for trajectory in trajectories:
-        key = _question(trajectory) if unit is Unit.QUESTION else _content(trajectory)
-        (held if is_held_out(key, share, seed) else built).append(trajectory)
+        (held if is_held_out(key_of(trajectory, unit), share, seed) else built).append(trajectory)
     if held and not built:
         raise UserError(f"Holding out a share of {share:g} leaves no trajectory to build from: hold out less.")
     return built, held
