@@ -5,7 +5,8 @@ tests and RL workers). Opens no socket, draws no random number, reads no clock. 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from sanderling.errors import UserError
@@ -13,6 +14,7 @@ from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
 from sanderling.world.contract import Page, SearchHit, SearchReply, VisitReply
 from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder, TextIndex
+from sanderling.world.masking import without_links
 from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
 from sanderling.world.passages import extract
 from sanderling.world.snippet import snippet
@@ -80,6 +82,9 @@ class LocalWorld:
             return SearchReply(query=query, hits=(), status=ToolStatus.EMPTY)
         weights = self._weights(query)
         hits = tuple(self._hit(number, score, weights, max(snippet_words, 1)) for number, score in ranked)
+        if masked:
+            keys = canonical_set(masked)
+            hits = tuple(replace(hit, snippet=without_links(hit.snippet, hit.url, keys.__contains__)) for hit in hits)
         return SearchReply(query=query, hits=hits)
 
     def visit(
@@ -93,20 +98,27 @@ class LocalWorld:
         occurrence: int = 0,
     ) -> VisitReply:
         """Read a page; see `contract.World`. Raises OSError when the store has become unreadable."""
-        key = canonical_url(url)
-        number = None if key in canonical_set(masked) else self._pages.find(key)
+        key, hidden = canonical_url(url), canonical_set(masked)
+        number = None if key in hidden else self._pages.find(key)
         if number is None:
             return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
         stored = self._pages.get(number)
         page = stored.page
         if not stored.readable:
             return VisitReply(url=page.url, title=page.title, text="", status=ToolStatus.NOT_TEXT)
-        return VisitReply(url=page.url, title=page.title, text=extract(page.text, goal, max(max_words, 1)))
+        text = extract(page.text, goal, max(max_words, 1))
+        if hidden:
+            text = without_links(text, page.url, hidden.__contains__)
+        return VisitReply(url=page.url, title=page.title, text=text)
 
     def page(self, url: str) -> Page | None:
         """The whole page of an address, or None; for builders and judges, not for agents."""
         number = self._pages.find(canonical_url(url))
         return None if number is None else self._pages.get(number).page
+
+    def all_pages(self) -> Iterator[Page]:
+        """Every page in order; for builders and judges, not for agents. Raises OSError when the store has become unreadable."""
+        return (self._pages.get(number).page for number in range(self.page_count))
 
     def _weights(self, query: str) -> dict[str, float]:
         """Inverse document frequency of the query's words."""

@@ -127,9 +127,9 @@ WEB = DynamicsProfile(
 )
 """An ordinary day. Delays: the live figures that LiteResearcher reports (search engine about 1.5 s, page reader 7.9 s), taken
 as medians; the 95th percentiles are ours. Failed visits are set after recorded calls of agents on the live web
-(`fit.fit_profile` over them): 21 of 273 visits (7.7%) met a page that could not be read, here 7.5%, and 4 (1.5%) timed out. The records do not say
-why a page failed: how the share is split is ours. Empty lists (17 of 787 queries) come from the queries, and are not drawn.
-Everything else is ours: search failures, rate limits, noise in results and pages; small enough to be overlooked, not measured.
+(`fit.fit_profile` over them): 21 of 273 visits (7.7%) met a page that could not be read, here 7.5%, and 4 (1.5%) timed out.
+The records do not say why a page failed: how the share is split is ours. Empty lists (17 of 787 queries) come from the queries,
+and are not drawn. The rest is ours: search failures, rate limits, noise in results and pages; small, and not measured.
 """
 
 HOSTILE = DynamicsProfile(

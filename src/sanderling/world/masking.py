@@ -1,0 +1,210 @@
+"""What a question must not see: its source pages, their near-duplicates, blocked sites, and links to any of them.
+
+`MaskedWorld` puts this around any world. A hidden page is in no list of results and is NOT_FOUND when visited; a link to it
+keeps its words and loses its address, and its address, written out, is gone from texts and snippets. Near-duplicates come as
+groups of URLs, blocked sites as a `Blocklist`; both are data. Words that a page quotes from a hidden one stay. Opens no socket.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import urljoin
+
+from sanderling.errors import UserError
+from sanderling.protocol.status import ToolStatus
+from sanderling.world.canonical import canonical_set, canonical_url
+from sanderling.world.contract import SearchReply, VisitReply, World
+from sanderling.world.duplicates import load_groups
+
+BLOCKLIST_FILE = "blocklist.txt"
+_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(\s*<?((?:[^()\s<>]|\([^()\s]*\))*)>?(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)")
+_REFERENCE = re.compile(r"^[ ]{0,3}\[[^\]]+\]:[ \t]*<?(\S+?)>?(?:[ \t]+.*)?$\n?", re.MULTILINE)
+_ADDRESS = re.compile(r"<?\b(?:https?://|www\.)(?:[^\s()<>\[\]\"]|\([^()\s]*\))+>?", re.IGNORECASE)
+_AFTER = ".,;:!?'*_"
+
+Hidden = Callable[[str], bool]
+"""Whether an address, in canonical form, is hidden."""
+
+
+def without_links(text: str, base: str, hidden: Hidden) -> str:
+    """A page's Markdown without the addresses of hidden pages; the words of its links stay. ``base``: the page's own URL."""
+    if "://" not in text and "](" not in text and "www." not in text and "]:" not in text:
+        return text
+
+    def is_hidden(address: str) -> bool:
+        return hidden(_resolved(base, address))
+
+    def unlink(match: re.Match[str]) -> str:
+        return match[2] if is_hidden(match[3]) else match[0]
+
+    def erase(match: re.Match[str]) -> str:
+        bare = match[0].strip("<>")
+        tail = bare[len(bare.rstrip(_AFTER)) :]
+        return tail if is_hidden(bare.rstrip(_AFTER)) else match[0]
+
+    text = _LINK.sub(unlink, text)
+    text = _REFERENCE.sub(lambda match: "" if is_hidden(match[1]) else match[0], text)
+    return _ADDRESS.sub(erase, text)
+
+
+def _resolved(base: str, address: str) -> str:
+    """The canonical form of an address as it stands on a page."""
+    if "://" not in address and not address.lower().startswith("www."):
+        try:
+            address = urljoin(base, address)
+        except ValueError:  # brackets that are no IPv6 host: it is no address
+            return address
+    return canonical_url(address)
+
+
+@dataclass(frozen=True)
+class Blocklist:
+    r"""Sites that no question may see, such as those that repeat a benchmark's questions with their answers.
+
+    Example: ``Blocklist.parse("leaks.example\nhttps://hub.example/datasets/quiz  # the answers")``
+    """
+
+    hosts: frozenset[str] = frozenset()
+    """Hosts, with everything below them: ``leaks.example`` blocks ``www.leaks.example`` too."""
+    prefixes: tuple[str, ...] = ()
+    """Canonical URLs: a page is blocked whose address is one of these, or goes on with ``/`` or ``?``."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Blocklist":
+        """One host or URL a line; ``#`` after a blank or at the start of a line begins a comment."""
+        lines = (re.split(r"(?:^|\s)#", line)[0].strip() for line in text.splitlines())
+        keys = [canonical_url(line) for line in lines if line]
+        hosts = {key.removeprefix("https://") for key in keys if re.fullmatch(r"https://[^/?]+", key)}
+        return cls(frozenset(hosts), tuple(key for key in keys if key.removeprefix("https://") not in hosts))
+
+    def __bool__(self) -> bool:
+        return bool(self.hosts or self.prefixes)
+
+    def blocks(self, key: str) -> bool:
+        """Whether a canonical URL is blocked."""
+        host = key.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2].partition(":")[0]
+        labels = host.split(".")
+        if any(".".join(labels[start:]) in self.hosts for start in range(len(labels))):
+            return True
+        return any(key == prefix or key.startswith((f"{prefix}/", f"{prefix}?")) for prefix in self.prefixes)
+
+
+class MaskedWorld:
+    """A world in which masks reach near-duplicates, and blocked sites do not exist.
+
+    Args:
+        world: whose pages these are.
+        groups: near-duplicates by URL (`duplicates.near_duplicates`).
+        blocklist: what is hidden from every question.
+
+    """
+
+    def __init__(self, world: World, groups: Sequence[Sequence[str]] = (), blocklist: Blocklist | None = None) -> None:
+        self._world = world
+        self._blocklist = blocklist or Blocklist()
+        self._group_of: dict[str, frozenset[str]] = {}
+        for group in groups:
+            keys = frozenset(canonical_url(url) for url in group)
+            self._group_of.update(dict.fromkeys(keys, keys))
+        self._expanded: Callable[[frozenset[str]], frozenset[str]] = lru_cache(maxsize=256)(self._expand)
+        parts = [sorted({tuple(sorted(group)) for group in self._group_of.values()})]
+        parts += [sorted(self._blocklist.hosts), sorted(self._blocklist.prefixes)]
+        changed = self._group_of or self._blocklist
+        digest = hashlib.sha256(json.dumps([world.fingerprint, *parts]).encode()).hexdigest()
+        self._fingerprint = digest if changed else world.fingerprint
+
+    @property
+    def name(self) -> str:
+        return self._world.name
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the world, or one of its own where groups or blocked sites change what it answers."""
+        return self._fingerprint
+
+    @property
+    def page_count(self) -> int:
+        """Pages of the world, hidden ones included."""
+        return self._world.page_count
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        snippet_words: int = 30,
+        masked: frozenset[str] = frozenset(),
+        episode_seed: int = 0,
+        occurrence: int = 0,
+    ) -> SearchReply:
+        """Rank pages; see `contract.World`. Asks for more results until enough are not blocked."""
+        keys = self._expanded(masked)
+        hidden = self._hidden(keys)
+        wanted = limit
+        while True:
+            reply = self._world.search(
+                query,
+                limit=wanted,
+                snippet_words=snippet_words,
+                masked=keys,
+                episode_seed=episode_seed,
+                occurrence=occurrence,
+            )
+            shown = [hit for hit in reply.hits if not hidden(canonical_url(hit.url))]
+            if len(shown) >= limit or len(reply.hits) < wanted:
+                break
+            wanted *= 2
+        hits = tuple(
+            replace(hit, snippet=without_links(hit.snippet, hit.url, hidden), title=without_links(hit.title, hit.url, hidden))
+            for hit in shown[:limit]
+        )
+        status = ToolStatus.EMPTY if reply.status is ToolStatus.OK and not hits else reply.status
+        return SearchReply(reply.query, hits, status, reply.latency_s)
+
+    def visit(
+        self,
+        url: str,
+        goal: str = "",
+        *,
+        max_words: int = 2000,
+        masked: frozenset[str] = frozenset(),
+        episode_seed: int = 0,
+        occurrence: int = 0,
+    ) -> VisitReply:
+        """Read a page; see `contract.World`."""
+        keys = self._expanded(masked)
+        hidden = self._hidden(keys)
+        if hidden(canonical_url(url)):
+            return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
+        reply = self._world.visit(url, goal, max_words=max_words, masked=keys, episode_seed=episode_seed, occurrence=occurrence)
+        return replace(reply, text=without_links(reply.text, reply.url, hidden))
+
+    def _expand(self, masked: frozenset[str]) -> frozenset[str]:
+        keys = canonical_set(masked)
+        return keys.union(*(self._group_of[key] for key in keys if key in self._group_of))
+
+    def _hidden(self, keys: frozenset[str]) -> Hidden:
+        return lambda key: key in keys or self._blocklist.blocks(key)
+
+
+def masked_world(world: World, directory: Path) -> World:
+    """A world with what its directory says about masking: ``duplicates.json`` and ``blocklist.txt``, where they are.
+
+    Raises UserError when one of them cannot be used.
+    """
+    groups = load_groups(directory, world.fingerprint)
+    return MaskedWorld(world, groups, read_blocklist(directory / BLOCKLIST_FILE))
+
+
+def read_blocklist(path: Path) -> Blocklist:
+    """The blocklist of a file; an empty one when there is no file. Raises UserError when it cannot be read."""
+    try:
+        return Blocklist.parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Blocklist()
+    except (OSError, ValueError) as error:
+        raise UserError(f"The blocklist {path} cannot be read ({error}): write one host or URL a line, in UTF-8.") from error

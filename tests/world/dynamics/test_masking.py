@@ -1,0 +1,158 @@
+"""Masks: pages, their near-duplicates and blocked sites are in no list and no page, and neither are links to them."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.errors import UserError
+from sanderling.protocol.status import ToolStatus
+from sanderling.world.canonical import canonical_url
+from sanderling.world.contract import Page
+from sanderling.world.duplicates import load_groups, near_duplicates, save_groups, signature, similarity
+from sanderling.world.encyclopedia import generate_pages
+from sanderling.world.local import LocalWorld
+from sanderling.world.masking import Blocklist, MaskedWorld, masked_world, read_blocklist, without_links
+
+ORLO = "https://w.example/Orlo_(poet)"
+COPY = "https://mirror.example/orlo"
+TEXT = "Orlo was a poet of the northern coast who wrote forty odes to the tide, and kept a lighthouse there until he died."
+PAGES = [
+    Page(url=ORLO, title="Orlo", text=TEXT),
+    Page(url=COPY, title="Orlo (copy)", text=TEXT + " Copied."),
+    Page(url="https://leaks.example/quiz", title="Quiz", text="The answer to the poet quiz is Orlo."),
+    Page(
+        url="https://w.example/Poets",
+        title="Poets",
+        text="Read about [Orlo](/wiki/../Orlo_(poet)) or <http://w.example/Orlo_(poet)#life>, see "
+        '[a copy](https://mirror.example/orlo "Orlo") and [Bex](https://w.example/Bex).\n\n'
+        "Also www.leaks.example/quiz?page=2, he said. ![face](Orlo_%28poet%29)\n\n[1]: https://mirror.example/orlo 'x'\n",
+    ),
+]
+GROUPS = [[ORLO, COPY]]
+
+
+def world(groups=GROUPS, blocked: str = "") -> MaskedWorld:
+    return MaskedWorld(LocalWorld.in_memory(PAGES, name="poets"), groups, Blocklist.parse(blocked))
+
+
+@pytest.mark.parametrize("mask", [ORLO, COPY, "http://W.example/Orlo_%28poet%29/#life"])
+def test_a_mask_reaches_near_duplicates_and_links(mask: str) -> None:
+    masked = frozenset({mask})
+    found = world().search("Orlo poet copy", masked=masked)
+    assert {hit.url for hit in found.hits} == {"https://leaks.example/quiz", "https://w.example/Poets"}
+    for url in (ORLO, COPY):
+        assert world().visit(url, masked=masked).status is ToolStatus.NOT_FOUND
+        assert world().visit(url).status is ToolStatus.OK
+    read = world().visit("https://w.example/Poets", masked=masked).text.rstrip()
+    assert read == (
+        "Read about Orlo or , see a copy and [Bex](https://w.example/Bex).\n\nAlso www.leaks.example/quiz?page=2, he said. face"
+    )
+    assert not any(name in hit.snippet for hit in found.hits for name in ("mirror.example", "Orlo_("))
+
+
+def test_blocked_sites_do_not_exist() -> None:
+    blocked = world(blocked="# leaks\nleaks.example  # and below\n")
+    assert "https://leaks.example/quiz" not in {hit.url for hit in blocked.search("poet quiz answer Orlo", limit=1).hits}
+    assert len(blocked.search("poet quiz answer Orlo", limit=3).hits) == 3, "others move up"
+    assert blocked.visit("http://www.leaks.example/quiz").status is ToolStatus.NOT_FOUND
+    assert "leaks.example" not in blocked.visit("https://w.example/Poets").text
+    assert world(blocked="w.example\nleaks.example\nmirror.example").search("Orlo").status is ToolStatus.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("address", "blocked"),
+    [
+        ("https://leaks.example", True),
+        ("https://a.b.leaks.example:8443/x", True),
+        ("https://user@leaks.example/x", True),
+        ("https://noleaks.example/x", False),
+        ("https://leaks.example.org/x", False),
+        ("https://hub.example/data/quiz", True),
+        ("http://hub.example/data/quiz/2?x#y", True),
+        ("https://hub.example/data/quiz?x", True),
+        ("https://hub.example/data/quizzes", False),
+        ("https://hub.example/data", False),
+    ],
+)
+def test_what_a_blocklist_blocks(address: str, blocked: bool) -> None:
+    rules = Blocklist.parse("leaks.example\n\n  https://hub.example/data/quiz/  # answers\n#comment\n")
+    assert rules.blocks(canonical_url(address)) is blocked
+    assert not Blocklist.parse("# nothing\n\n")
+
+
+@given(st.text(alphabet=st.sampled_from("[]()<>!:/. \nahtpsw"), max_size=80))
+def test_texts_without_hidden_addresses_stay_as_they_are(text: str) -> None:
+    assert without_links(text, "https://a.example/b", lambda key: False) == text
+    assert len(without_links(text, "https://a.example/b", lambda key: True)) <= len(text)
+
+
+def changed(text: str, share: float, rng: random.Random) -> str:
+    return " ".join(f"w{rng.randrange(10**6)}" if rng.random() < share else word for word in text.split())
+
+
+def jaccard(one: str, two: str) -> float:
+    """The true similarity of two texts of single-word terms, over shingles of five."""
+    a, b = ({tuple(text.split()[i : i + 5]) for i in range(len(text.split()) - 4)} for text in (one, two))
+    return len(a & b) / len(a | b)
+
+
+def test_near_duplicates_are_found_and_others_are_not() -> None:
+    """300 pairs of 300 words, from equal to unlike: recall 1 from a true Jaccard of 0.9 on, precision 1 up to 0.7."""
+    rng = random.Random(5)
+    pages: list[Page] = []
+    truth: list[float] = []
+    for number in range(300):
+        text = " ".join(f"w{rng.randrange(2_000)}" for _ in range(300))
+        other = changed(text, rng.choice([0.0, 0.003, 0.01, 0.03, 0.1, 1.0]), rng)
+        pages += [Page(url=f"https://{name}.example/{number}", title="", text=t) for name, t in (("a", text), ("b", other))]
+        truth.append(jaccard(text, other))
+    groups = near_duplicates(pages)
+    found = {int(group[0].rsplit("/")[-1]) for group in groups}
+    assert all(len({url.rsplit("/")[-1] for url in group}) == 1 for group in groups), "no group joins two subjects"
+    like, unlike = ({n for n, value in enumerate(truth) if test(value)} for test in (lambda j: j >= 0.9, lambda j: j <= 0.7))
+    assert len(like) > 80 and len(unlike) > 80
+    assert like <= found and not unlike & found
+    assert near_duplicates(pages) == groups
+
+
+def test_similarity_estimates_jaccard() -> None:
+    rng = random.Random(3)
+    for share in (0.0, 0.02, 0.05, 0.2):
+        text = " ".join(f"w{rng.randrange(5_000)}" for _ in range(600))
+        other = changed(text, share, rng)
+        assert similarity(signature(text), signature(other)) == pytest.approx(jaccard(text, other), abs=0.15)
+
+
+def test_short_and_wordless_pages() -> None:
+    pages = [
+        Page(url=f"https://{n}.example", title="", text=text)
+        for n, text in enumerate(["a b", "A  b!", "c d", "--", "..", "一二三四五六", "一二三四五六。"])
+    ]
+    assert near_duplicates(pages) == [["https://0.example", "https://1.example"], ["https://5.example", "https://6.example"]]
+    assert near_duplicates([]) == []
+
+
+def test_pages_made_from_one_pattern_are_not_near_duplicates() -> None:
+    """In the encyclopedia only its archive's copies are."""
+    groups = near_duplicates(generate_pages(60, 1))
+    assert all(any("archive" in url for url in group) for group in groups)
+
+
+def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
+    local = LocalWorld.in_memory(PAGES, name="poets")
+    assert masked_world(local, tmp_path).fingerprint == local.fingerprint
+    save_groups(tmp_path, local.fingerprint, near_duplicates(local.all_pages(), 0.7), 0.7)
+    (tmp_path / "blocklist.txt").write_text("leaks.example\n")
+    opened = masked_world(local, tmp_path)
+    assert opened.fingerprint != local.fingerprint and opened.name == "poets" and opened.page_count == 4
+    assert [hit.url for hit in opened.search("Orlo", masked=frozenset({ORLO})).hits] == ["https://w.example/Poets"]
+    with pytest.raises(UserError, match="made for other pages"):
+        load_groups(tmp_path, "another")
+    (tmp_path / "duplicates.json").write_text("{")
+    with pytest.raises(UserError, match="cannot be read"):
+        load_groups(tmp_path, local.fingerprint)
+    (tmp_path / "blocklist.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="one host or URL a line"):
+        read_blocklist(tmp_path / "blocklist.txt")
