@@ -21,6 +21,7 @@ from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.cli import exits
 from sanderling.cli.watch import Watcher, show_retry
+from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.errors import UserError
 from sanderling.policy.contract import Policy
 from sanderling.protocol.clock import SystemClock
@@ -32,7 +33,7 @@ from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.contract import World
-from sanderling.world.store import open_world
+from sanderling.world.dynamics.opening import open_as_met
 
 _DEFAULT = "tiny"
 _CHOICES = ", ".join(PROFILES)
@@ -59,6 +60,8 @@ def ask(
         Path | None,
         typer.Option("--out", help="Append the trajectory to this JSONL store (see sanderling show), and go on if killed."),
     ] = None,
+    dynamics: Dynamics = None,
+    world_seed: WorldSeed = 0,
     record: Annotated[
         Path | None,
         typer.Option("--record", help="Append every tool call, its result, status and latency to this file (JSON lines)."),
@@ -73,7 +76,7 @@ def ask(
     if profile is None and is_endpoint(model):
         raise UserError(f"Name the profile that {model} was trained with: --profile with one of {_CHOICES}.")
     chosen = limited(get_profile(profile or _DEFAULT), max_turns)
-    opened = open_world(world)
+    opened = open_as_met(world, dynamics, world_seed)
     store = None if out is None else TrajectoryStore(out)
     if store is not None:
         store.prepare()  # a place that cannot be written is told before the work, not after it

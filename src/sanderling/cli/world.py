@@ -23,6 +23,7 @@ from rich.text import Text
 
 from sanderling.cli import exits
 from sanderling.cli.world_build import build_from
+from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
 from sanderling.cli.world_fidelity import fidelity, read_recorded
 from sanderling.cli.world_serve import serve
 from sanderling.errors import UserError
@@ -33,16 +34,20 @@ from sanderling.terminal import visible
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools
+from sanderling.world.contract import World
+from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.fidelity.split import Unit
 from sanderling.world.jsonl import read_jsonl
 from sanderling.world.manifest import WorldInfo, read_manifest
-from sanderling.world.store import build_world, open_world
+from sanderling.world.store import build_world
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
 build.command("from")(build_from)
+app.command("duplicates")(duplicates)
 app.command("fidelity")(fidelity)
+app.command("fit-dynamics")(fit_dynamics)
 app.command("serve")(serve)
 
 REPLAY_FILE = "replay.jsonl"
@@ -149,14 +154,18 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Number of results; 10, or the profile's number.")] = None,
     profile: AsProfile = None,
+    dynamics: Dynamics = None,
+    world_seed: WorldSeed = 0,
 ) -> None:
     """Search a world and show the ranked results."""
     if profile is not None:
         chosen = _changed(get_profile(profile), results_per_query=limit)
-        _show_to_agent(directory, chosen, chosen.tools.search, {chosen.tools.search_query: [query]})
+        with _readable(directory):
+            opened = open_as_met(directory, dynamics, world_seed)
+            _show_to_agent(opened, chosen, chosen.tools.search, {chosen.tools.search_query: [query]})
         return
     with _readable(directory):
-        reply = open_world(directory).search(query, limit=limit or 10)
+        reply = open_as_met(directory, dynamics, world_seed).search(query, limit=limit or 10)
     console = Console()
     if reply.status is not ToolStatus.OK:
         console.print(status_sentence(reply.status, ResultLayout.MARKDOWN))
@@ -173,14 +182,18 @@ def visit(
     goal: Annotated[str, typer.Option(help="What to look for; without one, the page from its top.")] = "",
     words: Annotated[int | None, typer.Option(min=1, help="Most words shown; 2,000, or the profile's number.")] = None,
     profile: AsProfile = None,
+    dynamics: Dynamics = None,
+    world_seed: WorldSeed = 0,
 ) -> None:
     """Show the passages of a page that serve a goal."""
     if profile is not None:
         chosen = _changed(get_profile(profile), visit_words=words)
-        _show_to_agent(directory, chosen, chosen.tools.visit, {chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal})
+        with _readable(directory):
+            opened = open_as_met(directory, dynamics, world_seed)
+            _show_to_agent(opened, chosen, chosen.tools.visit, {chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal})
         return
     with _readable(directory):
-        reply = open_world(directory).visit(url, goal, max_words=words or 2_000)
+        reply = open_as_met(directory, dynamics, world_seed).visit(url, goal, max_words=words or 2_000)
     console = Console()
     if reply.status is not ToolStatus.OK:
         raise UserError(f"{url or 'No address'}: {status_sentence(reply.status, ResultLayout.MARKDOWN)}")
@@ -193,10 +206,9 @@ def _changed(profile: Profile, **limits: int | None) -> Profile:
     return profile.model_copy(update={name: value for name, value in limits.items() if value is not None})
 
 
-def _show_to_agent(directory: Path, profile: Profile, tool: str, arguments: dict[str, Any]) -> None:
+def _show_to_agent(world: World, profile: Profile, tool: str, arguments: dict[str, Any]) -> None:
     """What a tool of the profile answers, to the letter but for control characters."""
-    with _readable(directory):
-        result = asyncio.run(world_tools(open_world(directory), profile)[tool](arguments, ToolContext()))
+    result = asyncio.run(world_tools(world, profile)[tool](arguments, ToolContext()))
     Console().print(Text(visible(result.text)), soft_wrap=True)
 
 

@@ -1,0 +1,59 @@
+"""``sanderling world duplicates`` and ``fit-dynamics``, and the options of commands that meet a world's dynamics. Thin."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sanderling.config import to_toml
+from sanderling.errors import UserError
+from sanderling.files import replace_file
+from sanderling.world.duplicates import THRESHOLD, near_duplicates, save_groups
+from sanderling.world.dynamics.profile import NAMED
+from sanderling.world.store import open_world
+
+Dynamics = Annotated[
+    str | None, typer.Option("--dynamics", help=f"Delays and faults: {', '.join(NAMED)} or a TOML file; none by default.")
+]
+WorldSeed = Annotated[int, typer.Option("--world-seed", help="Equal seeds give equal delays and faults.")]
+
+
+def duplicates(
+    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")],
+    threshold: Annotated[
+        float, typer.Option(min=0.5, max=1.0, help="Share of common word sequences from which two pages are near-duplicates.")
+    ] = THRESHOLD,
+) -> None:
+    """Find a world's near-duplicate pages, so that masking one masks them all."""
+    console = Console(stderr=True)
+    world = open_world(directory)
+    with console.status(f"comparing {world.page_count:,} pages"):
+        groups = near_duplicates(world.all_pages(), threshold)
+        path = save_groups(directory, world.fingerprint, groups, threshold)
+    Console().print(
+        f"{sum(map(len, groups)):,} of {world.page_count:,} pages are near-duplicates, in {len(groups):,} groups: {path}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def fit_dynamics(
+    source: Annotated[Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout.")],
+    out: Annotated[Path, typer.Option("--out", help="The profile as a TOML file, for --dynamics.")],
+) -> None:
+    """Make a profile of dynamics with the failures, and the delays if any, of recorded calls."""
+    from sanderling.trajectory.importers import import_tree
+    from sanderling.world.dynamics.fit import fit_profile
+
+    fitted = fit_profile(import_tree(source).trajectories, name=out.stem)
+    try:
+        replace_file(out, to_toml(fitted.profile))
+    except OSError as error:
+        raise UserError(f"Cannot write {out} ({error.strerror}): choose another place.") from error
+    delays = (
+        f"{fitted.search_delays} and {fitted.visit_delays} delays" if fitted.search_delays + fitted.visit_delays else "no delay"
+    )
+    Console().print(
+        f"{fitted.queries:,} queries and {fitted.visits:,} visits, with {delays}: {out}", markup=False, soft_wrap=True
+    )
