@@ -14,14 +14,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 import sanderling
-from sanderling.evaluate.fidelity import Part, part
+from sanderling.evaluate.fidelity import Figure, Part, by_question, part
 from sanderling.evaluate.fidelity_report import interval, number
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
+from sanderling.evaluate.metrics import mean_interval
 from sanderling.evaluate.provenance import machine
 from sanderling.files import replace_file
 from sanderling.trajectory.importers import import_tree
 from sanderling.trajectory.record import Trajectory
+from sanderling.world.canonical import canonical_url
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.fidelity.compare import QueryRow, Settings, VisitRow, compare_searches, compare_visits
 from sanderling.world.fidelity.split import Unit, built_from, key_of, place_of, was_asked
@@ -77,9 +81,33 @@ def held_out(trajectories: Sequence[Trajectory], unit: Unit) -> Part:
     return pool.figures(f"held out by {unit.value}", remark, len(trajectories))
 
 
+def other_attempts(trajectories: Sequence[Trajectory]) -> Figure:
+    """Share of a query's recorded URLs that other attempts at its question met, where there are other attempts."""
+    met = {t.id: {canonical_url(hit.url) for s in recorded_calls([t]).searches for hit in s.hits} for t in trajectories}
+    groups: list[str] = []
+    shares: list[float] = []
+    for t in trajectories:
+        others = [met[o.id] for o in trajectories if o.id != t.id and o.question.id == t.question.id]
+        known = set[str]().union(*others)
+        for search in recorded_calls([t]).searches if others else ():
+            urls = {canonical_url(hit.url) for hit in search.hits}
+            if urls:
+                groups.append(t.question.id)
+                shares.append(len(urls & known) / len(urls))
+    values = np.array(shares)
+    return Figure(
+        name="met_by_other_attempts",
+        meaning="Recorded URLs of a query that other attempts at its question met too",
+        n=len(shares),
+        value=float(values.mean()),
+        interval=mean_interval(values, seed=SEED),
+        interval_by_question=by_question(groups, values, seed=SEED),
+    )
+
+
 def main() -> None:
     """Measure, and write the figures."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--against", type=Path, required=True, help="recorded trajectories")
     options.add_argument("--out", type=Path, required=True, help="JSON file")
     given = options.parse_args()
@@ -90,6 +118,7 @@ def main() -> None:
     put(everything, trajectories, trajectories, drop=False)
     remark = "One world of all trajectories, put to all of them: an upper bound, no measure of fidelity."
     parts.append(everything.figures(BUILT_IN, remark, len(trajectories)))
+    attempts = other_attempts(trajectories)
     data = {
         "command": f"python benchmarks/fidelity.py --against DIRECTORY --out benchmarks/results/{given.out.name}",
         "version": sanderling.__version__,
@@ -99,9 +128,11 @@ def main() -> None:
         "folds": FOLDS,
         "settings": asdict(SETTINGS),
         "parts": [found.model_dump(mode="json") for found in parts],
+        "other_attempts": attempts.model_dump(mode="json"),
         "limits": LIMITS,
     }
     replace_file(given.out, json.dumps(data, indent=1) + "\n")
+    print(attempts)
     for found in parts:
         print(f"\n{found.label}: {found.searches} lists, {found.questions} questions, {found.asked_before} dropped")
         for figure in (*found.figures, *found.domains):

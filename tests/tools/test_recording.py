@@ -156,6 +156,8 @@ def test_outages_and_latencies_are_statistics(tmp_path):
     assert len(replay_table(calls)) == 2
     assert replay_table(calls).lookup("google_search", {"query": ["y"]}) == "ok"
     assert statistics([]) == {}
+    (run,) = trajectories_of(calls)
+    assert [event.latency_s for node in run.nodes for event in node.events] == [2.0, 7.0]
 
 
 def test_runs_of_one_episode_are_apart_and_ordered(tmp_path):

@@ -13,11 +13,14 @@ from itertools import chain
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.evaluate.metrics import FloatArray, Interval, bootstrap_interval, mean_interval, wilson_interval
+from sanderling.evaluate.metrics import FloatArray, IntArray, Interval, bootstrap_interval, mean_interval, wilson_interval
 from sanderling.world.fidelity.compare import MEASURES, QueryRow, VisitRow
 from sanderling.world.fidelity.texts import entropy_bits, top_share
 
 _RESAMPLES = 2_000
+_DOMAIN_RESAMPLES = 500
+_CHUNK = 100
+"""Resamples drawn at once: bounds memory whatever the number of questions."""
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -163,8 +166,9 @@ def by_question(groups: Sequence[str], values: FloatArray, *, seed: int) -> Inte
     place = {name: index for index, name in enumerate(names)}
     at = np.array([place[group] for group in groups])
     sums, counts = np.bincount(at, values, len(names)), np.bincount(at, minlength=len(names))
-    drawn = np.random.default_rng([seed, 1]).integers(0, len(names), (_RESAMPLES, len(names)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    rng = np.random.default_rng([seed, 1])
+    drawn = (rng.integers(0, len(names), (_CHUNK, len(names))) for _ in range(_RESAMPLES // _CHUNK))
+    means = np.concatenate([sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1) for chosen in drawn])
     low, high = np.quantile(means, [0.025, 0.975])
     return Interval(float(low), float(high))
 
@@ -193,13 +197,11 @@ def _concentration(side: str, lists: Sequence[tuple[str, ...]], seed: int) -> li
     if not n:
         return [Figure(name=name, meaning=meaning, n=0, value=None, interval=None) for name, meaning in wanted.items()]
     place = {name: index for index, name in enumerate(names)}
-    table = np.zeros((len(lists), len(names)))
-    for row, listed in enumerate(lists):
-        for name in listed:
-            table[row, place[name]] += 1
+    rows = np.repeat(np.arange(len(lists)), [len(listed) for listed in lists])
+    columns = np.array([place[name] for listed in lists for name in listed])
     whole = Counter(chain.from_iterable(lists))
     values = (top_share(whole, 1), top_share(whole, 5), entropy_bits(whole.values()))
-    spreads = _resampled(table, seed).std(axis=0)
+    spreads = _resampled(rows, columns, len(lists), seed).std(axis=0)
     return [
         Figure(name=name, meaning=meaning, n=n, value=value, interval=_around(value, float(spread), name))
         for (name, meaning), value, spread in zip(wanted.items(), values, spreads, strict=True)
@@ -213,13 +215,17 @@ def _around(value: float | None, spread: float, name: str) -> Interval | None:
     return Interval(max(0.0, value - 1.96 * spread), min(most, value + 1.96 * spread))
 
 
-def _resampled(table: FloatArray, seed: int, resamples: int = 500) -> FloatArray:
-    """Top-1 share, top-5 share and entropy of resampled lists: (resamples, 3). ``table``: counts (lists, domains)."""
+def _resampled(rows: IntArray, columns: IntArray, lists: int, seed: int) -> FloatArray:
+    """Top-1 share, top-5 share and entropy of the domains of resampled lists: (resamples, 3).
+
+    ``rows``, ``columns``: for each result (N) the number of its list and of its domain.
+    """
     rng = np.random.default_rng([seed, 2])
-    size = table.shape[0]
-    weights = rng.multinomial(size, np.full(size, 1.0 / size), resamples).astype(np.float64)
-    counts = weights @ table
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    best = -np.sort(-shares, axis=1)
-    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    return np.stack([best[:, 0], best[:, :5].sum(axis=1), -(shares * logs).sum(axis=1)], axis=1)
+    found = np.empty((_DOMAIN_RESAMPLES, 3))
+    for index in range(_DOMAIN_RESAMPLES):
+        weights = np.bincount(rng.integers(0, lists, lists), minlength=lists).astype(np.float64)
+        counts = np.bincount(columns, weights[rows])
+        shares = counts[counts > 0] / max(1.0, float(counts.sum()))
+        best = np.sort(shares)[::-1]
+        found[index] = best[:1].sum(), best[:5].sum(), -(shares * np.log2(shares)).sum()
+    return found

@@ -40,8 +40,9 @@ class RoleStatistics(BaseModel):
 def trajectories_of(calls: Iterable[RecordedCall]) -> tuple[Trajectory, ...]:
     """One trajectory for each run, in the order in which they began: a turn and an observation for each call.
 
-    Observations are laid out so that `trajectory.observations` reads them, whatever the agent's own layout was; what could not
-    be told apart keeps its text. The question's id is its text, or the episode's id where none was recorded.
+    Observations are laid out so that `trajectory.observations` reads them, whatever the agent's own layout was; what could
+    not be told apart keeps its text. Their events have status and latency, so that `world.dynamics` can fit a profile to
+    them. The question's id is its text, or the episode's id where none was recorded.
     """
     return tuple(_trajectory(id, run) for id, run in _runs(calls))
 
@@ -63,10 +64,15 @@ def statistics(calls: Iterable[RecordedCall]) -> dict[str, RoleStatistics]:
     return {role: _statistics(by_role[role]) for role in sorted(by_role)}
 
 
+def seconds_of(call: RecordedCall) -> float:
+    """How long a call took: as the tool says, or as measured where it says nothing."""
+    return call.latency_s if call.latency_s > 0 else call.elapsed_s
+
+
 def _statistics(calls: Sequence[RecordedCall]) -> RoleStatistics:
     returned = [call for call in calls if call.status is not ToolStatus.OUTAGE or not call.outage]
     parts = Counter(status for call in calls for status in call.parts or (call.status,))
-    latencies = sorted(call.latency_s if call.latency_s > 0 else call.elapsed_s for call in returned)
+    latencies = sorted(map(seconds_of, returned))
     return RoleStatistics(
         calls=len(calls),
         outages=len(calls) - len(returned),
@@ -106,7 +112,7 @@ def _trajectory(id: str, run: Sequence[RecordedCall]) -> Trajectory:
             role=call.role,
             status=call.status,
             parts=call.parts,
-            latency_s=call.latency_s,
+            latency_s=seconds_of(call),
             provenance=call.provenance,
         )
         text = f"<tool_response>\n{_readable(call)}\n</tool_response>"

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.protocol.status import ToolStatus
+from sanderling.trajectory.observations import ListedPage
 from sanderling.world.contract import Page
-from sanderling.world.fidelity.calls import recorded_calls
-from sanderling.world.fidelity.compare import MEASURES, Settings, compare_searches, compare_visits
+from sanderling.world.fidelity.calls import RecordedSearch, recorded_calls
+from sanderling.world.fidelity.compare import MEASURES, Settings, compare_searches, compare_visits, strangers
 from sanderling.world.fidelity.texts import containment, domain, entropy_bits, jaccard, near_duplicates, top_share
 from sanderling.world.local import LocalWorld
 
@@ -63,6 +64,18 @@ def test_the_floor_needs_another_question():
     first, _ = compare_searches(calls.searches, WORLD, holds, Settings())
     assert first.values["overlap_floor"] is None
     assert first.values["overlap"] == 0.0  # www.b.example is another address
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=8))
+def test_the_stranger_is_the_next_list_of_another_question(made):
+    hits = (ListedPage("t", "https://x.example", "s"),)
+    searches = [RecordedSearch(group, "q", hits if has_results else ()) for group, has_results in made]
+    size = len(searches)
+    expected = []
+    for index, search in enumerate(searches):
+        ahead = [(index + step) % size for step in range(1, size)]
+        expected.append(next((n for n in ahead if searches[n].hits and searches[n].group != search.group), None))
+    assert strangers(searches) == expected
 
 
 def test_k_cuts_the_recorded_list_and_asks_for_no_more():

@@ -86,9 +86,10 @@ def compare_searches(
 ) -> list[QueryRow]:
     """A row for each recorded list, in order. ``holds``: whether the world has a page of an address."""
     replies = [_ask(search, world, settings) for search in searches]
+    others = strangers(searches)
     rows = []
     for index, (search, reply) in enumerate(zip(searches, replies, strict=True)):
-        other = _stranger(searches, index)
+        other = others[index]
         values = _ranking(search, reply, None if other is None else replies[other], holds, settings)
         values |= _snippets(search, reply, settings)
         rows.append(_row(search, reply, values, settings.k))
@@ -129,13 +130,19 @@ def _ask(search: RecordedSearch, world: World, settings: Settings) -> SearchRepl
     return world.search(search.query, limit=depth, snippet_words=settings.snippet_words)
 
 
-def _stranger(searches: Sequence[RecordedSearch], index: int) -> int | None:
-    """The next query, going round, of another question that recorded results; None when there is none."""
-    for step in range(1, len(searches)):
-        other = (index + step) % len(searches)
-        if searches[other].group != searches[index].group and searches[other].hits:
-            return other
-    return None
+def strangers(searches: Sequence[RecordedSearch]) -> list[int | None]:
+    """For each query the next one, going round, of another question that recorded results; None where there is none."""
+    found: list[int | None] = [None] * len(searches)
+    near: int | None = None
+    other: int | None = None  # the nearest such query ahead of `near` that is of another question than `near`
+    for index in reversed([*range(len(searches)), *range(len(searches))]):
+        if near is not None:
+            found[index] = near if searches[near].group != searches[index].group else other
+        if searches[index].hits:
+            if near is not None and searches[near].group != searches[index].group:
+                other = near
+            near = index
+    return found
 
 
 def _ranking(
