@@ -1,0 +1,114 @@
+"""Answering opens no socket: with sockets forbidden in the process, every call of every world and tool still answers."""
+
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from sanderling.protocol.profile import Profile, ResultLayout
+from sanderling.protocol.profiles import get_profile
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.contract import ToolContext
+from sanderling.tools.paced import PacedTool
+from sanderling.tools.registry import world_tools
+from sanderling.tools.replay import ReplayTool
+from sanderling.world.contract import Page, World
+from sanderling.world.duplicates import near_duplicates
+from sanderling.world.dynamics.profile import HOSTILE, NAMED, PageNoise
+from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.local import LocalWorld
+from sanderling.world.masking import Blocklist, MaskedWorld
+from sanderling.world.replay import Replay, ReplayTable, call_key
+from sanderling.world.store import build_world, open_world
+
+PAGES = [
+    Page(
+        url=f"https://w.example/{number}",
+        title=f"Flat {number}",
+        text=f"Flat {number} was mapped in 19{number:02}. See [the next](https://w.example/{number + 1}) and https://live.example/.",
+    )
+    for number in range(40)
+]
+URLS = ["https://w.example/3", "http://live.example:80/", "https://[::1]/x", "ftp://w.example", "127.0.0.1:80", ""]
+MASKS = (frozenset[str](), frozenset({"https://w.example/4"}))
+
+
+class SocketOpenedError(BaseException):
+    """Not an Exception: nothing that answers calls may swallow it."""
+
+
+def forbid_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on to the end of the test."""
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise SocketOpenedError(str(args))
+
+    for name in ("socket", "create_connection", "socketpair", "getaddrinfo", "gethostbyname", "fromfd"):
+        monkeypatch.setattr(socket, name, refuse)
+
+
+@pytest.fixture
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_sockets(monkeypatch)
+
+
+def worlds(directory: Path) -> Iterator[World]:
+    """Every kind of world that runs in the process."""
+    build_world(directory / "w", PAGES, name="stored", source="test")
+    local = LocalWorld.in_memory(PAGES, name="memory")
+    masked = MaskedWorld(local, near_duplicates(PAGES, 0.5), Blocklist.parse("w.example/7"))
+    harsh = HOSTILE.model_copy(update={"pages": PageNoise(stale=0.5, injected=0.5)})
+    yield from (local, open_world(directory / "w"), masked)
+    yield from (DynamicWorld(masked, profile, seed=1) for profile in (*NAMED.values(), harsh))
+
+
+def test_the_guard_works(no_sockets: None) -> None:
+    with pytest.raises(SocketOpenedError):
+        socket.socket()
+    with pytest.raises(SocketOpenedError):
+        urllib.request.urlopen("http://live.example", timeout=1)
+
+
+def test_worlds_answer_without_sockets(no_sockets: None, tmp_path: Path) -> None:
+    for world in worlds(tmp_path):
+        assert world.page_count == 40 and world.name and world.fingerprint
+        for occurrence, masked in enumerate(MASKS):
+            searches = [
+                world.search(query, masked=masked, episode_seed=seed, occurrence=occurrence)
+                for query in ("flat mapped", "https://live.example/", "")
+                for seed in range(5)
+            ]
+            visits = [
+                world.visit(url, goal, masked=masked, episode_seed=seed, occurrence=occurrence)
+                for url in URLS
+                for goal in ("", "mapped")
+                for seed in range(5)
+            ]
+            listed = {hit.url for reply in searches for hit in reply.hits}
+            visits += [world.visit(url, masked=masked, occurrence=occurrence) for url in sorted(listed)]
+            assert listed and ToolStatus.OK in {reply.status for reply in visits}
+
+
+async def test_tools_answer_without_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The loop of asyncio has a pair of sockets of its own, made before the guard."""
+    forbid_sockets(monkeypatch)
+    profile: Profile = get_profile("tiny")
+    arguments = {
+        profile.tools.search: {profile.tools.search_query: ["flat mapped", "zzz"]},
+        profile.tools.visit: {profile.tools.visit_url: URLS, profile.tools.visit_goal: "mapped"},
+    }
+    table = ReplayTable([Replay((call_key("search", {"query": ["recorded"]}),), "[]", "t", 0)])
+    for layout in ResultLayout:
+        chosen = profile.model_copy(update={"results": layout})
+        for world in worlds(tmp_path / layout):
+            tools = world_tools(world, chosen)
+            for name, tool in tools.items():
+                paced = PacedTool(tool, speed=1e6)
+                for each in (tool, paced, ReplayTool(table, tool.spec, fallback=tool), ReplayTool(table, tool.spec)):
+                    result = await each(arguments[name], ToolContext(episode_seed=2, masked_urls=MASKS[1]))
+                    assert result.text
+            replayed = ReplayTool(table, tools[profile.tools.search].spec)
+            assert (await replayed({profile.tools.search_query: ["recorded"]}, ToolContext())).text == "[]"
