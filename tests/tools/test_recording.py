@@ -21,6 +21,7 @@ from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.tools.replay import ReplayTool
 from sanderling.trajectory.jsonl import TornLineWarning
 from sanderling.world.contract import Page
+from sanderling.world.dynamics.fit import fit_profile
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import pages_from_trajectories
@@ -123,6 +124,14 @@ def test_a_reference_keeps_exact_statuses(tmp_path):
     assert [visit.status for visit in found.visits] == [ToolStatus.OK, ToolStatus.NOT_FOUND, ToolStatus.NOT_TEXT]
 
 
+def test_a_profile_of_faults_can_be_fitted(tmp_path):
+    for number in range(20):
+        record(tmp_path / "r.jsonl", episode=f"e{number}")
+    fitted = fit_profile(trajectories_of(read_recording(tmp_path / "r.jsonl")))
+    assert (fitted.queries, fitted.visits, fitted.visit_delays) == (60, 60, 60)
+    assert fitted.profile.visit.not_found == pytest.approx(1 / 3, abs=1e-5)
+
+
 class Backend:
     """Answers after a while, then breaks."""
 
@@ -200,6 +209,10 @@ def test_what_is_no_recording_is_told(tmp_path):
     (tmp_path / "other").write_text('{"schema_version":1}\n')
     with pytest.raises(UserError, match="something else"):
         open_recording(tmp_path / "other")
+    (tmp_path / "torn").write_bytes(b'{"reco')
+    with pytest.warns(TornLineWarning):
+        record(tmp_path / "torn")
+    assert len(list(read_recording(tmp_path / "torn"))) == len(CALLS)
     with pytest.raises(UserError, match="Line 1 of"):
         list(read_recording(tmp_path / "other"))
     (tmp_path / "file").write_text("")

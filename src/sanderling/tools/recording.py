@@ -25,6 +25,8 @@ from sanderling.trajectory.jsonl import JsonlLog
 from sanderling.trajectory.observations import ListedPage, Reading, SearchBlock, read_observation
 
 VERSION = 1
+_HEAD = b'{"recording":'
+"""How every line begins."""
 _NAMES = ToolNames()
 _COMPACT = re.compile(r"^\[(\d+)\] (.*)\n(\S+)\n(.*)$", re.M)
 
@@ -176,7 +178,9 @@ def open_recording(path: Path | str) -> JsonlLog:
     Raises UserError when the file holds something else, or its place cannot be written.
     """
     log = JsonlLog(path, durable=False)
-    if log.path.exists() and log.path.stat().st_size and not is_recording(log.path):
+    if log.path.exists() and not log.path.is_file():
+        raise UserError(f"{path} is no file: choose another place to record to.")
+    if log.path.exists() and not is_recording(log.path):
         raise UserError(f"{path} holds something else than a recording: choose another place.")
     try:
         log.path.parent.mkdir(parents=True, exist_ok=True)
@@ -188,10 +192,10 @@ def open_recording(path: Path | str) -> JsonlLog:
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file begins like a recording. Raises UserError when it cannot be read."""
+    """Whether a file begins like a recording, an empty or a torn one included. Raises UserError when it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(12) == b'{"recording"'
+            return _HEAD.startswith(file.read(len(_HEAD)))
     except OSError as error:
         raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
 
