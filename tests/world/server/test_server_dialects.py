@@ -308,6 +308,21 @@ def test_failures_of_the_world_are_those_of_the_web(client_with, status, code):
     assert client.post("/v1/search", json={"queries": ["x"]}).json()["replies"][0]["status"] == status.value
 
 
+def test_one_fault_in_a_batch_costs_only_its_own_query(client_with, world):
+    class Flaky(FailingWorld):
+        def search(self, query, **options):
+            if query == "ripley":
+                return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT)
+            return world.search(query, **options)
+
+    client = client_with(Flaky())
+    batch = {"queries": ["ripley", "honey"]}
+    first, second = client.post("/retrieve", json=batch).json()["result"]
+    assert first == [] and second[0]["id"] == "https://b.example/x?y=1&z=a%2Fb"
+    assert [r["total"] for r in client.post("/batch_search", json=batch).json()["query_results"]] == [0, 1]
+    assert client.post("/batch_search", json={"queries": ["ripley"] * 2}).status_code == 504
+
+
 def test_a_world_that_cannot_be_read_is_503_and_a_bug_is_500(client_with):
     for error, code in ((OSError("disk"), 503), (RuntimeError("secret"), 500)):
         client = client_with(FailingWorld(error=error))

@@ -154,6 +154,14 @@ def test_what_cannot_be_is_one_sentence(directory, tmp_path):
         assert done.returncode == 2 and "choose another --host or --port" in done.stderr
 
 
+def test_a_missing_extra_is_named(directory):
+    for package, option in (("uvicorn", "--port=0"), ("mcp", "--mcp-stdio")):
+        code = f"import sys; sys.modules['{package}'] = None; {MAIN}"
+        command = [sys.executable, "-c", code, "world", "serve", str(directory), option]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and "pip install 'sanderling[serve]'" in done.stderr
+
+
 async def converse(client: Client, own) -> None:
     """Both tools, and what they refuse."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}

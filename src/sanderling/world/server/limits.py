@@ -19,6 +19,8 @@ from sanderling.world.server.tokens import check_client
 HEALTH = "/health"
 _DRAINED = 32
 """A body up to this many times the limit is read to its end and dropped: many clients only read a reply after sending all."""
+_DIGITS = 18
+"""More make no difference to what is too large."""
 _log = logging.getLogger(__name__)
 
 
@@ -107,7 +109,7 @@ class Limits:
         most = self._settings.max_body_bytes
         too_large = RefusalError(413, f"The body is larger than {most:,} bytes: send less at a time.", "body")
         declared = headers.get("content-length", "")
-        if declared.isascii() and declared.isdigit() and int(declared) > most * _DRAINED:
+        if declared.isascii() and declared.isdigit() and int(declared[:_DIGITS]) > most * _DRAINED:
             raise too_large
         chunks: list[bytes] = []
         size = 0

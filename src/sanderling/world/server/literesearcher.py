@@ -15,7 +15,7 @@ from sanderling.protocol.status import ToolStatus
 from sanderling.tools.layout import visit_text
 from sanderling.world.contract import SearchReply
 from sanderling.world.server.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, ForeignBody, parse
-from sanderling.world.server.refusal import RefusalError, require_served, sentence_of
+from sanderling.world.server.refusal import RefusalError, require_any_served, require_served, sentence_of
 
 BROWSE_WORDS = 2_000
 
@@ -74,8 +74,7 @@ async def _search(asked: Asked) -> Response:
 async def _batch_search(asked: Asked) -> Response:
     body, began = parse(BatchSearchBody, asked.body), perf_counter()
     replies = await asked.calls.search(body.queries, limit=body.limit)
-    for reply in replies:
-        require_served(reply.status)
+    require_any_served([reply.status for reply in replies])
     results = [{"query": reply.query, "results": _results(reply), "total": len(reply.hits)} for reply in replies]
     return JSONResponse({"query_results": results, "total_queries": len(results)} | _engine(body, began))
 

@@ -1,5 +1,7 @@
 """How a server says no: one sentence in JSON with the right status. Nothing that goes wrong inside is shown to a client."""
 
+from collections.abc import Sequence
+
 from starlette.responses import JSONResponse
 
 from sanderling.protocol.status import ToolStatus
@@ -52,6 +54,16 @@ def sentence_of(status: ToolStatus) -> str:
     if status in (ToolStatus.OK, ToolStatus.EMPTY):
         return ""
     return _OF_STATUS.get(status, (502, "The call failed."))[1]
+
+
+def require_any_served(statuses: Sequence[ToolStatus]) -> None:
+    """For a batch: raises RefusalError when every part failed.
+
+    A part that failed beside others has no results: the clients of batches know no failure of a part, and one fault must not
+    cost the rest.
+    """
+    if not any(status in (ToolStatus.OK, ToolStatus.EMPTY) for status in statuses):
+        require_served(statuses[0])
 
 
 def require_served(status: ToolStatus) -> None:

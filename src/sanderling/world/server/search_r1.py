@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.contract import SearchHit
 from sanderling.world.server.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
-from sanderling.world.server.refusal import require_served
+from sanderling.world.server.refusal import require_any_served
 
 PASSAGE_WORDS = 100
 
@@ -28,8 +28,7 @@ class RetrieveBody(ForeignBody):
 async def _retrieve(asked: Asked) -> Response:
     body = parse(RetrieveBody, asked.body)
     replies = await asked.calls.search(body.queries, limit=body.topk or 3)
-    for reply in replies:
-        require_served(reply.status)
+    require_any_served([reply.status for reply in replies])
     result = [
         list(await asyncio.gather(*(_passage(asked, reply.query, hit, body.return_scores) for hit in reply.hits)))
         for reply in replies
