@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -48,6 +49,7 @@ def fidelity(
     started, console = time.perf_counter(), Console(stderr=True)
     manifest, known = read_manifest(directory), read_built_from(directory)
     opened = open_world(directory)
+    _make(out)
     subject = Subject(opened, lambda url: opened.page(url) is not None, manifest.source, known)
     with console.status("comparing"):
         trajectories = read_recorded(against).trajectories
@@ -66,12 +68,22 @@ def fidelity(
     page = write_fidelity(report, out)
     for part in report.parts:
         console.print(Text(sentence(part, k)))
-        table = Table("measure", "n", "mean", "95% over queries", "over questions", title=Text(part.label))
+        table = Table(title=Text(part.label), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        for head in ("measure", "n", "mean", "95% over queries", "over questions"):
+            table.add_column(head, no_wrap=True, justify="left" if head == "measure" else "right")
         for found in (*part.figures, *part.domains):
             spans = (interval(found.name, found.interval), interval(found.name, found.interval_by_question))
             table.add_row(found.name, f"{found.n:,}", number(found), *spans)
         console.print(table)
     console.print(Text(f"The report, with what it cannot show: {page}"))
+
+
+def _make(out: Path) -> None:
+    """The report's directory, before the work."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot make {out} ({error.strerror}): choose another place with --out.") from error
 
 
 @dataclass(frozen=True)
@@ -93,13 +105,15 @@ class Recorded:
 
 def read_recorded(place: Path) -> Recorded:
     """Trajectories of a directory in any known layout, or of a recording. Raises UserError when there are none."""
-    from sanderling.tools.recording import read_recording
+    from sanderling.tools.recording import is_recording, read_recording
     from sanderling.tools.recording_readers import replay_table, trajectories_of
     from sanderling.trajectory.importers import import_tree
 
     if not place.is_file():
         imported = import_tree(place)
         return Recorded(imported.trajectories, imported.report, None)
+    if not is_recording(place):
+        raise UserError(f"{place} is no recording: give a file of sanderling ask --record, or a directory of trajectories.")
     calls = list(read_recording(place))
     if not any(not call.outage for call in calls):
         raise UserError(f"{place} holds no call that returned: record some with sanderling ask --record.")

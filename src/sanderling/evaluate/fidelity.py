@@ -37,7 +37,7 @@ class Figure(_Model):
     """Rows in which it is defined."""
     value: float | None
     interval: Interval | None
-    """95%, over queries or visits."""
+    """95%, over queries or visits; None for fewer than two."""
     interval_by_question: Interval | None = None
     """95%, over questions; None where there is one question only."""
 
@@ -179,7 +179,8 @@ def _figure(name: str, meaning: str, rows: Sequence[tuple[str, Mapping[str, floa
         return Figure(name=name, meaning=meaning, n=0, value=None, interval=None)
     values = np.array([value for _, value in defined], dtype=np.float64)
     is_share = not ("words" in name or name.startswith("results"))
-    interval = (mean_interval if is_share else bootstrap_interval)(values, seed=seed)
+    found = (mean_interval if is_share else bootstrap_interval)(values, seed=seed)
+    interval = found if len(defined) > 1 else None
     grouped = by_question([group for group, _ in defined], values, seed=seed)
     value = float(values.mean())
     return Figure(name=name, meaning=meaning, n=len(defined), value=value, interval=interval, interval_by_question=grouped)

@@ -9,9 +9,11 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.errors import UserError
-from sanderling.evaluate.fidelity import by_question, distance, lengths
+from sanderling.evaluate.fidelity import by_question, distance, lengths, measures
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS, UNSEEN
+from sanderling.protocol.status import ToolStatus
 from sanderling.world.contract import Page
+from sanderling.world.fidelity.compare import VisitRow
 from sanderling.world.store import build_world
 
 HOSTILE = "<script>alert(1)</script>"
@@ -102,6 +104,12 @@ def test_impossible_options(recordings, tmp_path):
         run("fidelity", world, "--against", recordings, "--out", tmp_path / "o", "--p", 1)
     with pytest.raises(UserError, match="no directory"):
         run("fidelity", world, "--against", tmp_path / "none", "--out", tmp_path / "o")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "note.txt").write_text("hello")
+    with pytest.raises(UserError, match="is no recording"):
+        run("fidelity", world, "--against", tmp_path / "note.txt", "--out", tmp_path / "o")
+    with pytest.raises(UserError, match="--out"):
+        run("fidelity", world, "--against", recordings, "--out", tmp_path / "file")
     with pytest.raises(UserError, match="cannot be held out"):
         run("build", "recorded", "--from", recordings, "--out", tmp_path / "x", "--hold-out", 1)
 
@@ -113,6 +121,12 @@ def test_distributions():
     assert lengths([]).cumulative == ()
     assert distance([1, 2, 3], [1, 2, 3]) == 0.0 and distance([1, 2], [3, 4]) == 1.0 and distance([], [1]) is None
     assert distance([1, 2, 3, 4], [3, 4, 5, 6]) == 0.5
+
+
+def test_one_value_has_no_interval():
+    row = VisitRow("q", {"extract_jaccard": 0.25}, ToolStatus.OK, ToolStatus.OK)
+    one = {figure.name: figure for figure in measures([], [row], seed=0)}["extract_jaccard"]
+    assert (one.n, one.value, one.interval, one.interval_by_question) == (1, 0.25, None, None)
 
 
 def test_questions_are_resampled_whole():
