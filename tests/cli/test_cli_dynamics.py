@@ -1,0 +1,78 @@
+"""Dynamics and masks from the command line: --dynamics, world duplicates, world fit-dynamics."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.world import app
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.store import build_world
+
+TEXT = "Orlo was a poet of the northern coast who wrote forty odes to the tide and kept a lighthouse there until he died"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    pages = [
+        Page(url="https://w.example/Orlo", title="Orlo", text=TEXT),
+        Page(url="https://m.example/orlo", title="Orlo", text=f"{TEXT} again"),
+        Page(url="https://w.example/Bex", title="Bex", text="Bex was a poet too."),
+    ]
+    build_world(tmp_path / "w", pages, name="w", source="test")
+    return tmp_path / "w"
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False, env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_duplicates_then_masks_reach_them(world: Path) -> None:
+    assert "2 of 3 pages are near-duplicates, in 1 groups" in run("duplicates", world)
+    masked = frozenset({"https://w.example/Orlo"})
+    assert [hit.url for hit in open_as_met(world).search("poet", masked=masked).hits] == ["https://w.example/Bex"]
+    (world / "blocklist.txt").write_text("m.example\n")
+    assert "m.example" not in run("search", world, "poet")
+
+
+def test_search_and_visit_meet_the_dynamics(world: Path, tmp_path: Path) -> None:
+    file = tmp_path / "dead.toml"
+    file.write_text("[visit]\ngone = 1\n[search]\nempty = 1\n")
+    assert "The search found nothing" in run("search", world, "poet", "--dynamics", file)
+    assert "No results." in run("search", world, "poet", "--dynamics", file, "--profile", "tiny")
+    assert "Page gone." in run("visit", world, "https://w.example/Orlo", "--dynamics", file, "--profile", "tiny")
+    with pytest.raises(UserError, match="no longer exists"):
+        run("visit", world, "https://w.example/Orlo", "--dynamics", file)
+    with pytest.raises(UserError, match="choose calm, web, hostile"):
+        run("search", world, "poet", "--dynamics", "windy")
+    seeds = {run("search", world, "poet", "--dynamics", "hostile", "--world-seed", seed) for seed in range(8)}
+    assert len(seeds) > 1
+
+
+def test_fit_dynamics_writes_a_profile_that_can_be_used(world: Path, tmp_path: Path) -> None:
+    observation = "The useful information in https://w.example/Orlo for user goal age as follows: \n\nEvidence in page: \n"
+    row = {
+        "messages": [
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": "Who?"},
+            {
+                "role": "assistant",
+                "content": '<think>x</think>\n<tool_call>\n{"name": "visit", "arguments": {"url": ["https://w.example/Orlo"], '
+                '"goal": "age"}}\n</tool_call>',
+            },
+            {"role": "user", "content": f"<tool_response>\n{observation}He was old.\n\nSummary: \nOld.\n</tool_response>"},
+            {"role": "assistant", "content": "<think>x</think>\n<answer>Orlo</answer>"},
+        ]
+    }
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "a.jsonl").write_text(json.dumps(row) + "\n")
+    out = tmp_path / "mine.toml"
+    assert "0 queries and 1 visits, with no delay" in run("fit-dynamics", "--from", tmp_path / "records", "--out", out)
+    assert tomllib.loads(out.read_text())["name"] == "mine"
+    assert "Orlo" in run("visit", world, "https://w.example/Orlo", "--dynamics", out)
