@@ -25,6 +25,7 @@ FORMAT_VERSION = 1
 THRESHOLD = 0.8
 _SHINGLE = 5
 _POSITIONS = 128
+_FEWEST_TERMS = 10
 _BAND = 4
 
 Signature = NDArray[np.uint32]
@@ -47,14 +48,13 @@ def _word_hash(word: str) -> int:
 
 
 def signature(text: str) -> Signature:
-    """The MinHash signature of a text, ``(128,)``; a text of fewer than five terms is one shingle, one without any is zeros."""
+    """The MinHash signature of a text, ``(128,)``; zeros for one of fewer than ten terms: notices, the same on many sites."""
     hashes = np.array([_word_hash(word) for word in words(text)], dtype=np.uint64)
-    if not len(hashes):
+    if len(hashes) < _FEWEST_TERMS:
         return np.zeros(_POSITIONS, dtype=np.uint32)
-    size = min(_SHINGLE, len(hashes))
-    count = len(hashes) - size + 1
+    count = len(hashes) - _SHINGLE + 1
     shingles = np.zeros(count, dtype=np.uint64)
-    for place in range(size):  # unsigned arithmetic wraps around, as it should
+    for place in range(_SHINGLE):  # unsigned arithmetic wraps around, as it should
         shingles += hashes[place : place + count] * _PLACES[place]
     shingles ^= shingles >> np.uint64(29)
     lowest = np.full(_POSITIONS, np.iinfo(np.uint64).max, dtype=np.uint64)
@@ -70,7 +70,10 @@ def similarity(a: Signature, b: Signature) -> float:
 
 
 def near_duplicates(pages: Iterable[Page], threshold: float = THRESHOLD) -> list[list[str]]:
-    """Groups of two or more near-duplicate pages, by their URLs, in the order of the pages. Pages without terms are in none."""
+    """Groups of two or more near-duplicate pages, by their URLs, in the order of the pages.
+
+    Pages of fewer than ten terms are in none.
+    """
     urls: list[str] = []
     rows: list[Signature] = []
     for page in pages:
