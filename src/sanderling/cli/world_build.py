@@ -14,7 +14,7 @@ from sanderling.terminal import visible
 from sanderling.world.manifest import WorldInfo
 from sanderling.world.sources.contract import Limits
 from sanderling.world.sources.gathering import FILE_NAME, Gathering
-from sanderling.world.sources.registry import SOURCES, open_source
+from sanderling.world.sources.registry import SOURCES, open_sources
 from sanderling.world.store import build_world
 
 _MEGABYTE = 2**20
@@ -37,7 +37,7 @@ def build_from(
 ) -> None:
     """Build a world from files: folders, archives, dumps, or several of these together."""
     limits = Limits(document_bytes=largest * _MEGABYTE)
-    opened = [open_source(path, kind, base_url, limits) for path in sources]
+    opened = open_sources(sources, kind, base_url, limits)
     gathering = Gathering(opened)
     source = " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
     columns = (SpinnerColumn(), TextColumn("pages"), MofNCompleteColumn(), TimeElapsedColumn())

@@ -9,7 +9,7 @@ import codecs
 from sanderling.world.sources.contract import world_extra
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_BROKEN_SHARE = 0.1
+_BROKEN_SHARE = 0.3
 """Of the characters beyond ASCII, the share that may be broken in a text that is taken for UTF-8."""
 
 
@@ -29,11 +29,19 @@ def _decode(data: bytes, declared: str) -> str:
         return text
     with world_extra():
         from resiliparse.parse.encoding import bytes_to_str, detect_encoding
-    encoding = declared or detect_encoding(data, from_html_meta=True) or "utf-8"
+    suggested = detect_encoding(data, from_html_meta=True) or "utf-8"
     try:
-        return bytes_to_str(data, encoding, "replace")
+        return bytes_to_str(data, declared if _is_known(declared) else suggested, "replace")
     except (LookupError, ValueError):
         return text
+
+
+def _is_known(encoding: str) -> bool:
+    try:
+        codecs.lookup(encoding)
+    except (LookupError, ValueError):
+        return False
+    return True
 
 
 def _is_single_byte(encoding: str) -> bool:

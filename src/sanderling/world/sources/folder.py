@@ -50,7 +50,11 @@ class FolderSource:
 
     @property
     def name(self) -> str:
-        return self.path.resolve().name
+        return self.base_url.removeprefix("local://").strip("/") if self._is_local else self.path.resolve().name
+
+    @property
+    def _is_local(self) -> bool:
+        return self.base_url.startswith("local://")
 
     def items(self) -> Iterator[Page | Skipped]:
         root = self.path.resolve()

@@ -16,7 +16,7 @@ from sanderling.world.sources.links import resolve, resolve_all
 from sanderling.world.text import is_text
 
 if TYPE_CHECKING:
-    from resiliparse.parse.html import HTMLTree
+    from resiliparse.parse.html import ElementNode, HTMLTree
 
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
 _FLAT_TEXT = "area base br col embed hr img input link meta source track wbr p li dt dd tr td th thead tbody tfoot option"
@@ -81,9 +81,13 @@ def _attribute(tree: "HTMLTree", query: str, name: str) -> str:
     return (found.getattr(name) or "").strip() if found else ""
 
 
+def _all(tree: "HTMLTree", query: str) -> list["ElementNode"]:
+    """The elements of the body; as a list, because iterating over the library's takes time that grows with the square."""
+    return tree.body.query_selector_all(query).values() if tree.body else []
+
+
 def _hrefs(tree: "HTMLTree") -> list[str]:
-    found = tree.body.query_selector_all("a[href], area[href]") if tree.body else []
-    return [element.getattr("href") or "" for element in found]
+    return [element.getattr("href") or "" for element in _all(tree, "a[href], area[href]")]
 
 
 def _first_heading(tree: "HTMLTree") -> str:
@@ -100,10 +104,10 @@ def _text(tree: "HTMLTree") -> str:
     """The main content as Markdown; changes the tree."""
     from resiliparse.extract.html2text import extract_plain_text
 
-    for heading in tree.body.query_selector_all("h1, h2, h3, h4, h5, h6") if tree.body else ():
+    for heading in _all(tree, "h1, h2, h3, h4, h5, h6"):
         words = " ".join((heading.text or "").split())
         heading.text = f"{'#' * int((heading.tag or 'h1')[1])} {words}" if _tidy(words) else ""
-    for code in tree.body.query_selector_all("pre") if tree.body else ():
+    for code in _all(tree, "pre"):
         code.text = "\n" + "\n".join("    " + line.expandtabs(4) for line in (code.text or "").splitlines())
     _keep_bullet_lists(tree)
     text = extract_plain_text(tree, preserve_formatting=True, main_content=True, alt_texts=False)
@@ -116,8 +120,8 @@ def _text(tree: "HTMLTree") -> str:
 
 def _keep_bullet_lists(tree: "HTMLTree") -> None:
     """Make bullet lists of more than links into numbered ones, marked: `resiliparse` drops every ``ul`` as navigation."""
-    for bullets in tree.body.query_selector_all("ul") if tree.body else ():
-        linked = sum(len(link.text or "") for link in bullets.query_selector_all("a"))
+    for bullets in _all(tree, "ul"):
+        linked = sum(len(link.text or "") for link in bullets.query_selector_all("a").values())
         numbered, parent = tree.create_element("ol"), bullets.parent
         if numbered is None or parent is None or linked > _MOST_LINKED * len((bullets.text or "").strip()):
             continue

@@ -1,14 +1,17 @@
 """Every kind of source, by name, and how a path tells its kind. A literal table: nothing registers itself."""
 
 import gzip
+import os
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sanderling.errors import UserError
 from sanderling.world.sources.contract import Limits, Source
 from sanderling.world.sources.folder import READERS, FolderSource
 from sanderling.world.sources.jsonl import JsonlSource
+from sanderling.world.sources.links import address
 from sanderling.world.sources.warc import WarcSource
 from sanderling.world.sources.wikipedia import WikipediaSource
 from sanderling.world.sources.zim import ZimSource
@@ -32,6 +35,18 @@ def open_source(path: Path, kind: str = "", base_url: str = "", limits: Limits |
     if kind and kind not in SOURCES:
         raise UserError(f"There is no kind of source {kind!r}: use one of {', '.join(SOURCES)}.")
     return SOURCES[kind or kind_of(path)](path, base_url, limits or Limits())
+
+
+def open_sources(paths: Sequence[Path], kind: str = "", base_url: str = "", limits: Limits | None = None) -> list[Source]:
+    """Several sources; those of equal names get addresses below their parents' names, so that their pages stay apart."""
+    names = Counter(path.absolute().name for path in paths)
+    opened: list[Source] = []
+    for path in paths:
+        place = path.absolute()
+        apart = address("local://", os.fsencode(f"{place.parent.name}/{place.name}/"))
+        shared = names[place.name] > 1 and path.is_dir()
+        opened.append(open_source(path, kind, base_url or (apart if shared else ""), limits))
+    return opened
 
 
 def kind_of(path: Path) -> str:

@@ -52,7 +52,7 @@ class WarcSource:
         where = "the start"
         try:
             with self.path.open("rb") as file:
-                for record in ArchiveIterator(file, record_types=WarcRecordType(kinds), auto_decode="none"):
+                for record in ArchiveIterator(file, record_types=kinds, auto_decode="none"):
                     where = (record.headers.get("WARC-Target-URI") or "").strip().strip("<>")
                     yield self._read(record, where)
         except OSError:
@@ -60,9 +60,9 @@ class WarcSource:
 
     def _read(self, record: "WarcRecord", url: str) -> Page | Skipped:
         kind, refused = _kind(record)
-        if refused is not None:
-            return Skipped(url, refused)
         data = self._body(record)
+        if refused is not None:  # of a record that was cut, what its head says cannot be relied on
+            return Skipped(url, Reason.TRUNCATED if data is Reason.TRUNCATED else refused)
         if isinstance(data, Reason):
             return Skipped(url, data)
         if not url:
@@ -104,11 +104,15 @@ def _kind(record: "WarcRecord") -> tuple[str, Reason | None]:
 
     if record.record_type == WarcRecordType.revisit:
         return "", Reason.REDIRECT
+    if record.headers.get("Content-Length") is None:
+        return "", Reason.TRUNCATED
     mime = (record.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
     if mime == "application/http":
         if not record.is_http_parsed or record.http_headers is None:
             return "", Reason.TRUNCATED
         status = record.http_headers.status_code or 0
+        if status < 100:
+            return "", Reason.TRUNCATED
         if status != 200:
             return "", Reason.REDIRECT if 300 <= status < 400 else Reason.NOT_OK
         mime = (record.http_content_type or "").partition(";")[0].strip().lower()

@@ -10,8 +10,8 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 from xml.parsers import expat
 
 from sanderling.errors import UserError
@@ -161,7 +161,7 @@ def _address(base: str, title: str) -> str:
     return address(base, title.replace(" ", "_"))
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> "bz2.BZ2File | gzip.GzipFile | BufferedReader":
     with path.open("rb") as file:
         head = file.read(3)
     if head == b"BZh":

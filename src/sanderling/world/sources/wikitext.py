@@ -32,6 +32,11 @@ def read_wikitext(text: str) -> tuple[str, tuple[str, ...]]:
                 code.remove(link)
             except ValueError:  # within a link that went before
                 continue
+    for tag in code.filter_tags(matches=lambda tag: str(tag.tag).strip().lower() == "ref"):
+        try:
+            code.remove(tag)
+        except ValueError:  # within a tag that went before
+            continue
     plain = str(code.strip_code(normalize=True, collapse=True)).replace(_MARK, "#")
     titles.pop("", None)
     return _BLANK_LINES.sub("\n\n", plain).strip(), tuple(titles)

@@ -1,0 +1,148 @@
+"""Folders: order, addresses, links between files, and what is kept out."""
+
+import io
+import os
+
+import pypdf
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.sources.contract import Limits, Reason, Skipped
+from sanderling.world.sources.folder import FolderSource
+
+WORDS = "Some words about herring and the harbour of Orlo."
+
+
+@pytest.fixture
+def docs(tmp_path):
+    root = tmp_path / "my docs"
+    (root / "b").mkdir(parents=True)
+    (root / "c.html").write_text(f'<title>C</title><p>{WORDS}<a href="b/">b</a> <a href="a%20(1).md#x">a</a>')
+    (root / "a (1).md").write_text(f"# A\n\n{WORDS} [up](./b/index.html) [out](../../../etc/passwd)")
+    (root / "b" / "index.html").write_text(f"<p>{WORDS}<a href='../c.html'>c</a>")
+    (root / "b" / "n.TXT").write_text("# text")
+    (root / "style.css").write_text("p {}")
+    return root
+
+
+def split(source: FolderSource) -> tuple[list[Page], dict[str, Reason]]:
+    found = list(source.items())
+    return [item for item in found if isinstance(item, Page)], {
+        item.where: item.reason for item in found if isinstance(item, Skipped)
+    }
+
+
+def test_files_in_the_order_of_their_names_with_links_between_them(docs):
+    pages, skipped = split(FolderSource(docs))
+    base = "local://my%20docs/"
+    assert [page.url for page in pages] == [base + p for p in ("a%20(1).md", "c.html", "b/index.html", "b/n.TXT")]
+    assert [page.title for page in pages] == ["A", "C", "index", "n"]
+    assert pages[1].links == (base + "b/index.html", base + "a%20(1).md")
+    assert pages[0].links == (base + "b/index.html", base + "etc/passwd")
+    assert pages[2].links == (base + "c.html",)
+    assert {page.source for page in pages} == {"folder my docs"}
+    assert skipped == {"style.css": Reason.OTHER_KIND}
+    assert split(FolderSource(docs)) == (pages, skipped)
+
+
+def test_the_base_is_the_callers(docs):
+    for base in ("https://w.example/d", "https://w.example/d/"):
+        pages, _ = split(FolderSource(docs, base))
+        assert pages[1].url == "https://w.example/d/c.html"
+        assert "https://w.example/d/b/index.html" in pages[1].links
+
+
+def test_one_file_is_a_source_too(docs):
+    (page,) = FolderSource(docs / "c.html").items()
+    assert isinstance(page, Page) and page.url == "local://my%20docs/c.html"
+
+
+def test_nothing_outside_is_read_and_nothing_hangs(docs, tmp_path):
+    secret = tmp_path / "secret.md"
+    secret.write_text("secret words")
+    (tmp_path / "other").mkdir()
+    (docs / "out.md").symlink_to(secret)
+    (docs / "inside.md").symlink_to(docs / "c.html")
+    (docs / "loop.md").symlink_to(docs / "loop.md")
+    (docs / "broken.md").symlink_to(docs / "none.md")
+    (docs / "around").symlink_to(docs)
+    (docs / "elsewhere").symlink_to(tmp_path / "other")
+    os.mkfifo(docs / "pipe.md")
+    pages, skipped = split(FolderSource(docs))
+    assert not any("secret" in page.text for page in pages)
+    assert any(page.url.endswith("/inside.md") for page in pages)
+    assert {name: skipped[name] for name in ("out.md", "around", "elsewhere", "pipe.md")} == {
+        "out.md": Reason.LINK,
+        "around": Reason.LINK,
+        "elsewhere": Reason.LINK,
+        "pipe.md": Reason.OTHER_KIND,
+    }
+    assert skipped["loop.md"] in (Reason.UNREADABLE, Reason.OTHER_KIND)
+    assert skipped["broken.md"] is Reason.OTHER_KIND
+
+
+def test_the_folder_itself_may_be_a_link(docs, tmp_path):
+    (tmp_path / "link").symlink_to(docs)
+    pages, _ = split(FolderSource(tmp_path / "link"))
+    assert len(pages) == 4 and pages[0].url.startswith("local://my%20docs/")
+
+
+def test_names_that_are_no_utf8(docs):
+    (docs / os.fsdecode(b"caf\xe9.md")).write_text(WORDS)
+    pages, _ = split(FolderSource(docs))
+    found = next(page for page in pages if "caf" in page.url)
+    assert (found.url, found.title) == ("local://my%20docs/caf%E9.md", "caf\ufffd")
+
+
+def test_bad_files_have_reasons_and_the_rest_is_read(docs):
+    (docs / "huge.html").write_bytes(b"")
+    os.truncate(docs / "huge.html", 50_000_000)
+    (docs / "empty.html").write_bytes(b"")
+    (docs / "noise.html").write_bytes(bytes(range(1, 9)) * 500)
+    (docs / "utf8.html").write_bytes(b"<p>bro\xffken " + WORDS.encode())
+    (docs / "damaged.pdf").write_bytes(b"%PDF-1.7\nnothing")
+    (docs / "locked.pdf").write_bytes(pdf(WORDS, password="x"))
+    (docs / "good.pdf").write_bytes(pdf(WORDS))
+    pages, skipped = split(FolderSource(docs))
+    assert {name: reason for name, reason in skipped.items() if name != "style.css"} == {
+        "huge.html": Reason.TOO_LARGE,
+        "empty.html": Reason.EMPTY,
+        "noise.html": Reason.NOT_TEXT,
+        "damaged.pdf": Reason.DAMAGED,
+        "locked.pdf": Reason.ENCRYPTED,
+    }
+    assert len(pages) == 6
+    assert WORDS in next(page.text for page in pages if page.url.endswith("good.pdf"))
+
+
+def test_limits_are_the_callers(docs):
+    _, skipped = split(FolderSource(docs, limits=Limits(document_bytes=20)))
+    assert skipped["c.html"] is Reason.TOO_LARGE
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(UserError, match="There is no folder or file"):
+        FolderSource(tmp_path / "none")
+
+
+def pdf(words: str, password: str = "", title: str = "") -> bytes:
+    """A PDF of one page that says something."""
+    writer = pypdf.PdfWriter()
+    page = writer.add_blank_page(600, 200)
+    kind = pypdf.generic.NameObject
+    font = pypdf.generic.DictionaryObject(
+        {kind("/Type"): kind("/Font"), kind("/Subtype"): kind("/Type1"), kind("/BaseFont"): kind("/Helvetica")}
+    )
+    fonts = pypdf.generic.DictionaryObject({kind("/F1"): writer._add_object(font)})
+    page[kind("/Resources")] = pypdf.generic.DictionaryObject({kind("/Font"): fonts})
+    stream = pypdf.generic.StreamObject()
+    stream.set_data(f"BT /F1 12 Tf 20 100 Td ({words}) Tj ET".encode())
+    page[kind("/Contents")] = writer._add_object(stream)
+    if title:
+        writer.add_metadata({"/Title": title, "/CreationDate": "D:20200301120000Z"})
+    if password:
+        writer.encrypt(password)
+    held = io.BytesIO()
+    writer.write(held)
+    return held.getvalue()

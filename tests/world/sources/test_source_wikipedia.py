@@ -1,0 +1,108 @@
+"""MediaWiki dumps that the tests write: articles as Markdown, redirects, hostile XML, cuts."""
+
+import bz2
+import gzip
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.sources.contract import Limits, Reason, Skipped
+from sanderling.world.sources.wikipedia import WikipediaSource
+from sanderling.world.sources.wikitext import read_wikitext
+
+HEAD = "<mediawiki><siteinfo><base>https://en.example/wiki/Main_Page</base></siteinfo>"
+
+
+def element(title: str, text: str, ns: int = 0, extra: str = "") -> str:
+    return (
+        f"<page><title>{title}</title><ns>{ns}</ns><id>1</id>{extra}<revision><id>2</id><text>{text}</text></revision></page>\n"
+    )
+
+
+DUMP = (
+    HEAD
+    + "".join(
+        [
+            element("Orlo (town)", "'''Orlo''' is a [[Town|town]] on the [[river Venn#Course|Venn]].&lt;ref&gt;x&lt;/ref&gt;"),
+            element("Orlo", "#REDIRECT [[Orlo (town)]]", extra='<redirect title="Orlo (town)" />'),
+            element("Talk:Orlo (town)", "chat", ns=1),
+            element("Bare", "{{Infobox|a=b}}"),
+            element("Long", "word " * 1_000),
+            element("Ærø &amp; co", "An island."),
+        ]
+    )
+    + "</mediawiki>"
+)
+
+
+def items(tmp_path, data: str | bytes, base: str = "", limits: Limits | None = None) -> list[Page | Skipped]:
+    file = tmp_path / "pages-articles.xml"
+    file.write_bytes(data.encode() if isinstance(data, str) else data)
+    return list(WikipediaSource(file, base, limits or Limits()).items())
+
+
+def test_articles_and_reasons(tmp_path):
+    found = items(tmp_path, DUMP, limits=Limits(document_bytes=4_000))
+    orlo, *_, island = found
+    assert isinstance(orlo, Page) and isinstance(island, Page)
+    assert (orlo.url, orlo.title) == ("https://en.example/wiki/Orlo_(town)", "Orlo (town)")
+    assert orlo.text == "Orlo is a town on the Venn."
+    assert orlo.links == ("https://en.example/wiki/Town", "https://en.example/wiki/River_Venn")
+    assert island.url == "https://en.example/wiki/%C3%86r%C3%B8_%26_co"
+    assert found[1:-1] == [
+        Skipped("Orlo", Reason.REDIRECT),
+        Skipped("Talk:Orlo (town)", Reason.NOT_AN_ARTICLE),
+        Skipped("Bare", Reason.EMPTY),
+        Skipped("Long", Reason.TOO_LARGE),
+    ]
+    moved = items(tmp_path, DUMP, "https://mirror.example/")
+    assert isinstance(moved[0], Page) and moved[0].url == "https://mirror.example/Orlo_(town)"
+
+
+def test_compressed_dumps_are_the_same(tmp_path):
+    plain = items(tmp_path, DUMP)
+    assert items(tmp_path, bz2.compress(DUMP.encode())) == plain
+    assert items(tmp_path, gzip.compress(DUMP.encode())) == plain
+
+
+def test_a_billion_laughs_are_refused_and_what_came_before_is_kept(tmp_path):
+    laughs = '<!DOCTYPE m [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>' + DUMP.replace("An island", "&b;")
+    assert items(tmp_path, laughs) == [Skipped("after the start", Reason.ENTITIES)]
+    outside = '<!DOCTYPE m [<!ENTITY a SYSTEM "file:///etc/hostname">]>' + DUMP.replace("An island", "&a;")
+    assert items(tmp_path, outside) == [Skipped("after the start", Reason.ENTITIES)]
+
+
+@pytest.mark.parametrize("pack", [lambda data: data, bz2.compress, gzip.compress])
+def test_a_cut_dump_keeps_what_came_before(tmp_path, pack):
+    many = HEAD + "".join(
+        element(f"A{i}", f"Words number {i} of {hash(str(i))}.") for i in range(40_000 if pack is bz2.compress else 3_000)
+    )
+    data = pack(many.encode())
+    found = items(tmp_path, data[: len(data) * 3 // 4])
+    assert isinstance(found[0], Page) and len(found) > 1_000
+    assert isinstance(found[-1], Skipped) and found[-1].reason is Reason.TRUNCATED
+    assert all(isinstance(item, Page) for item in found[:-1])
+
+
+@pytest.mark.parametrize("data", [b"", b"noise", b"<a><b></a>", b"\x00\x01\x02", b"BZh9noise", b"\x1f\x8bnoise"])
+def test_noise_is_a_reason(tmp_path, data):
+    (found,) = items(tmp_path, data)
+    assert isinstance(found, Skipped) and found.reason in (Reason.DAMAGED, Reason.TRUNCATED)
+
+
+def test_wikitext():
+    text, titles = read_wikitext(
+        "Lead [[a b|c]]. [[File:X.png|thumb|Caption [[inner]]]]\n== History ==\n# one\n* two {{cite|x}}\n=== Late ===\n"
+        "<ref name=x>gone</ref>End[[Category:Y]]."
+    )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    assert lines[0] == "Lead c."
+    assert "## History" in lines and "### Late" in lines and lines[-1] == "End."
+    assert "gone" not in text and "Caption" not in text and "cite" not in text
+    assert titles[0] == "A b"
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(UserError, match="There is no file"):
+        WikipediaSource(tmp_path / "none.xml")

@@ -1,0 +1,82 @@
+"""Several sources into one world from the command line: kinds told, every document accounted for."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.world import app
+from sanderling.errors import UserError
+from sanderling.world.sources.registry import kind_of, open_source, open_sources
+from sanderling.world.store import open_world, read_manifest
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False, env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def sources(tmp_path):
+    for parent, word in (("one", "herring"), ("two", "plaice")):
+        folder = tmp_path / parent / "html"
+        folder.mkdir(parents=True)
+        (folder / "index.html").write_text(f"<title>Of {word}</title><p>All about {word} and its ways.</p>")
+        (folder / "p.png").write_bytes(b"\x89PNG")
+    rows = ['{"url": "https://w.example/a", "text": "Words of cod."}'] * 2 + ["no page"]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    return [tmp_path / "one" / "html", tmp_path / "two" / "html", tmp_path / "rows.jsonl"]
+
+
+def test_every_document_is_a_page_or_has_a_reason(sources, tmp_path):
+    output = run("build", "from", *sources, "--out", tmp_path / "w")
+    assert re.search(r"rows.jsonl +│ 3 +│ 2 +│ 1 not-a-page", output)
+    assert "1 second pages of an address" in output
+    written = json.loads((tmp_path / "w" / "sources.json").read_text())["sources"]
+    assert [one["name"] for one in written] == ["one/html", "two/html", "rows.jsonl"]
+    assert [one["skipped"] for one in written] == [{"other-kind": 1}, {"other-kind": 1}, {"not-a-page": 1}]
+    assert written[2]["examples"] == {"not-a-page": ["line 3"]}
+    counts = read_manifest(tmp_path / "w").counts
+    assert sum(one["pages"] for one in written) == counts.read == counts.kept + counts.duplicate == 4
+    assert all(one["documents"] == one["pages"] + sum(one["skipped"].values()) for one in written)
+
+
+def test_folders_of_one_name_stay_apart(sources, tmp_path):
+    run("build", "from", *sources, "--out", tmp_path / "w")
+    world = open_world(tmp_path / "w")
+    assert world.search("plaice").hits[0].url == "local://two/html/index.html"
+    assert world.search("herring").hits[0].url == "local://one/html/index.html"
+    assert [source.name for source in open_sources(sources[:1])] == ["html"]
+
+
+def test_kinds_are_told_by_name_or_content(tmp_path):
+    for name, content, kind in (
+        ("a.jsonl.gz", b"", "jsonl"),
+        ("b.warc.gz", b"", "warc"),
+        ("c.zim", b"", "zim"),
+        ("d.md", b"", "folder"),
+        ("e", b"WARC/1.0", "warc"),
+        ("f.xml", b"<mediawiki xmlns='x'>", "wikipedia"),
+        ("g", b'{"url": 1}', "jsonl"),
+        ("h", b"%PDF-1.7", "folder"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert kind_of(tmp_path / name) == kind, name
+    assert kind_of(tmp_path) == "folder"
+    (tmp_path / "odd.bin").write_bytes(b"\x00")
+    for call, message in (
+        (lambda: kind_of(tmp_path / "odd.bin"), "say so with --kind"),
+        (lambda: kind_of(tmp_path / "none"), "There is no source"),
+        (lambda: open_source(tmp_path, "tape"), "no kind of source 'tape'"),
+    ):
+        with pytest.raises(UserError, match=message):
+            call()
+
+
+def test_nothing_to_hold_leaves_nothing(tmp_path):
+    (tmp_path / "docs").mkdir()
+    with pytest.raises(UserError, match="would hold no page"):
+        run("build", "from", tmp_path / "docs", "--out", tmp_path / "w")
+    assert not (tmp_path / "w").exists()
