@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.errors import UserError
-from sanderling.world.store import open_world
+from sanderling.world.dynamics.opening import open_as_met
 
 
 def serve(
@@ -28,6 +29,8 @@ def serve(
     threads: Annotated[int, typer.Option(min=1, help="Calls to the world at a time.")] = 4,
     concurrent: Annotated[int, typer.Option(min=1, help="Requests at a time; more are answered 429.")] = 256,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 30.0,
+    dynamics: Dynamics = None,
+    world_seed: WorldSeed = 0,
     mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
 ) -> None:
     """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher and Search-R1, and MCP."""
@@ -36,7 +39,7 @@ def serve(
     if mcp_stdio:
         from sanderling.world.server.mcp import serve_stdio
 
-        serve_stdio(open_world(directory), threads)
+        serve_stdio(open_as_met(directory, dynamics, world_seed), threads)
         return
     settings = ServerSettings(
         host=host,
@@ -50,10 +53,12 @@ def serve(
     check_binding(settings)
     from sanderling.world.server.run import serve as run
 
-    world = open_world(directory)
+    world = open_as_met(directory, dynamics, world_seed)
 
     def ready(url: str) -> None:
-        Console(stderr=True).print(f"Serving {world.name} ({world.page_count:,} pages) at {url}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(
+            f"Serving {world.name} ({world.page_count:,} pages) at {url}", highlight=False, soft_wrap=True
+        )
 
     run(world, settings, ready)
 

@@ -17,6 +17,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 
 FILM = "https://en.example/wiki/Alien_(film)"
@@ -152,6 +153,18 @@ def test_what_cannot_be_is_one_sentence(directory, tmp_path):
         port = taken.getsockname()[1]
         done = run("world", "serve", str(directory), "--port", str(port))
         assert done.returncode == 2 and "choose another --host or --port" in done.stderr
+
+
+def test_a_world_is_served_with_its_dynamics(directory):
+    arguments = ("world", "serve", str(directory), "--port", "0", "--dynamics", "hostile", "--world-seed", "3")
+    body = {"queries": [f"film {i}" for i in range(60)], "episode_seed": 5}
+    with server(*arguments) as (_, url):
+        replies = httpx.post(f"{url}/v1/search", json=body).json()["replies"]
+        assert replies == httpx.post(f"{url}/v1/search", json=body).json()["replies"]
+        other = httpx.post(f"{url}/v1/search", json=body | {"episode_seed": 6}).json()["replies"]
+    own = open_as_met(directory, "hostile", 3)
+    assert [r["status"] for r in replies] == [own.search(q, episode_seed=5).status.value for q in body["queries"]]
+    assert replies != other and any(reply["latency_s"] > 0 for reply in replies)
 
 
 def test_a_missing_extra_is_named(directory):
