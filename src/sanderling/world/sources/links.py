@@ -10,7 +10,8 @@ _STAND_IN = "https"
 
 def address(base: str, path: str | bytes) -> str:
     """The address of a path below a base, which ends with a slash; parentheses stand as themselves."""
-    return base + quote(path, safe=_SAFE, errors=None if isinstance(path, bytes) else "replace")
+    raw = path if isinstance(path, bytes) else path.encode("utf-8", "replace")
+    return base + quote(raw, safe=_SAFE)
 
 
 def resolve(page: str, link: str) -> str:
