@@ -126,3 +126,9 @@ def test_no_bytes_break_it(data):
     assert isinstance(found, Document | Reason)
     if isinstance(found, Document):
         found.text.encode()
+
+
+def test_a_page_of_many_links_and_headings():
+    page = read("<h2>part</h2><p>see <a href=x>y</a></p><ul><li>item of a list<li>other</ul>" * 5_000)
+    assert page.links == ("https://w.example/docs/a/x",)
+    assert page.text.count("## part") == page.text.count("- item of a list") == 5_000
