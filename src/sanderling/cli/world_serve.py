@@ -1,4 +1,4 @@
-"""``sanderling world serve``: a world behind HTTP or MCP, for others' clients. Thin: the work is done in ``world/server/``."""
+"""``sanderling world serve``: a world behind HTTP or MCP, for others' clients. Thin: the work is done in ``serve/world/``."""
 
 import os
 from pathlib import Path
@@ -34,10 +34,10 @@ def serve(
     mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
 ) -> None:
     """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher and Search-R1, and MCP."""
-    from sanderling.world.server.settings import ServerSettings, check_binding
+    from sanderling.serve.world.settings import ServerSettings, check_binding
 
     if mcp_stdio:
-        from sanderling.world.server.mcp import serve_stdio
+        from sanderling.serve.world.mcp import serve_stdio
 
         serve_stdio(open_as_met(directory, dynamics, world_seed), threads)
         return
@@ -51,7 +51,7 @@ def serve(
         timeout_s=timeout,
     )
     check_binding(settings)
-    from sanderling.world.server.run import serve as run
+    from sanderling.serve.world.run import serve as run
 
     world = open_as_met(directory, dynamics, world_seed)
 

@@ -17,14 +17,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from sanderling.serve.world.calls import WorldCalls
+from sanderling.serve.world.dialect import Asked, Dialect, DialectRoute
+from sanderling.serve.world.limits import HEALTH, Limits
+from sanderling.serve.world.metrics import CONTENT_TYPE, Counters
+from sanderling.serve.world.refusal import FAILURE, RefusalError, no_route, refuse
+from sanderling.serve.world.registry import chosen
+from sanderling.serve.world.settings import ServerSettings, check_binding
 from sanderling.world.contract import World
-from sanderling.world.server.calls import WorldCalls
-from sanderling.world.server.dialect import Asked, Dialect, DialectRoute
-from sanderling.world.server.limits import HEALTH, Limits
-from sanderling.world.server.metrics import CONTENT_TYPE, Counters
-from sanderling.world.server.refusal import FAILURE, RefusalError, no_route, refuse
-from sanderling.world.server.registry import chosen
-from sanderling.world.server.settings import ServerSettings, check_binding
 
 
 def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
@@ -37,7 +37,7 @@ def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
     routes: list[BaseRoute] = _own_routes(world, counters)
     running: list[Callable[[], AbstractAsyncContextManager[None]]] = []
     if with_mcp:
-        from sanderling.world.server.mcp import http_app, mcp_server
+        from sanderling.serve.world.mcp import http_app, mcp_server
 
         server = mcp_server(calls)
         routes.append(Route("/mcp", _named("/mcp", http_app(server, settings)), methods=["POST"]))

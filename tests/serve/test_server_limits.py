@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from sanderling.errors import UserError
-from sanderling.world.server.app import create_app
-from sanderling.world.server.registry import DIALECTS, chosen
-from sanderling.world.server.run import listen
-from sanderling.world.server.settings import ServerSettings, is_loopback
+from sanderling.serve.world.app import create_app
+from sanderling.serve.world.registry import DIALECTS, chosen
+from sanderling.serve.world.run import listen
+from sanderling.serve.world.settings import ServerSettings, is_loopback
 
 SEARCH = {"queries": ["film"]}
 

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sanderling.world.server.calls import WorldCalls
-from sanderling.world.server.refusal import RefusalError
-from sanderling.world.server.settings import ServerSettings
+from sanderling.serve.world.calls import WorldCalls
+from sanderling.serve.world.refusal import RefusalError
+from sanderling.serve.world.settings import ServerSettings
 
 Body = TypeVar("Body", bound=BaseModel)
 MOST_QUERIES = 100

@@ -3,10 +3,10 @@ import threading
 import pytest
 from starlette.testclient import TestClient
 
+from sanderling.serve.world.app import create_app
+from sanderling.serve.world.settings import ServerSettings
 from sanderling.world.contract import Page, SearchReply, VisitReply
 from sanderling.world.local import LocalWorld
-from sanderling.world.server.app import create_app
-from sanderling.world.server.settings import ServerSettings
 
 LONG = "\n\n".join(f"Paragraph {i} tells of ships, sails and tides in year {1500 + i}." for i in range(400))
 PAGES = [

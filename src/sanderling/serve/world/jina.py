@@ -12,9 +12,9 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from sanderling.serve.world.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
+from sanderling.serve.world.refusal import RefusalError, no_route, require_served
 from sanderling.world.contract import VisitReply
-from sanderling.world.server.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
-from sanderling.world.server.refusal import RefusalError, no_route, require_served
 
 _READER = re.compile(r"^/(?:jina/)?(?:r/)?")
 _SCHEME = re.compile(r"^(https?):/+", re.IGNORECASE)

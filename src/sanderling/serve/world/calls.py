@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeVar
 
+from sanderling.serve.world.metrics import Counters
+from sanderling.serve.world.refusal import RefusalError
 from sanderling.tools.contract import ToolOutageError
 from sanderling.world.contract import SearchReply, VisitReply, World
-from sanderling.world.server.metrics import Counters
-from sanderling.world.server.refusal import RefusalError
 
 Reply = TypeVar("Reply", SearchReply, VisitReply)
 

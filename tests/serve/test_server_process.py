@@ -26,8 +26,8 @@ HELD = """
 import sys, time
 from pathlib import Path
 from sanderling.world.contract import SearchReply
-from sanderling.world.server.run import serve
-from sanderling.world.server.settings import ServerSettings
+from sanderling.serve.world.run import serve
+from sanderling.serve.world.settings import ServerSettings
 
 class Held:
     name, fingerprint, page_count = "held", "0" * 64, 1

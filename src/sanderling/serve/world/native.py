@@ -7,9 +7,9 @@ a page that is missing is therefore no HTTP error. ``GET /v1/info`` says what is
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
+from sanderling.serve.world.calls import Episode
+from sanderling.serve.world.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, parse
 from sanderling.world.contract import SearchReply, VisitReply
-from sanderling.world.server.calls import Episode
-from sanderling.world.server.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, parse
 
 
 class _Body(BaseModel):

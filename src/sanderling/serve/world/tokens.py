@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
-from sanderling.world.server.refusal import RefusalError
-from sanderling.world.server.settings import ServerSettings, is_loopback
+from sanderling.serve.world.refusal import RefusalError
+from sanderling.serve.world.settings import ServerSettings, is_loopback
 
 
 def check_client(headers: Headers, settings: ServerSettings) -> None:

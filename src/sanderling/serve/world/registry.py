@@ -1,8 +1,8 @@
 """All dialects by name. A new one is a module with a ``DIALECT`` and a line here."""
 
 from sanderling.errors import UserError
-from sanderling.world.server import jina, literesearcher, native, search_r1, serper
-from sanderling.world.server.dialect import Dialect
+from sanderling.serve.world import jina, literesearcher, native, search_r1, serper
+from sanderling.serve.world.dialect import Dialect
 
 DIALECTS: dict[str, Dialect] = {
     "native": native.DIALECT,

@@ -11,10 +11,10 @@ from time import perf_counter
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sanderling.world.server.metrics import Counters
-from sanderling.world.server.refusal import FAILURE, RefusalError, refuse
-from sanderling.world.server.settings import ServerSettings
-from sanderling.world.server.tokens import check_client
+from sanderling.serve.world.metrics import Counters
+from sanderling.serve.world.refusal import FAILURE, RefusalError, refuse
+from sanderling.serve.world.settings import ServerSettings
+from sanderling.serve.world.tokens import check_client
 
 HEALTH = "/health"
 _DRAINED = 32

@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, Response
 
 from sanderling.protocol.profile import ResultLayout
 from sanderling.protocol.status import ToolStatus
+from sanderling.serve.world.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, ForeignBody, parse
+from sanderling.serve.world.refusal import RefusalError, require_any_served, require_served, sentence_of
 from sanderling.tools.layout import visit_text
 from sanderling.world.contract import SearchReply
-from sanderling.world.server.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, ForeignBody, parse
-from sanderling.world.server.refusal import RefusalError, require_any_served, require_served, sentence_of
 
 BROWSE_WORDS = 2_000
 

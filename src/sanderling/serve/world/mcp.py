@@ -11,13 +11,13 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
 
 import sanderling
+from sanderling.serve.world.calls import WorldCalls
+from sanderling.serve.world.dialect import parse
+from sanderling.serve.world.metrics import Counters
+from sanderling.serve.world.native import SearchBody, VisitBody
+from sanderling.serve.world.refusal import RefusalError, sentence_of
+from sanderling.serve.world.settings import ServerSettings
 from sanderling.world.contract import SearchReply, VisitReply, World
-from sanderling.world.server.calls import WorldCalls
-from sanderling.world.server.dialect import parse
-from sanderling.world.server.metrics import Counters
-from sanderling.world.server.native import SearchBody, VisitBody
-from sanderling.world.server.refusal import RefusalError, sentence_of
-from sanderling.world.server.settings import ServerSettings
 
 _SEARCH = "Search the web. Several queries may be given at once; each returns ranked results with title, address and snippet."
 _VISIT = "Read web pages. Returns the passages of each page that serve the goal; without a goal, the page from its top."

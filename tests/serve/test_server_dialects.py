@@ -5,8 +5,8 @@ from urllib.parse import quote
 import pytest
 
 from sanderling.protocol.status import ToolStatus
+from sanderling.serve.world.jina import target_url
 from sanderling.world.contract import SearchReply, VisitReply
-from sanderling.world.server.jina import target_url
 
 FILM = "https://en.example/wiki/Alien_(film)"
 SHIPS = "https://sea.example/ships"

@@ -10,9 +10,9 @@ from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
 from sanderling.protocol.status import ToolStatus
+from sanderling.serve.world.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
+from sanderling.serve.world.refusal import require_any_served
 from sanderling.world.contract import SearchHit
-from sanderling.world.server.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
-from sanderling.world.server.refusal import require_any_served
 
 PASSAGE_WORDS = 100
 

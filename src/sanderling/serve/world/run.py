@@ -13,9 +13,9 @@ from types import FrameType
 import uvicorn
 
 from sanderling.errors import UserError
+from sanderling.serve.world.app import create_app
+from sanderling.serve.world.settings import ServerSettings
 from sanderling.world.contract import World
-from sanderling.world.server.app import create_app
-from sanderling.world.server.settings import ServerSettings
 
 _BACKLOG = 1_024
 _KEEP_ALIVE_S = 75

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
+from sanderling.serve.world.dialect import MOST_QUERIES, Asked, Dialect, DialectRoute, ForeignBody, parse
+from sanderling.serve.world.refusal import RefusalError, require_served
 from sanderling.world.contract import SearchHit
-from sanderling.world.server.dialect import MOST_QUERIES, Asked, Dialect, DialectRoute, ForeignBody, parse
-from sanderling.world.server.refusal import RefusalError, require_served
 
 
 class SerperQuery(ForeignBody):
