@@ -112,6 +112,21 @@ def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path, delay: fl
     assert len(list(tmp_path.iterdir())) == 2, "remains of the interrupted save are gone"
 
 
+def test_a_kill_amid_the_removal_of_an_old_checkpoint_leaves_known_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def killed(path: Path, **_: object) -> None:
+        if path.name.endswith("step_00000001"):
+            (path / "trainer_state.pt").unlink()
+            raise KeyboardInterrupt
+
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step, tiny_model(), {}, None, 2)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("sanderling.train.checkpoint.shutil.rmtree", killed)
+        save_checkpoint(tmp_path, 3, tiny_model(), {}, None, 2)
+    save_checkpoint(tmp_path, 4, tiny_model(), {}, None, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000003", "step_00000004"]
+
+
 def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(tmp_path: Path):
     save_checkpoint(tmp_path, 1, tiny_model(), {"steps": 1}, None, 2)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -82,7 +82,7 @@ def save_checkpoint(
     directory = root / f"{_PREFIX}{step:08d}"
     save_model(model, directory, tokenizer_dir, state)
     for old in checkpoints(root)[:-keep]:
-        shutil.rmtree(old)
+        old.rename(root / f"{_PARTIAL}old-{old.name}")  # killed amid its removal, it is known as remains
     for remains in root.glob(_PARTIAL + "*"):
         shutil.rmtree(remains, ignore_errors=True)
     return directory
