@@ -124,7 +124,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, call: Callabl
     plug(monkeypatch, "boom", failing(ModuleNotFoundError("No module named 'torch'", name="torch")))
     status, _, err = call("boom")
     assert status == 2
-    assert "pip install 'sanderling[local]'" in err
+    assert "pip install '.[local]'" in err
 
 
 def test_a_command_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:

@@ -81,7 +81,7 @@ def test_without_torch_the_extra_is_named(tmp_path, monkeypatch):
         if name.startswith("sanderling.policy.transformers_policy"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(UserError, match=r"sanderling\[local\]"):
+    with pytest.raises(UserError, match=r"\.\[local\]"):
         open_policy(str(tmp_path))
 
 

@@ -172,7 +172,7 @@ def test_a_missing_extra_is_named(directory):
         code = f"import sys; sys.modules['{package}'] = None; {MAIN}"
         command = [sys.executable, "-c", code, "world", "serve", str(directory), option]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 2 and "pip install 'sanderling[serve]'" in done.stderr
+        assert done.returncode == 2 and "pip install '.[serve]'" in done.stderr
 
 
 async def converse(client: Client, own) -> None:

@@ -88,7 +88,7 @@ def main() -> None:
         extra = _EXTRA_OF.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        fail(f"This command needs {error.name}: install it with pip install 'sanderling[{extra}]'.")
+        fail(f"This command needs {error.name}: run pip install '.[{extra}]' in sanderling's own folder.")
     except OSError as error:
         if error.errno not in _PLACES:
             raise

@@ -49,7 +49,7 @@ def open_policy(
         from sanderling.policy.transformers_policy import TransformersPolicy  # brings torch
     except ModuleNotFoundError as error:
         raise UserError(
-            f"Running a model here needs {error.name}, which is not installed: pip install 'sanderling[local]'."
+            f"Running a model here needs {error.name}: run pip install '.[local]' in sanderling's own folder."
         ) from error
     return TransformersPolicy.load(Path(spec), device=device, dtype=dtype, max_batch=max_batch, max_length=max_length)
 

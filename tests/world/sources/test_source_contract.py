@@ -17,5 +17,5 @@ def test_a_missing_reader_is_one_sentence(tmp_path, monkeypatch, name, package):
         if module.partition(".")[0] == package:
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=rf"needs {package}.*pip install 'sanderling\[world\]'"):
+    with pytest.raises(UserError, match=rf"needs {package}.*pip install '\.\[world\]'"):
         open_source(tmp_path / name)

@@ -87,4 +87,4 @@ def world_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UserError(f"This source needs {error.name}: install it with pip install 'sanderling[world]'.") from error
+        raise UserError(f"This source needs {error.name}: run pip install '.[world]' in sanderling's own folder.") from error
