@@ -36,7 +36,7 @@ def refused(reply, status: int) -> str:
     [b"", b"{", b"nonsense", b"\xff\xfe", b'{"q": NaN}', b'{"queries": ["\\ud800"]}', b"[" * 100_000, b"7", b"null", b'"x"'],
 )
 def test_no_json_object(client, path, body):
-    refused(client.post(path, content=body), 400)
+    assert "JSON" in refused(client.post(path, content=body), 400)
 
 
 @pytest.mark.parametrize(("path", "field"), POSTS.items())
@@ -70,8 +70,9 @@ def test_what_breaks_a_limit_is_named(client, path, body, named):
     assert named in refused(client.post(path, content=json.dumps(body)), 400)
 
 
-def test_an_infinite_number_is_refused(client):
-    refused(client.post("/search", content='{"query": "x", "dense_weight": 1e999}'), 400)
+def test_a_number_beyond_floats_is_refused(client):
+    # `json.dumps` writes Infinity, which is no JSON; this is, and reads as infinity.
+    assert "dense_weight" in refused(client.post("/search", content='{"query": "x", "dense_weight": 1e999}'), 400)
 
 
 def test_a_thousand_queries_are_one_batch_of_search_r1(client):
@@ -87,11 +88,14 @@ def test_a_body_of_ten_megabytes_is_413(client, path):
 
 
 def test_wrong_methods_and_routes(client):
-    refused(client.delete("/v1/search"), 405)
-    refused(client.put("/r/https://a.example/"), 405)
-    refused(client.get("/mcp"), 404)
-    refused(client.get("/v1/search"), 404)
-    refused(client.post("/nothing", json={}), 405)
+    for method, path, status in (
+        ("DELETE", "/v1/search", 405),
+        ("PUT", "/r/https://a.example/", 405),
+        ("GET", "/mcp", 404),
+        ("GET", "/v1/search", 404),
+        ("POST", "/nothing", 405),
+    ):
+        assert refused(client.request(method, path, json={} if method == "POST" else None), status)
 
 
 JSON = st.recursive(
