@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.errors import UserError
-from sanderling.world.contract import Page
+from sanderling.world.contract import Occasion, Page
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.store import build_world
 
@@ -36,7 +36,9 @@ def run(*arguments: object) -> str:
 def test_duplicates_then_masks_reach_them(world: Path) -> None:
     assert "2 of 3 pages are near-duplicates, in 1 groups" in run("duplicates", world)
     masked = frozenset({"https://w.example/Orlo"})
-    assert [hit.url for hit in open_as_met(world).search("poet", masked=masked).hits] == ["https://w.example/Bex"]
+    assert [hit.url for hit in open_as_met(world).search("poet", occasion=Occasion(masked=masked)).hits] == [
+        "https://w.example/Bex"
+    ]
     (world / "blocklist.txt").write_text("m.example\n")
     assert "m.example" not in run("search", world, "poet")
 

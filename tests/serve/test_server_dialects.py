@@ -6,7 +6,7 @@ import pytest
 
 from sanderling.protocol.status import ToolStatus
 from sanderling.serve.world.jina import target_url
-from sanderling.world.contract import SearchReply, VisitReply
+from sanderling.world.contract import Occasion, SearchReply, VisitReply
 
 FILM = "https://en.example/wiki/Alien_(film)"
 SHIPS = "https://sea.example/ships"
@@ -91,9 +91,7 @@ def test_native_tells_the_world_of_the_episode(client_with):
         {
             "limit": 10,
             "snippet_words": 30,
-            "masked": frozenset({"https://m.example/"}),
-            "episode_seed": -5,
-            "occurrence": 2,
+            "occasion": Occasion(frozenset({"https://m.example/"}), episode_seed=-5, occurrence=2),
         }
     ]
 

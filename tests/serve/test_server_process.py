@@ -17,6 +17,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from sanderling.world.contract import Occasion
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 
@@ -163,7 +164,9 @@ def test_a_world_is_served_with_its_dynamics(directory):
         assert replies == httpx.post(f"{url}/v1/search", json=body).json()["replies"]
         other = httpx.post(f"{url}/v1/search", json=body | {"episode_seed": 6}).json()["replies"]
     own = open_as_met(directory, "hostile", 3)
-    assert [r["status"] for r in replies] == [own.search(q, episode_seed=5).status.value for q in body["queries"]]
+    assert [r["status"] for r in replies] == [
+        own.search(q, occasion=Occasion(episode_seed=5)).status.value for q in body["queries"]
+    ]
     assert replies != other and any(reply["latency_s"] > 0 for reply in replies)
 
 

@@ -8,7 +8,7 @@ from sanderling.protocol.profile import Profile, ResultLayout, ToolNames
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import tool_roles, world_tools
-from sanderling.world.contract import Page, SearchHit, SearchReply, VisitReply
+from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply
 from sanderling.world.local import LocalWorld
 
 PAGES = [
@@ -107,10 +107,10 @@ class SlowWorld:
 
     name, fingerprint, page_count = "slow", "0", 1
 
-    def search(self, query, *, limit=10, snippet_words=30, masked=frozenset(), episode_seed=0, occurrence=0):
+    def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
         return SearchReply(query, (SearchHit("T", "https://t.example", "s"),), latency_s=2.0)
 
-    def visit(self, url, goal="", *, max_words=2000, masked=frozenset(), episode_seed=0, occurrence=0):
+    def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
         return VisitReply(url, "T", "text", latency_s=2.0)
 
 
@@ -127,10 +127,10 @@ async def test_the_deadline_counts_the_worlds_own_time():
 
 
 class BrokenWorld(SlowWorld):
-    def search(self, query, *, limit=10, snippet_words=30, masked=frozenset(), episode_seed=0, occurrence=0):
+    def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
         raise OSError("disk gone")
 
-    def visit(self, url, goal="", *, max_words=2000, masked=frozenset(), episode_seed=0, occurrence=0):
+    def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
         raise OSError("disk gone")
 
 

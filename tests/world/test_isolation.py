@@ -15,7 +15,7 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.paced import PacedTool
 from sanderling.tools.registry import world_tools
 from sanderling.tools.replay import ReplayTool
-from sanderling.world.contract import Page, World
+from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.duplicates import near_duplicates
 from sanderling.world.dynamics.profile import HOSTILE, NAMED, PageNoise
 from sanderling.world.dynamics.world import DynamicWorld
@@ -77,18 +77,18 @@ def test_worlds_answer_without_sockets(no_sockets: None, tmp_path: Path) -> None
         assert world.page_count == 40 and world.name and world.fingerprint
         for occurrence, masked in enumerate(MASKS):
             searches = [
-                world.search(query, masked=masked, episode_seed=seed, occurrence=occurrence)
+                world.search(query, occasion=Occasion(masked=masked, episode_seed=seed, occurrence=occurrence))
                 for query in ("flat mapped", "https://live.example/", "")
                 for seed in range(5)
             ]
             visits = [
-                world.visit(url, goal, masked=masked, episode_seed=seed, occurrence=occurrence)
+                world.visit(url, goal, occasion=Occasion(masked=masked, episode_seed=seed, occurrence=occurrence))
                 for url in URLS
                 for goal in ("", "mapped")
                 for seed in range(5)
             ]
             listed = {hit.url for reply in searches for hit in reply.hits}
-            visits += [world.visit(url, masked=masked, occurrence=occurrence) for url in sorted(listed)]
+            visits += [world.visit(url, occasion=Occasion(masked=masked, occurrence=occurrence)) for url in sorted(listed)]
             assert listed and ToolStatus.OK in {reply.status for reply in visits}
 
 

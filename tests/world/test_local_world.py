@@ -8,7 +8,7 @@ import pytest
 
 from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
-from sanderling.world.contract import Page
+from sanderling.world.contract import Occasion, Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world, open_world
 
@@ -104,12 +104,12 @@ def test_masked_pages_vanish_and_the_list_is_filled_up(make_world):
     pages = [Page(url=f"https://w.example/a_({i})", title="T", text="common words") for i in range(30)]
     world = make_world(pages)
     masked = frozenset(f"HTTP://w.example:80/a_%28{i}%29/#x" for i in range(25))
-    urls = [hit.url for hit in world.search("common", limit=10, masked=masked).hits]
+    urls = [hit.url for hit in world.search("common", limit=10, occasion=Occasion(masked=masked)).hits]
     assert urls == [page.url for page in pages[25:]]
-    assert world.visit("https://w.example/a_(3)", masked=masked).status is ToolStatus.NOT_FOUND
-    assert world.visit("https://w.example/a_(27)", masked=masked).status is ToolStatus.OK
+    assert world.visit("https://w.example/a_(3)", occasion=Occasion(masked=masked)).status is ToolStatus.NOT_FOUND
+    assert world.visit("https://w.example/a_(27)", occasion=Occasion(masked=masked)).status is ToolStatus.OK
     everything = frozenset(page.url for page in pages)
-    assert world.search("common", masked=everything).status is ToolStatus.EMPTY
+    assert world.search("common", occasion=Occasion(masked=everything)).status is ToolStatus.EMPTY
 
 
 def test_chinese_and_japanese_are_found(make_world):

@@ -13,7 +13,7 @@ from sanderling.protocol.status import ToolStatus
 from sanderling.tools.arguments import BadArgumentsError, string_list
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.layout import search_text
-from sanderling.world.contract import SearchReply, World
+from sanderling.world.contract import Occasion, SearchReply, World
 
 
 def overall(parts: list[ToolStatus]) -> ToolStatus:
@@ -65,9 +65,7 @@ class SearchTool:
                 query,
                 limit=self._limit,
                 snippet_words=self._snippet_words,
-                masked=context.masked_urls,
-                episode_seed=context.episode_seed,
-                occurrence=context.occurrence,
+                occasion=Occasion(context.masked_urls, context.episode_seed, context.occurrence),
             )
         except OSError as error:
             raise ToolOutageError(f"search: {error}") from error

@@ -13,7 +13,7 @@ from sanderling.tools.arguments import BadArgumentsError, optional_string, strin
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.layout import visit_text
 from sanderling.tools.search import overall
-from sanderling.world.contract import VisitReply, World
+from sanderling.world.contract import Occasion, VisitReply, World
 
 
 class VisitTool:
@@ -61,9 +61,7 @@ class VisitTool:
                 url,
                 goal,
                 max_words=self._max_words,
-                masked=context.masked_urls,
-                episode_seed=context.episode_seed,
-                occurrence=context.occurrence,
+                occasion=Occasion(context.masked_urls, context.episode_seed, context.occurrence),
             )
         except OSError as error:
             raise ToolOutageError(f"visit: {error}") from error

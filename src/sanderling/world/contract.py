@@ -59,6 +59,21 @@ class VisitReply:
     latency_s: float = 0.0
 
 
+@dataclass(frozen=True)
+class Occasion:
+    """What a reply may depend on beside the call itself: who asks, for the how-manieth time, and what must not be seen."""
+
+    masked: frozenset[str] = frozenset()
+    """URLs that do not exist for this question, in any spelling."""
+    episode_seed: int = 0
+    """Shared by a group of rollouts; with ``occurrence`` it keys the faults of worlds that have any."""
+    occurrence: int = 0
+    """How often the episode made the very same call before."""
+
+
+NO_OCCASION = Occasion()
+
+
 class World(Protocol):
     """An offline web."""
 
@@ -81,14 +96,11 @@ class World(Protocol):
         *,
         limit: int = 10,
         snippet_words: int = 30,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
-        occurrence: int = 0,
+        occasion: Occasion = NO_OCCASION,
     ) -> SearchReply:
         """Rank pages for a query, each with a snippet of at most ``snippet_words`` words.
 
-        Never raises for any text; an empty query has status EMPTY. ``occurrence``: how often the episode made the very same
-        call before; with ``episode_seed`` it keys the faults of worlds that have any.
+        Never raises for any text; an empty query has status EMPTY.
         """
         ...
 
@@ -98,9 +110,7 @@ class World(Protocol):
         goal: str = "",
         *,
         max_words: int = 2000,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
-        occurrence: int = 0,
+        occasion: Occasion = NO_OCCASION,
     ) -> VisitReply:
         """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND."""
         ...

@@ -12,7 +12,7 @@ from functools import lru_cache
 from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
-from sanderling.world.contract import Page, SearchHit, SearchReply, VisitReply
+from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchHit, SearchReply, VisitReply
 from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder, TextIndex
 from sanderling.world.masking import without_links
 from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
@@ -71,19 +71,17 @@ class LocalWorld:
         *,
         limit: int = 10,
         snippet_words: int = 30,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
-        occurrence: int = 0,
+        occasion: Occasion = NO_OCCASION,
     ) -> SearchReply:
         """Rank pages; see `contract.World`. Raises OSError when the store has become unreadable."""
-        hidden = [number for key in canonical_set(masked) if (number := self._pages.find(key)) is not None]
+        hidden = [number for key in canonical_set(occasion.masked) if (number := self._pages.find(key)) is not None]
         ranked = self._index.search(query, limit, hidden)
         if not ranked:
             return SearchReply(query=query, hits=(), status=ToolStatus.EMPTY)
         weights = self._weights(query)
         hits = tuple(self._hit(number, score, weights, max(snippet_words, 1)) for number, score in ranked)
-        if masked:
-            keys = canonical_set(masked)
+        if occasion.masked:
+            keys = canonical_set(occasion.masked)
             hits = tuple(replace(hit, snippet=without_links(hit.snippet, hit.url, keys.__contains__)) for hit in hits)
         return SearchReply(query=query, hits=hits)
 
@@ -93,12 +91,10 @@ class LocalWorld:
         goal: str = "",
         *,
         max_words: int = 2000,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
-        occurrence: int = 0,
+        occasion: Occasion = NO_OCCASION,
     ) -> VisitReply:
         """Read a page; see `contract.World`. Raises OSError when the store has become unreadable."""
-        key, hidden = canonical_url(url), canonical_set(masked)
+        key, hidden = canonical_url(url), canonical_set(occasion.masked)
         number = None if key in hidden else self._pages.find(key)
         if number is None:
             return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)

@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
-from sanderling.world.contract import SearchReply, VisitReply, World
+from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World
 from sanderling.world.duplicates import load_groups
 
 BLOCKLIST_FILE = "blocklist.txt"
@@ -137,23 +137,14 @@ class MaskedWorld:
         *,
         limit: int = 10,
         snippet_words: int = 30,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
-        occurrence: int = 0,
+        occasion: Occasion = NO_OCCASION,
     ) -> SearchReply:
         """Rank pages; see `contract.World`. Asks for more results until enough are not blocked."""
-        keys = self._expanded(masked)
+        keys = self._expanded(occasion.masked)
         hidden = self._hidden(keys)
-        wanted = limit
+        wanted, within = limit, replace(occasion, masked=keys)
         while True:
-            reply = self._world.search(
-                query,
-                limit=wanted,
-                snippet_words=snippet_words,
-                masked=keys,
-                episode_seed=episode_seed,
-                occurrence=occurrence,
-            )
+            reply = self._world.search(query, limit=wanted, snippet_words=snippet_words, occasion=within)
             shown = [hit for hit in reply.hits if not hidden(canonical_url(hit.url))]
             if len(shown) >= limit or len(reply.hits) < wanted:
                 break
@@ -171,16 +162,14 @@ class MaskedWorld:
         goal: str = "",
         *,
         max_words: int = 2000,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
-        occurrence: int = 0,
+        occasion: Occasion = NO_OCCASION,
     ) -> VisitReply:
         """Read a page; see `contract.World`."""
-        keys = self._expanded(masked)
+        keys = self._expanded(occasion.masked)
         hidden = self._hidden(keys)
         if hidden(canonical_url(url)):
             return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
-        reply = self._world.visit(url, goal, max_words=max_words, masked=keys, episode_seed=episode_seed, occurrence=occurrence)
+        reply = self._world.visit(url, goal, max_words=max_words, occasion=replace(occasion, masked=keys))
         return replace(reply, text=without_links(reply.text, reply.url, hidden))
 
     def _expand(self, masked: frozenset[str]) -> frozenset[str]:

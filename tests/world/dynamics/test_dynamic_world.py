@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
+from sanderling.world.contract import Occasion
 from sanderling.world.dynamics.addresses import Made, made_page, made_url
 from sanderling.world.dynamics.faults import choose, log_normal, uniform
 from sanderling.world.dynamics.profile import (
@@ -39,8 +40,8 @@ CALLS = st.lists(st.tuples(st.one_of(SEARCH, VISIT), st.integers(0, 2)), max_siz
 def made(world, call, episode=0):
     (kind, text, goal), occurrence = call
     if kind == "search":
-        return world.search(text, episode_seed=episode, occurrence=occurrence)
-    return world.visit(text, goal, episode_seed=episode, occurrence=occurrence)
+        return world.search(text, occasion=Occasion(episode_seed=episode, occurrence=occurrence))
+    return world.visit(text, goal, occasion=Occasion(episode_seed=episode, occurrence=occurrence))
 
 
 @settings(max_examples=60)
@@ -58,7 +59,7 @@ def test_order_company_and_instance_change_no_reply(calls, rng: random.Random, e
 def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:
     def statuses(seed: int, episode: int) -> list[ToolStatus]:
         world = DynamicWorld(Always(), HOSTILE, seed=seed)
-        return [world.visit(f"https://p.example/{n}", episode_seed=episode).status for n in range(100)]
+        return [world.visit(f"https://p.example/{n}", occasion=Occasion(episode_seed=episode)).status for n in range(100)]
 
     assert statuses(1, 1) == statuses(1, 1)
     assert statuses(1, 1) != statuses(1, 2)
@@ -95,7 +96,11 @@ def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
     world = DynamicWorld(Always(), profile, seed=1)
     fates, passed = set(), 0
     for number in range(60):
-        tries = [world.visit(f"https://p.example/{number}", goal, occurrence=n).status for n in range(5) for goal in ("", "g")]
+        tries = [
+            world.visit(f"https://p.example/{number}", goal, occasion=Occasion(occurrence=n)).status
+            for n in range(5)
+            for goal in ("", "g")
+        ]
         met = [status for status in tries if status not in (ToolStatus.TIMEOUT, ToolStatus.RATE_LIMITED)]
         assert len(set(met)) <= 1
         fates |= set(met)
@@ -121,7 +126,9 @@ def test_calm_changes_nothing_but_the_time() -> None:
 def test_the_same_query_lists_the_same_however_often() -> None:
     noisy = DynamicsProfile(results=HOSTILE.results)
     world = DynamicWorld(COAST, noisy, seed=2)
-    lists = [world.search("tidal  flat ", occurrence=n).hits for n in range(3)] + [world.search("tidal flat").hits]
+    lists = [world.search("tidal  flat ", occasion=Occasion(occurrence=n)).hits for n in range(3)] + [
+        world.search("tidal flat").hits
+    ]
     assert lists[0] == lists[1] == lists[2] == lists[3] and len(lists[0]) == 10
     assert world.search("tidal flat", limit=4).hits != COAST.search("tidal flat", limit=4).hits
 
@@ -142,8 +149,8 @@ def test_copies_can_be_read_and_contradicting_ones_agree_with_their_snippets() -
     assert page.text == same.text != changed.text and "1911" in page.text and "1911" not in changed.text
     years = [word for word in other.snippet.split() if word.strip(".").isdigit() and len(word.strip(".")) == 4]
     assert years and all(word in changed.text for word in years)
-    assert world.visit(copy.url, masked=frozenset({first.url})).status is ToolStatus.NOT_FOUND
-    assert world.visit(copy.url, masked=frozenset({copy.url})).status is ToolStatus.NOT_FOUND
+    assert world.visit(copy.url, occasion=Occasion(masked=frozenset({first.url}))).status is ToolStatus.NOT_FOUND
+    assert world.visit(copy.url, occasion=Occasion(masked=frozenset({copy.url}))).status is ToolStatus.NOT_FOUND
 
 
 def test_spam_says_the_query_and_nothing_else() -> None:

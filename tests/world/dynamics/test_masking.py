@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_url
-from sanderling.world.contract import Page
+from sanderling.world.contract import Occasion, Page
 from sanderling.world.duplicates import load_groups, near_duplicates, save_groups, signature, similarity
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
@@ -40,12 +40,12 @@ def world(groups=GROUPS, blocked: str = "") -> MaskedWorld:
 @pytest.mark.parametrize("mask", [ORLO, COPY, "http://W.example/Orlo_%28poet%29/#life"])
 def test_a_mask_reaches_near_duplicates_and_links(mask: str) -> None:
     masked = frozenset({mask})
-    found = world().search("Orlo poet copy", masked=masked)
+    found = world().search("Orlo poet copy", occasion=Occasion(masked=masked))
     assert {hit.url for hit in found.hits} == {"https://leaks.example/quiz", "https://w.example/Poets"}
     for url in (ORLO, COPY):
-        assert world().visit(url, masked=masked).status is ToolStatus.NOT_FOUND
+        assert world().visit(url, occasion=Occasion(masked=masked)).status is ToolStatus.NOT_FOUND
         assert world().visit(url).status is ToolStatus.OK
-    read = world().visit("https://w.example/Poets", masked=masked).text.rstrip()
+    read = world().visit("https://w.example/Poets", occasion=Occasion(masked=masked)).text.rstrip()
     assert read == (
         "Read about Orlo or , see a copy and [Bex](https://w.example/Bex).\n\nAlso www.leaks.example/quiz?page=2, he said. face"
     )
@@ -147,7 +147,9 @@ def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
     (tmp_path / "blocklist.txt").write_text("leaks.example\n")
     opened = masked_world(local, tmp_path)
     assert opened.fingerprint != local.fingerprint and opened.name == "poets" and opened.page_count == 4
-    assert [hit.url for hit in opened.search("Orlo", masked=frozenset({ORLO})).hits] == ["https://w.example/Poets"]
+    assert [hit.url for hit in opened.search("Orlo", occasion=Occasion(masked=frozenset({ORLO}))).hits] == [
+        "https://w.example/Poets"
+    ]
     with pytest.raises(UserError, match="made for other pages"):
         load_groups(tmp_path, "another")
     (tmp_path / "duplicates.json").write_text("{")

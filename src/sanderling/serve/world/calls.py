@@ -7,28 +7,15 @@ Knows worlds, neither HTTP nor dialects.
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeVar
 
 from sanderling.serve.world.metrics import Counters
 from sanderling.serve.world.refusal import RefusalError
 from sanderling.tools.contract import ToolOutageError
-from sanderling.world.contract import SearchReply, VisitReply, World
+from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World
 
 Reply = TypeVar("Reply", SearchReply, VisitReply)
-
-
-@dataclass(frozen=True)
-class Episode:
-    """What of an episode a world wants to know; see `contract.World`."""
-
-    masked: frozenset[str] = frozenset()
-    seed: int = 0
-    occurrence: int = 0
-
-
-NO_EPISODE = Episode()
 
 
 class WorldCalls:
@@ -52,7 +39,7 @@ class WorldCalls:
         *,
         limit: int = 10,
         snippet_words: int = 30,
-        episode: Episode = NO_EPISODE,
+        occasion: Occasion = NO_OCCASION,
     ) -> list[SearchReply]:
         """One reply for each query, in order. Raises RefusalError (503) when the world cannot be read."""
 
@@ -61,9 +48,7 @@ class WorldCalls:
                 query,
                 limit=limit,
                 snippet_words=snippet_words,
-                masked=episode.masked,
-                episode_seed=episode.seed,
-                occurrence=episode.occurrence,
+                occasion=occasion,
             )
 
         return await asyncio.gather(*(self._run("search", one(query)) for query in queries))
@@ -74,7 +59,7 @@ class WorldCalls:
         goal: str = "",
         *,
         max_words: int = 2000,
-        episode: Episode = NO_EPISODE,
+        occasion: Occasion = NO_OCCASION,
     ) -> list[VisitReply]:
         """One reply for each address, in order. Raises RefusalError (503) when the world cannot be read."""
 
@@ -83,9 +68,7 @@ class WorldCalls:
                 url,
                 goal,
                 max_words=max_words,
-                masked=episode.masked,
-                episode_seed=episode.seed,
-                occurrence=episode.occurrence,
+                occasion=occasion,
             )
 
         return await asyncio.gather(*(self._run("visit", one(url)) for url in urls))

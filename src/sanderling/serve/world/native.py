@@ -7,9 +7,8 @@ a page that is missing is therefore no HTTP error. ``GET /v1/info`` says what is
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from sanderling.serve.world.calls import Episode
 from sanderling.serve.world.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, parse
-from sanderling.world.contract import SearchReply, VisitReply
+from sanderling.world.contract import Occasion, SearchReply, VisitReply
 
 
 class _Body(BaseModel):
@@ -20,9 +19,9 @@ class _Body(BaseModel):
     occurrence: int = Field(default=0, ge=0, lt=1 << 31)
 
     @property
-    def episode(self) -> Episode:
-        """What the world is told of the episode."""
-        return Episode(self.masked, self.episode_seed, self.occurrence)
+    def occasion(self) -> Occasion:
+        """What the world is told beside the call."""
+        return Occasion(self.masked, self.episode_seed, self.occurrence)
 
 
 class SearchBody(_Body):
@@ -47,14 +46,14 @@ async def _search(asked: Asked) -> Response:
         body.queries,
         limit=body.limit,
         snippet_words=body.snippet_words,
-        episode=body.episode,
+        occasion=body.occasion,
     )
     return JSONResponse({"replies": [search_reply(reply) for reply in replies]})
 
 
 async def _visit(asked: Asked) -> Response:
     body = parse(VisitBody, asked.body)
-    replies = await asked.calls.visit(body.urls, body.goal, max_words=body.max_words, episode=body.episode)
+    replies = await asked.calls.visit(body.urls, body.goal, max_words=body.max_words, occasion=body.occasion)
     return JSONResponse({"replies": [visit_reply(reply) for reply in replies]})
 
 

@@ -14,7 +14,7 @@ import json
 
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
-from sanderling.world.contract import SearchReply, VisitReply, World
+from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World
 from sanderling.world.dynamics.addresses import Made, MadePage, made_page
 from sanderling.world.dynamics.faults import Draws, choose, log_normal
 from sanderling.world.dynamics.injection import order, with_order
@@ -61,13 +61,11 @@ class DynamicWorld:
         *,
         limit: int = 10,
         snippet_words: int = 30,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
-        occurrence: int = 0,
+        occasion: Occasion = NO_OCCASION,
     ) -> SearchReply:
         """Rank pages; see `contract.World`."""
-        draws = Draws(self._seed, episode_seed)
-        call = ("search", _key(query), occurrence)
+        draws = Draws(self._seed, occasion.episode_seed)
+        call = ("search", _key(query), occasion.occurrence)
         latency = _delay(self._profile.search_latency, draws.uniform(*call, "latency"))
         faults = self._profile.search
         chances = {
@@ -83,14 +81,7 @@ class DynamicWorld:
         listing = Listing(noise, draws, _key(query), max(snippet_words, 1))
 
         def plain(words: int) -> SearchReply:
-            return self._world.search(
-                query,
-                limit=limit + spare_results(noise),
-                snippet_words=words,
-                masked=masked,
-                episode_seed=episode_seed,
-                occurrence=occurrence,
-            )
+            return self._world.search(query, limit=limit + spare_results(noise), snippet_words=words, occasion=occasion)
 
         reply = plain(snippet_words)
         leaking = listing.leaking(reply.hits)
@@ -106,14 +97,12 @@ class DynamicWorld:
         goal: str = "",
         *,
         max_words: int = 2000,
-        masked: frozenset[str] = frozenset(),
-        episode_seed: int = 0,
-        occurrence: int = 0,
+        occasion: Occasion = NO_OCCASION,
     ) -> VisitReply:
         """Read a page; see `contract.World`."""
-        draws = Draws(self._seed, episode_seed)
+        draws = Draws(self._seed, occasion.episode_seed)
         key = canonical_url(url)
-        call = ("visit", key, _key(goal), occurrence)
+        call = ("visit", key, _key(goal), occasion.occurrence)
         latency = _delay(self._profile.visit_latency, draws.uniform(*call, "latency"))
         faults = self._profile.visit
         passing = {ToolStatus.TIMEOUT: faults.timeout, ToolStatus.RATE_LIMITED: faults.rate_limited}
@@ -121,7 +110,7 @@ class DynamicWorld:
         if fault is not None:
             seconds = self._profile.timeout_s if fault is ToolStatus.TIMEOUT else latency
             return VisitReply(url=url, title="", text="", status=fault, latency_s=seconds)
-        reply = self._page(url, goal, max_words, masked, draws, occurrence)
+        reply = self._page(url, goal, max_words, draws, occasion)
         if reply.status is ToolStatus.OK and (fate := self._fate(draws, key)) is not None:
             reply = VisitReply(url=reply.url, title="", text="", status=fate)
         return VisitReply(reply.url, reply.title, reply.text, reply.status, latency + reply.latency_s)
@@ -140,10 +129,10 @@ class DynamicWorld:
         }
         return choose(draws.uniform("page", key), lasting)
 
-    def _page(self, url: str, goal: str, max_words: int, masked: frozenset[str], draws: Draws, occurrence: int) -> VisitReply:
+    def _page(self, url: str, goal: str, max_words: int, draws: Draws, occasion: Occasion) -> VisitReply:
         """The page itself, stored or made, with what was done to it."""
         key = canonical_url(url)
-        if key in canonical_set(masked):
+        if key in canonical_set(occasion.masked):
             return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
         instruction = ""
         if draws.happens(self._profile.pages.injected, "order", key):
@@ -151,9 +140,7 @@ class DynamicWorld:
         words = max(max_words - len(instruction.split()), 1)
 
         def read(address: str, aim: str, most: int) -> VisitReply:
-            return self._world.visit(
-                address, aim, max_words=most, masked=masked, episode_seed=draws.episode_seed, occurrence=occurrence
-            )
+            return self._world.visit(address, aim, max_words=most, occasion=occasion)
 
         reply = read(url, goal, words)
         made = made_page(url) if reply.status is ToolStatus.NOT_FOUND else None
