@@ -1,10 +1,9 @@
 """Folders: order, addresses, links between files, and what is kept out."""
 
-import io
 import os
 
-import pypdf
 import pytest
+from source_makers import pdf
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
@@ -124,25 +123,3 @@ def test_limits_are_the_callers(docs):
 def test_no_folder(tmp_path):
     with pytest.raises(UserError, match="There is no folder or file"):
         FolderSource(tmp_path / "none")
-
-
-def pdf(words: str, password: str = "", title: str = "") -> bytes:
-    """A PDF of one page that says something."""
-    writer = pypdf.PdfWriter()
-    page = writer.add_blank_page(600, 200)
-    kind = pypdf.generic.NameObject
-    font = pypdf.generic.DictionaryObject(
-        {kind("/Type"): kind("/Font"), kind("/Subtype"): kind("/Type1"), kind("/BaseFont"): kind("/Helvetica")}
-    )
-    fonts = pypdf.generic.DictionaryObject({kind("/F1"): writer._add_object(font)})
-    page[kind("/Resources")] = pypdf.generic.DictionaryObject({kind("/Font"): fonts})
-    stream = pypdf.generic.StreamObject()
-    stream.set_data(f"BT /F1 12 Tf 20 100 Td ({words}) Tj ET".encode())
-    page[kind("/Contents")] = writer._add_object(stream)
-    if title:
-        writer.add_metadata({"/Title": title, "/CreationDate": "D:20200301120000Z"})
-    if password:
-        writer.encrypt(password)
-    held = io.BytesIO()
-    writer.write(held)
-    return held.getvalue()

@@ -4,27 +4,12 @@ import gzip
 import resource
 
 import pytest
+from source_makers import BODY, block, record
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.warc import WarcSource
-
-BODY = b"<title>Orlo</title><p>Orlo is a town by the sea, known for its herring.</p><a href='/x'>x</a>"
-
-
-def record(url: str, body: bytes = BODY, mime: str = "text/html", head: str = "", status: str = "200 OK", kind="response"):
-    http = f"HTTP/1.1 {status}\r\nContent-Type: {mime}\r\n{head}\r\n".encode() + body
-    return block(url, http, kind, "application/http; msgtype=response")
-
-
-def block(url: str, content: bytes, kind: str, mime: str) -> bytes:
-    head = (
-        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n"
-        f"WARC-Record-ID: <urn:uuid:12345678-1234-1234-1234-123456789abc>\r\nContent-Type: {mime}\r\n"
-        f"Content-Length: {len(content)}\r\n\r\n"
-    )
-    return head.encode() + content + b"\r\n\r\n"
 
 
 def items(tmp_path, data: bytes, limits: Limits | None = None) -> list[Page | Skipped]:

@@ -4,21 +4,13 @@ import bz2
 import gzip
 
 import pytest
+from source_makers import HEAD, element
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.wikipedia import WikipediaSource
 from sanderling.world.sources.wikitext import read_wikitext
-
-HEAD = "<mediawiki><siteinfo><base>https://en.example/wiki/Main_Page</base></siteinfo>"
-
-
-def element(title: str, text: str, ns: int = 0, extra: str = "") -> str:
-    return (
-        f"<page><title>{title}</title><ns>{ns}</ns><id>1</id>{extra}<revision><id>2</id><text>{text}</text></revision></page>\n"
-    )
-
 
 DUMP = (
     HEAD

@@ -1,33 +1,13 @@
 """ZIM files that the tests write: articles, redirects, other kinds, damage."""
 
 import pytest
-from libzim.writer import Creator, Hint, Item, StringProvider
+from libzim.writer import Creator
+from source_makers import Entry
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.zim import ZimSource
-
-
-class Entry(Item):
-    def __init__(self, path: str, content: str, mime: str = "text/html") -> None:
-        super().__init__()
-        self.path, self.content, self.mime = path, content, mime
-
-    def get_path(self):
-        return self.path
-
-    def get_title(self):
-        return f"Title of {self.path}"
-
-    def get_mimetype(self):
-        return self.mime
-
-    def get_contentprovider(self):
-        return StringProvider(self.content)
-
-    def get_hints(self):
-        return {Hint.FRONT_ARTICLE: True}
 
 
 @pytest.fixture

@@ -1,15 +1,21 @@
 """What a source is: a stream of pages, and of the reasons for what did not become one.
 
-Contract: `Source.items` yields a `Page` or a `Skipped` for every document of the source, in an order that depends on the source
-alone; it holds one document in memory at a time; no document, however bad, makes it raise. What cannot be opened as a source at
-all is a UserError when the source is made. Knows no world: whether two pages are one is decided where they are stored.
+Contract: `Source.items` yields exactly one item, a `Page` or a `Skipped`, for every document of the source, in an order that
+depends on the source alone; it holds one document in memory at a time; no document, however bad, makes it raise. What cannot be
+opened as a source at all is a UserError when the source is made. Knows no world: whether two pages are one is decided where
+they are stored.
+
+Most kinds are `DocumentSource`s: they fetch raw documents one by one, and a function that needs nothing else reads each.
 """
 
-from collections.abc import Iterator
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
@@ -76,9 +82,59 @@ class Source(Protocol):
         """For records and the manifest: the file's or folder's name."""
         ...
 
-    def items(self) -> Iterator[Page | Skipped]:
-        """Every document, in order; each call starts anew."""
+    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
+        """Every document, in order, but for the first ``skip``, which are passed over unread. Each call starts anew."""
         ...
+
+    def stamp(self) -> str:
+        """Changes with the options, and with the content as far as names, sizes and times of change tell."""
+        ...
+
+    def total(self) -> int | None:
+        """Number of items where that is cheaply known."""
+        ...
+
+
+RawT = TypeVar("RawT")
+
+
+class DocumentSource(ABC, Generic[RawT]):
+    """A source whose documents are first fetched, in order, and then read, each by itself."""
+
+    @abstractmethod
+    def documents(self, skip: int) -> Iterator[RawT | Skipped]:
+        """The raw documents from the ``skip``-th item on, or why there is none."""
+
+    @abstractmethod
+    def reader(self) -> Callable[[RawT], Page | Skipped]:
+        """What reads one raw document. It depends on nothing that was read before."""
+
+    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
+        """See `Source`."""
+        read = self.reader()
+        for document in self.documents(skip):
+            yield document if isinstance(document, Skipped) else read(document)
+
+    def total(self) -> int | None:
+        """See `Source`."""
+        return None
+
+
+def file_facts(path: Path) -> str:
+    """Name, size and time of change of a file."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        return f"{path.name!a} {type(error).__name__}"
+    return f"{path.name!a} {stat.st_size} {stat.st_mtime_ns}"
+
+
+def stamp_of(*facts: object) -> str:
+    """A short digest of what tells a source, and its options, from others."""
+    digest = hashlib.sha256()
+    for fact in facts:
+        digest.update(f"{fact}\n".encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()[:32]
 
 
 @contextmanager

@@ -9,11 +9,12 @@ server would add.
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped
+from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of
 from sanderling.world.sources.html import Document, read_html
 from sanderling.world.sources.links import address
 from sanderling.world.sources.markdown import read_markdown
@@ -35,7 +36,7 @@ READERS: dict[str, Reader] = {
 
 
 @dataclass(frozen=True)
-class FolderSource:
+class FolderSource(DocumentSource[Path]):
     """The files of a folder and of its sub-folders; or one file, with the folder it lies in as its base."""
 
     path: Path
@@ -56,33 +57,51 @@ class FolderSource:
     def _is_local(self) -> bool:
         return self.base_url.startswith("local://")
 
-    def items(self) -> Iterator[Page | Skipped]:
+    def documents(self, skip: int) -> Iterator[Path | Skipped]:
+        return islice(self._entries(), skip, None)
+
+    def reader(self) -> Callable[[Path], Page | Skipped]:
+        root = self._root
+        return lambda file: self._read(root, file)
+
+    def stamp(self) -> str:
+        root = self._root
+        files = (one.where if isinstance(one, Skipped) else f"{_shown(root, one)} {file_facts(one)}" for one in self._entries())
+        return stamp_of("folder", root.name, self.base_url, self.limits, *files)
+
+    def total(self) -> int:
+        return sum(1 for _ in self._entries())
+
+    @property
+    def _root(self) -> Path:
+        place = self.path.resolve()
+        return place if place.is_dir() else place.parent
+
+    def _entries(self) -> Iterator[Path | Skipped]:
+        """Every file, unopened, and what in the folder is refused unopened."""
         root = self.path.resolve()
-        if root.is_file():
-            yield self._read(root.parent, root)
+        if not root.is_dir():
+            yield root
             return
-        refused: list[Skipped] = []
-
-        def refuse(error: OSError) -> None:
-            refused.append(Skipped(str(error.filename), Reason.UNREADABLE))
-
-        for folder, folders, files in os.walk(root, onerror=refuse):
-            folders.sort(key=os.fsencode)
-            for name in list(folders):
-                if (Path(folder) / name).is_symlink():
-                    folders.remove(name)
-                    yield Skipped(_shown(root, Path(folder) / name), Reason.LINK)
-            for name in sorted(files, key=os.fsencode):
-                yield self._read(root, Path(folder) / name)
-            yield from refused
-            refused.clear()
-        yield from refused
+        waiting = [root]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                with os.scandir(folder) as found:
+                    entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
+            except OSError:
+                yield Skipped(_shown(root, folder), Reason.UNREADABLE)
+                continue
+            kinds = [(Path(entry.path), _is_folder(entry), entry.is_symlink()) for entry in entries]
+            yield from (Skipped(_shown(root, path), Reason.LINK) for path, is_folder, is_link in kinds if is_folder and is_link)
+            yield from (path for path, is_folder, _ in kinds if not is_folder)
+            waiting += [path for path, is_folder, is_link in reversed(kinds) if is_folder and not is_link]
 
     def _read(self, root: Path, file: Path) -> Page | Skipped:
         where = _shown(root, file)
         reader = READERS.get(file.suffix.lower())
         try:
-            if not file.resolve().is_relative_to(root):
+            if file.is_symlink() and not file.resolve().is_relative_to(root):
                 return Skipped(where, Reason.LINK)
             if reader is None or not file.is_file():
                 return Skipped(where, Reason.OTHER_KIND)
@@ -99,6 +118,13 @@ class FolderSource:
         links = tuple(_to_index(base, root, link) for link in document.links)
         title = document.title or os.fsencode(file.stem).decode("utf-8", "replace")
         return Page(url=url, title=title, text=document.text, links=links, date=document.date, source=f"folder {root.name}")
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links in a circle
+        return False
 
 
 def _base(given: str, root: Path) -> str:

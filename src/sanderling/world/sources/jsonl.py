@@ -7,20 +7,21 @@ Knows no further fields.
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.jsonl import page_of
-from sanderling.world.sources.contract import Limits, Reason, Skipped
+from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of
 
 _GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
-class JsonlSource:
+class JsonlSource(DocumentSource[tuple[int, bytes]]):
     """A file of JSON lines."""
 
     path: Path
@@ -35,14 +36,24 @@ class JsonlSource:
     def name(self) -> str:
         return self.path.name
 
-    def items(self) -> Iterator[Page | Skipped]:
+    def documents(self, skip: int) -> Iterator[tuple[int, bytes] | Skipped]:
+        """The lines that are not blank, with their numbers in the file."""
+        return islice(self._numbered(), skip, None)
+
+    def reader(self) -> Callable[[tuple[int, bytes]], Page | Skipped]:
+        return _read
+
+    def stamp(self) -> str:
+        return stamp_of("jsonl", file_facts(self.path), self.limits)
+
+    def _numbered(self) -> Iterator[tuple[int, bytes] | Skipped]:
         number = 0
         try:
             for number, line in enumerate(self._lines(), start=1):
                 if line is None:
                     yield Skipped(f"line {number}", Reason.TOO_LARGE)
                 elif line.strip():
-                    yield _read(line, number)
+                    yield number, line
         except EOFError:
             yield Skipped(f"after line {number}", Reason.TRUNCATED)
         except zlib.error:
@@ -66,7 +77,8 @@ class JsonlSource:
                 yield None
 
 
-def _read(line: bytes, number: int) -> Page | Skipped:
+def _read(numbered: tuple[int, bytes]) -> Page | Skipped:
+    number, line = numbered
     where = f"line {number}"
     try:
         page = page_of(json.loads(line.decode("utf-8", "replace")))

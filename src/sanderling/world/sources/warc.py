@@ -6,15 +6,16 @@ up to the limit however far it would unpack. Does not resolve revisits.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped, world_extra
+from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of, world_extra
 from sanderling.world.sources.html import Document, read_html
 from sanderling.world.sources.markdown import read_markdown
 from sanderling.world.sources.pdf import read_pdf
@@ -27,8 +28,22 @@ _READERS = {"text/html": "html", "application/xhtml+xml": "html", "text/plain": 
 _BLOCK = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A document as it was recorded."""
+
+    url: str
+    kind: str
+    data: bytes
+    transfer: str
+    """Its Transfer-Encoding, not yet undone."""
+    packing: str
+    """Its Content-Encoding, not yet undone."""
+    charset: str
+
+
 @dataclass(frozen=True)
-class WarcSource:
+class WarcSource(DocumentSource[Answer]):
     """A WARC file."""
 
     path: Path
@@ -45,7 +60,17 @@ class WarcSource:
     def name(self) -> str:
         return self.path.name
 
-    def items(self) -> Iterator[Page | Skipped]:
+    def documents(self, skip: int) -> Iterator[Answer | Skipped]:
+        """The recorded answers. Those that are passed over are unpacked too: only so is it known where a damaged file ends."""
+        return islice(self._answers(), skip, None)
+
+    def reader(self) -> Callable[[Answer], Page | Skipped]:
+        return self._read
+
+    def stamp(self) -> str:
+        return stamp_of("warc", file_facts(self.path), self.limits)
+
+    def _answers(self) -> Iterator[Answer | Skipped]:
         from fastwarc.warc import ArchiveIterator, WarcRecordType
 
         kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit
@@ -54,21 +79,39 @@ class WarcSource:
             with self.path.open("rb") as file:
                 for record in ArchiveIterator(file, record_types=kinds, auto_decode="none"):
                     where = (record.headers.get("WARC-Target-URI") or "").strip().strip("<>")
-                    yield self._read(record, where)
+                    yield self._answer(record, where)
         except OSError:
             yield Skipped(f"after {where}", Reason.DAMAGED)
 
-    def _read(self, record: "WarcRecord", url: str) -> Page | Skipped:
+    def _answer(self, record: "WarcRecord", url: str) -> Answer | Skipped:
+        """One record, read no further than the limit."""
         kind, refused = _kind(record)
-        data = self._body(record)
-        if refused is not None:  # of a record that was cut, what its head says cannot be relied on
-            return Skipped(url, Reason.TRUNCATED if data is Reason.TRUNCATED else refused)
-        if isinstance(data, Reason):
-            return Skipped(url, data)
+        most = self.limits.document_bytes
+        data = _read_up_to(record.reader, most + 1)
+        if len(data) > most:
+            return Skipped(url, refused or Reason.TOO_LARGE)
+        if len(data) < record.content_length:  # of a record that was cut, what its head says cannot be relied on
+            return Skipped(url, Reason.TRUNCATED)
+        if refused is not None:
+            return Skipped(url, refused)
         if not url:
             return Skipped("a record without address", Reason.NO_URL)
-        charset = (record.http_charset or "") if record.is_http_parsed else ""
-        document = _document(kind, data, url, charset, self.limits)
+        headers = record.http_headers if record.is_http_parsed else None
+        transfer, packing = (
+            ((headers.get(name) or "").lower().strip() if headers else "") for name in ("Transfer-Encoding", "Content-Encoding")
+        )
+        return Answer(url, kind, data, transfer, packing, (record.http_charset or "") if headers else "")
+
+    def _read(self, answer: Answer) -> Page | Skipped:
+        url, most = answer.url, self.limits.document_bytes
+        try:
+            data = _unpack(answer.data, "chunked", most) if "chunked" in answer.transfer else answer.data
+            data = _unpack(data, answer.packing, most) if answer.packing else data
+        except (OSError, ValueError):
+            return Skipped(url, Reason.DAMAGED)
+        if len(data) > most:
+            return Skipped(url, Reason.TOO_LARGE)
+        document = _document(answer.kind, data, url, answer.charset, self.limits)
         if isinstance(document, Reason):
             return Skipped(url, document)
         shown = _own_address(url, document.canonical)
@@ -76,26 +119,6 @@ class WarcSource:
         links = tuple(link for link in document.links if link != shown)
         source = f"warc {self.name}"
         return Page(url=shown, title=title, text=document.text, links=links, date=document.date, source=source)
-
-    def _body(self, record: "WarcRecord") -> bytes | Reason:
-        """The document as its server meant it, read no further than the limit."""
-        most = self.limits.document_bytes
-        data = _read_up_to(record.reader, most + 1)
-        if len(data) > most:
-            return Reason.TOO_LARGE
-        if len(data) < record.content_length:
-            return Reason.TRUNCATED
-        headers = record.http_headers if record.is_http_parsed else None
-        if headers is None:
-            return data
-        transfer = (headers.get("Transfer-Encoding") or "").lower()
-        packing = (headers.get("Content-Encoding") or "").lower().strip()
-        try:
-            data = _unpack(data, "chunked", most) if "chunked" in transfer else data
-            data = _unpack(data, packing, most) if packing else data
-        except (OSError, ValueError):
-            return Reason.DAMAGED
-        return data if len(data) <= most else Reason.TOO_LARGE
 
 
 def _kind(record: "WarcRecord") -> tuple[str, Reason | None]:

@@ -8,15 +8,16 @@ redirects are not resolved: the dump may name them later.
 import bz2
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from xml.parsers import expat
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped, world_extra
+from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of, world_extra
 from sanderling.world.sources.links import address
 from sanderling.world.sources.wikitext import read_wikitext
 
@@ -82,7 +83,7 @@ class _Reader:
 
 
 @dataclass(frozen=True)
-class WikipediaSource:
+class WikipediaSource(DocumentSource[tuple[_Article, str]]):
     """A MediaWiki XML dump."""
 
     path: Path
@@ -101,7 +102,17 @@ class WikipediaSource:
     def name(self) -> str:
         return self.path.name
 
-    def items(self) -> Iterator[Page | Skipped]:
+    def documents(self, skip: int) -> Iterator[tuple[_Article, str] | Skipped]:
+        """The articles, each with the address of the dump's own site."""
+        return islice(self._articles(), skip, None)
+
+    def reader(self) -> Callable[[tuple[_Article, str]], Page | Skipped]:
+        return self._page
+
+    def stamp(self) -> str:
+        return stamp_of("wikipedia", file_facts(self.path), self.base_url, self.limits)
+
+    def _articles(self) -> Iterator[tuple[_Article, str] | Skipped]:
         reader = _Reader(self.limits.document_bytes)
         parser = expat.ParserCreate()
         parser.buffer_text = True
@@ -115,7 +126,7 @@ class WikipediaSource:
                     parser.Parse(block, False)
                     for article in reader.done:
                         last = article.title
-                        yield self._page(article, reader.base)
+                        yield article, reader.base
                     reader.done.clear()
             parser.Parse(b"", True)
         except _EntitiesError:
@@ -129,11 +140,12 @@ class WikipediaSource:
             reason = Reason.DAMAGED
         for article in reader.done:
             last = article.title
-            yield self._page(article, reader.base)
+            yield article, reader.base
         if reason is not None:
             yield Skipped(f"after {last}", reason)
 
-    def _page(self, article: _Article, own_base: str) -> Page | Skipped:
+    def _page(self, found: tuple[_Article, str]) -> Page | Skipped:
+        article, own_base = found
         base = self.base_url or own_base or address("local://", self.path.name.partition(".")[0])
         base = base if base.endswith("/") else base + "/"
         if article.redirect:

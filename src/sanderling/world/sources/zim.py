@@ -4,7 +4,7 @@ An address is the base and the entry's path. Redirects are counted, not kept; li
 not know the address that an article has on the web: give it as the base.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped, world_extra
+from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of, world_extra
 from sanderling.world.sources.html import Document, read_html
 from sanderling.world.sources.links import address
 from sanderling.world.sources.markdown import read_markdown
@@ -25,7 +25,7 @@ _MOST_HOPS = 8
 
 
 @dataclass(frozen=True)
-class ZimSource:
+class ZimSource(DocumentSource[int]):
     """A ZIM file."""
 
     path: Path
@@ -46,18 +46,28 @@ class ZimSource:
         base = self.base_url or address("local://", self.path.stem)
         return base if base.endswith("/") else base + "/"
 
-    def items(self) -> Iterator[Page | Skipped]:
+    def documents(self, skip: int) -> Iterator[int | Skipped]:
+        """The numbers of the entries."""
+        return iter(range(skip, self.total()))
+
+    def reader(self) -> Callable[[int], Page | Skipped]:
         archive = _open(self.path)
-        for number in range(archive.entry_count):
-            try:
-                entry = archive._get_entry_by_id(number)
-                if entry.is_redirect:
-                    yield Skipped(entry.path, Reason.REDIRECT)
-                    continue
-            except (RuntimeError, KeyError, ValueError):  # what libzim raises for damage
-                yield Skipped(f"entry {number}", Reason.DAMAGED)
-                continue
-            yield self._read(archive, entry)
+        return lambda number: self._entry(archive, number)
+
+    def stamp(self) -> str:
+        return stamp_of("zim", file_facts(self.path), self.base_url, self.limits)
+
+    def total(self) -> int:
+        return _open(self.path).entry_count
+
+    def _entry(self, archive: "Archive", number: int) -> Page | Skipped:
+        try:
+            entry = archive._get_entry_by_id(number)
+            if entry.is_redirect:
+                return Skipped(entry.path, Reason.REDIRECT)
+        except (RuntimeError, KeyError, ValueError):  # what libzim raises for damage
+            return Skipped(f"entry {number}", Reason.DAMAGED)
+        return self._read(archive, entry)
 
     def _read(self, archive: "Archive", entry: "Entry") -> Page | Skipped:
         where = entry.path

@@ -1,0 +1,126 @@
+"""Writes the files that the tests of sources read: WARC records, ZIM entries, MediaWiki elements, PDF pages."""
+
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pypdf
+from libzim.writer import Creator, Hint, Item, StringProvider
+
+BODY = b"<title>Orlo</title><p>Orlo is a town by the sea, known for its herring.</p><a href='/x'>x</a>"
+HEAD = "<mediawiki><siteinfo><base>https://en.example/wiki/Main_Page</base></siteinfo>"
+
+
+def record(url: str, body: bytes = BODY, mime: str = "text/html", head: str = "", status: str = "200 OK", kind="response"):
+    http = f"HTTP/1.1 {status}\r\nContent-Type: {mime}\r\n{head}\r\n".encode() + body
+    return block(url, http, kind, "application/http; msgtype=response")
+
+
+def block(url: str, content: bytes, kind: str, mime: str) -> bytes:
+    head = (
+        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Date: 2020-01-01T00:00:00Z\r\n"
+        f"WARC-Record-ID: <urn:uuid:12345678-1234-1234-1234-123456789abc>\r\nContent-Type: {mime}\r\n"
+        f"Content-Length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content + b"\r\n\r\n"
+
+
+class Entry(Item):
+    def __init__(self, path: str, content: str, mime: str = "text/html") -> None:
+        super().__init__()
+        self.path, self.content, self.mime = path, content, mime
+
+    def get_path(self):
+        return self.path
+
+    def get_title(self):
+        return f"Title of {self.path}"
+
+    def get_mimetype(self):
+        return self.mime
+
+    def get_contentprovider(self):
+        return StringProvider(self.content)
+
+    def get_hints(self):
+        return {Hint.FRONT_ARTICLE: True}
+
+
+def element(title: str, text: str, ns: int = 0, extra: str = "") -> str:
+    return (
+        f"<page><title>{title}</title><ns>{ns}</ns><id>1</id>{extra}<revision><id>2</id><text>{text}</text></revision></page>\n"
+    )
+
+
+def pdf(words: str, password: str = "", title: str = "") -> bytes:
+    """A PDF of one page that says something."""
+    writer = pypdf.PdfWriter()
+    page = writer.add_blank_page(600, 200)
+    kind = pypdf.generic.NameObject
+    font = pypdf.generic.DictionaryObject(
+        {kind("/Type"): kind("/Font"), kind("/Subtype"): kind("/Type1"), kind("/BaseFont"): kind("/Helvetica")}
+    )
+    fonts = pypdf.generic.DictionaryObject({kind("/F1"): writer._add_object(font)})
+    page[kind("/Resources")] = pypdf.generic.DictionaryObject({kind("/Font"): fonts})
+    stream = pypdf.generic.StreamObject()
+    stream.set_data(f"BT /F1 12 Tf 20 100 Td ({words}) Tj ET".encode())
+    page[kind("/Contents")] = writer._add_object(stream)
+    if title:
+        writer.add_metadata({"/Title": title, "/CreationDate": "D:20200301120000Z"})
+    if password:
+        writer.encrypt(password)
+    held = io.BytesIO()
+    writer.write(held)
+    return held.getvalue()
+
+
+def write_folder(place: Path) -> Path:
+    root = place / "notes"
+    (root / "sub" / "deep").mkdir(parents=True)
+    for name in ("b.md", "a.html", "sub/c.txt", "sub/deep/d.md", "p.png"):
+        (root / name).write_text(f"Words of {name}.")
+    (root / "empty.md").write_bytes(b"")
+    (root / "around").symlink_to(root)
+    return root
+
+
+def write_jsonl(place: Path) -> Path:
+    file = place / "rows.jsonl.gz"
+    rows = b'{"url": "https://w.example/1", "text": "one"}\n\n{"url": 2\n{"id": 3, "text": "three"}\n' + b"x" * 3_000 + b"\n"
+    file.write_bytes(gzip.compress(rows * 3)[:-5])
+    return file
+
+
+def write_warc(place: Path) -> Path:
+    file = place / "crawl.warc.gz"
+    records = [record(f"https://w.example/{n}", b"<p>%d" % n, status="200 OK" if n % 3 else "404 No") for n in range(9)]
+    file.write_bytes(b"".join(gzip.compress(one) for one in records)[:-20])
+    return file
+
+
+def write_zim(place: Path) -> Path:
+    file = place / "little wiki.zim"
+    with Creator(file).config_indexing(False, "en") as creator:
+        creator.set_mainpath("a")
+        for name in "abcd":
+            creator.add_item(Entry(name, f"<h1>{name}</h1><p>Words of {name}.</p>"))
+        creator.add_redirection("old", "old", "a", {})
+    return file
+
+
+def write_dump(place: Path) -> Path:
+    file = place / "pages-articles.xml"
+    pages = [element(f"A{n}", f"Words of {n}.", ns=n % 2) for n in range(6)]
+    file.write_text(HEAD + "".join(pages) + "<page><title>cut")
+    return file
+
+
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "folder": write_folder,
+    "jsonl": write_jsonl,
+    "warc": write_warc,
+    "wikipedia": write_dump,
+    "zim": write_zim,
+}
+"""Writes a source of each kind with pages and reasons in it; those that can be are damaged at their end."""
