@@ -112,9 +112,12 @@ class LocalWorld:
         number = self._pages.find(canonical_url(url))
         return None if number is None else self._pages.get(number).page
 
-    def all_pages(self) -> Iterator[Page]:
-        """Every page in order; for builders and judges, not for agents. Raises OSError when the store has become unreadable."""
-        return (self._pages.get(number).page for number in range(self.page_count))
+    def all_pages(self, first: int = 0) -> Iterator[Page]:
+        """Every page in order, from the ``first`` on; for builders and judges, not for agents.
+
+        Raises OSError when the store has become unreadable.
+        """
+        return (self._pages.get(number).page for number in range(first, self.page_count))
 
     def _weights(self, query: str) -> dict[str, float]:
         """Inverse document frequency of the query's words."""

@@ -39,13 +39,14 @@ class RecordedReport:
     pages: int = 0
     textless: int = 0
     """Addresses without any words: no page."""
+    textless_urls: tuple[str, ...] = ()
     odd: tuple[tuple[str, int], ...] = ()
     """Codes of `observations.Reading.problems`, with counts, sorted."""
 
     def __rich__(self) -> Table:
         table = Table("what", "count", title="Recorded world")
         for name in self.__dataclass_fields__:
-            if name != "odd":
+            if name not in ("odd", "textless_urls"):
                 table.add_row(name.replace("_", " "), str(getattr(self, name)))
         table.add_section()
         for code, count in self.odd:
@@ -68,6 +69,10 @@ class _Draft:
         self.date = self.date or date
         if text.strip():
             self.texts.setdefault(" ".join(text.split()), text.strip())
+
+    @property
+    def has_words(self) -> bool:
+        return bool(self.texts or self.title)
 
     def page(self) -> Page:
         text = "\n\n".join(self.texts.values()) or self.title
@@ -115,14 +120,16 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
         for node in trajectory.nodes:
             if node.kind is NodeKind.OBSERVATION:
                 gathering.add(read_observation(node.text))
-    drafts = [draft for draft in gathering.drafts.values() if draft.texts or draft.title]
-    pages = [draft.page() for draft in drafts]
+    drafts = gathering.drafts.values()
+    pages = [draft.page() for draft in drafts if draft.has_words]
+    textless = tuple(draft.url for draft in drafts if not draft.has_words)
     report = RecordedReport(
         **gathering.counts,
         searched_urls=len(gathering.searched),
         urls=len(gathering.searched | gathering.visited),
         pages=len(pages),
-        textless=len(gathering.drafts) - len(pages),
+        textless=len(textless),
+        textless_urls=textless,
         odd=tuple(sorted(gathering.odd.items())),
     )
     return pages, report

@@ -2,11 +2,15 @@
 
 import gzip
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pypdf
 from libzim.writer import Creator, Hint, Item, StringProvider
+
+from sanderling.world.contract import Page
+from sanderling.world.store import build_world
 
 BODY = b"<title>Orlo</title><p>Orlo is a town by the sea, known for its herring.</p><a href='/x'>x</a>"
 HEAD = "<mediawiki><siteinfo><base>https://en.example/wiki/Main_Page</base></siteinfo>"
@@ -116,11 +120,36 @@ def write_dump(place: Path) -> Path:
     return file
 
 
+def write_recorded(place: Path) -> Path:
+    """A recording that listed one page and read another, that never read a third, and a file that is no recording."""
+    folder = place / "trajectories"
+    folder.mkdir()
+    listed = '[{"query": "a", "web_page_info_list": [{"title": "T", "url": "https://x.example/p", "snippet": "one"}]}]'
+    extract = "The useful information in https://x.example/{} for user goal g as follows: \n\n"
+    seen = [listed, extract.format("r") + "Evidence in page: \nthree\n\nSummary: \nfour"]
+    seen.append(extract.format("gone") + "Summary: \nIt could not be accessed.")
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
+    for text in seen:
+        messages.append({"role": "assistant", "content": '<tool_call>\n{"name": "search", "arguments": {}}\n</tool_call>'})
+        messages.append({"role": "user", "content": f"<tool_response>\n{text}\n</tool_response>"})
+    (folder / "a.json").write_text(json.dumps({"question": "q", "messages": messages, "gt": "x"}))
+    (folder / "b.json").write_text("[1]")
+    return folder
+
+
+def write_world(place: Path) -> Path:
+    pages = [Page(url=f"https://w.example/{n}", title=f"Page {n}", text=f"Words of page {n}.") for n in range(5)]
+    build_world(place / "old", pages, name="old", source="test")
+    return place / "old"
+
+
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "folder": write_folder,
     "jsonl": write_jsonl,
+    "recorded": write_recorded,
     "warc": write_warc,
     "wikipedia": write_dump,
+    "world": write_world,
     "zim": write_zim,
 }
-"""Writes a source of each kind with pages and reasons in it; those that can be are damaged at their end."""
+"""Writes a source of each kind that lies in files, with pages and reasons in it; those that can be are damaged at their end."""

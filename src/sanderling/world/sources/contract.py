@@ -29,6 +29,8 @@ class Reason(StrEnum):
     NO_URL = "no-url"
     NOT_A_PAGE = "not-a-page"
     """A line that is no JSON object with an address or id, and text."""
+    NOT_A_RECORDING = "not-a-recording"
+    """A file in none of the layouts of recorded trajectories."""
     NOT_TEXT = "not-text"
     """Binary noise."""
     OTHER_KIND = "other-kind"

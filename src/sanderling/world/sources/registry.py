@@ -1,6 +1,7 @@
 """Every kind of source, by name, and how a path tells its kind. A literal table: nothing registers itself."""
 
 import gzip
+import json
 import os
 import zlib
 from collections import Counter
@@ -8,53 +9,81 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sanderling.errors import UserError
+from sanderling.world.manifest import FILE_NAME
 from sanderling.world.sources.contract import Limits, Source
+from sanderling.world.sources.encyclopedia import EncyclopediaSource
 from sanderling.world.sources.folder import READERS, FolderSource
 from sanderling.world.sources.jsonl import JsonlSource
 from sanderling.world.sources.links import address
+from sanderling.world.sources.recorded import RecordedSource
 from sanderling.world.sources.warc import WarcSource
 from sanderling.world.sources.wikipedia import WikipediaSource
+from sanderling.world.sources.world import WorldSource
 from sanderling.world.sources.zim import ZimSource
 
-SOURCES: dict[str, Callable[[Path, str, Limits], Source]] = {
-    "folder": FolderSource,
-    "jsonl": lambda path, _base, limits: JsonlSource(path, limits),
-    "warc": lambda path, _base, limits: WarcSource(path, limits),
-    "wikipedia": WikipediaSource,
-    "zim": ZimSource,
+SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
+    "folder": lambda rest, base, limits: FolderSource(Path(rest), base, limits),
+    "jsonl": lambda rest, _base, limits: JsonlSource(Path(rest), limits),
+    "warc": lambda rest, _base, limits: WarcSource(Path(rest), limits),
+    "wikipedia": lambda rest, base, limits: WikipediaSource(Path(rest), base, limits),
+    "zim": lambda rest, base, limits: ZimSource(Path(rest), base, limits),
+    "recorded": lambda rest, _base, _limits: RecordedSource(Path(rest)),
+    "encyclopedia": lambda rest, _base, _limits: EncyclopediaSource.parse(rest),
+    "world": lambda rest, _base, _limits: WorldSource(Path(rest)),
 }
-"""Makes a source from a path, a base URL (empty: the kind's own) and limits."""
+"""Makes a source from what stands behind its kind (mostly a path), a base URL (empty: the kind's own) and limits."""
 
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".warc": "warc", ".wet": "warc", ".zim": "zim"}
 _PACKED = {".gz", ".bz2"}
 _HEAD = 4096
+_OF_A_WORLD = {"format", "fingerprint", "package"}
 
 
-def open_source(path: Path, kind: str = "", base_url: str = "", limits: Limits | None = None) -> Source:
-    """The source at a path, of the kind that is given or that the path tells. Raises UserError when it is none."""
+def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Limits | None = None) -> Source:
+    """The source that ``KIND:REST`` or a path names; of a path, the kind that is given or that it tells.
+
+    Raises UserError when it is none. A file whose name begins like a kind is written ``./warc:odd-name``.
+    """
     if kind and kind not in SOURCES:
         raise UserError(f"There is no kind of source {kind!r}: use one of {', '.join(SOURCES)}.")
-    return SOURCES[kind or kind_of(path)](path, base_url, limits or Limits())
+    told, rest = _parts(spec)
+    return SOURCES[told or kind or kind_of(Path(rest))](rest, base_url, limits or Limits())
 
 
-def open_sources(paths: Sequence[Path], kind: str = "", base_url: str = "", limits: Limits | None = None) -> list[Source]:
+def open_sources(specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None) -> list[Source]:
     """Several sources; those of equal names get addresses below their parents' names, so that their pages stay apart."""
-    names = Counter(path.absolute().name for path in paths)
+    places = [Path(_parts(spec)[1]).absolute() for spec in specs]
+    names = Counter(place.name for place in places)
     opened: list[Source] = []
-    for path in paths:
-        place = path.absolute()
+    for spec, place in zip(specs, places, strict=True):
         apart = address("local://", os.fsencode(f"{place.parent.name}/{place.name}/"))
-        shared = names[place.name] > 1 and path.is_dir()
-        opened.append(open_source(path, kind, base_url or (apart if shared else ""), limits))
+        shared = names[place.name] > 1 and place.is_dir()
+        opened.append(open_source(spec, kind, base_url or (apart if shared else ""), limits))
     return opened
+
+
+def _parts(spec: str | Path) -> tuple[str, str]:
+    """Kind (empty: not said) and the rest."""
+    kind, colon, rest = spec.partition(":") if isinstance(spec, str) else ("", "", "")
+    return (kind, rest) if colon and kind in SOURCES else ("", str(spec))
+
+
+def _is_world(path: Path) -> bool:
+    """Whether a directory's manifest is a world's; others' folders may hold a file of that name too."""
+    try:
+        manifest = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.keys() >= _OF_A_WORLD
 
 
 def kind_of(path: Path) -> str:
     """The kind of a path, by its name, else by its first bytes. Raises UserError when neither tells."""
     if path.is_dir():
-        return "folder"
+        return "world" if _is_world(path) else "folder"
     if not path.is_file():
-        raise UserError(f"There is no source {path}: give a folder or file that exists.")
+        kinds = ", ".join(SOURCES)
+        raise UserError(f"There is no source {path}: give a folder or file that exists, or KIND:REST with a kind of {kinds}.")
     endings = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
     ending = endings[-1] if endings else ""
     if ending in _ENDINGS:
@@ -67,7 +96,7 @@ def kind_of(path: Path) -> str:
             return kind
     if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name) or head.startswith(b"BZh"):
         return "wikipedia"
-    raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so with --kind.")
+    raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so with --kind, or as in warc:{path}.")
 
 
 def _head(path: Path) -> bytes:

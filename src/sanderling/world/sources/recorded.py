@@ -1,0 +1,69 @@
+"""The pages that recorded trajectories listed or read, from a file in one of the importers' layouts or a directory of these.
+
+Files are read one by one, in the order of their paths; what is known of each address is held in memory until all are read. An
+address without words, and a file that is no recording, are counted. Holding questions out, and the replay of calls, belong to
+``sanderling world build recorded``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from sanderling.errors import UserError
+from sanderling.trajectory.importers import import_file
+from sanderling.trajectory.record import Trajectory
+from sanderling.world.contract import Page
+from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.sources.contract import Reason, Skipped, file_facts, stamp_of
+
+_SUFFIXES = (".json", ".jsonl")
+
+
+@dataclass(frozen=True)
+class RecordedSource:
+    """Recorded trajectories."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        """Raises UserError when there is no such place, or no file in it that could be a recording."""
+        if not self.path.exists():
+            raise UserError(f"There is no file or directory {self.path}: give recorded trajectories.")
+        if not self._files():
+            raise UserError(f"{self.path} holds no .json or .jsonl file: give a directory of recorded trajectories.")
+
+    @property
+    def name(self) -> str:
+        return f"recorded {self.path.resolve().name}"
+
+    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
+        """Pages, then addresses without words, then files that are no recording."""
+        return islice(self._all(), skip, None)
+
+    def stamp(self) -> str:
+        return stamp_of("recorded", *(f"{file!a} {file_facts(file)}" for file in self._files()))
+
+    def total(self) -> int | None:
+        return None
+
+    def _files(self) -> list[Path]:
+        if not self.path.is_dir():
+            return [self.path]
+        return sorted(file for file in self.path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+
+    def _all(self) -> Iterator[Page | Skipped]:
+        refused: list[Skipped] = []
+        pages, report = pages_from_trajectories(self._trajectories(refused))
+        yield from pages
+        yield from (Skipped(url, Reason.EMPTY) for url in report.textless_urls)
+        yield from refused
+
+    def _trajectories(self, refused: list[Skipped]) -> Iterator[Trajectory]:
+        for file in self._files():
+            try:
+                found = import_file(file)
+            except UserError:
+                refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
+                continue
+            yield from found.trajectories
