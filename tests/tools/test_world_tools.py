@@ -8,7 +8,7 @@ from sanderling.protocol.profile import Profile, ResultLayout, ToolNames
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import tool_roles, world_tools
-from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply
+from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply
 from sanderling.world.local import LocalWorld
 
 PAGES = [
@@ -102,7 +102,7 @@ async def test_no_socket_is_opened(world, monkeypatch):
         assert (found.status, read.status) == (ToolStatus.OK, ToolStatus.OK)
 
 
-class SlowWorld:
+class SlowWorld(SearchesOneByOne):
     """Each call takes two virtual seconds."""
 
     name, fingerprint, page_count = "slow", "0", 1

@@ -16,7 +16,11 @@ from sanderling.tools.paced import PacedTool
 from sanderling.tools.registry import world_tools
 from sanderling.tools.replay import ReplayTool
 from sanderling.world.contract import Occasion, Page, World
+from sanderling.world.dense.build import embed_world, settings_for
+from sanderling.world.dense.hashed import HashedEmbedder
+from sanderling.world.dense.opening import SearchChoice, SearchMode
 from sanderling.world.duplicates import near_duplicates
+from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.dynamics.profile import HOSTILE, NAMED, PageNoise
 from sanderling.world.dynamics.world import DynamicWorld
 from sanderling.world.local import LocalWorld
@@ -60,8 +64,11 @@ def worlds(directory: Path) -> Iterator[World]:
     build_world(directory / "w", PAGES, name="stored", source="test")
     local = LocalWorld.in_memory(PAGES, name="memory")
     masked = MaskedWorld(local, near_duplicates(PAGES, 0.5), Blocklist.parse("w.example/7"))
+    embedder, stored = HashedEmbedder(64), open_world(directory / "w")
+    embed_world(directory / "w", stored, embedder, settings_for(embedder), spec="hashed:64")
     harsh = HOSTILE.model_copy(update={"pages": PageNoise(stale=0.5, injected=0.5)})
-    yield from (local, open_world(directory / "w"), masked)
+    yield from (local, stored, masked)
+    yield from (open_as_met(directory / "w", search=SearchChoice(mode)) for mode in SearchMode)
     yield from (DynamicWorld(masked, profile, seed=1) for profile in (*NAMED.values(), harsh))
 
 

@@ -22,6 +22,7 @@ from sanderling.agent.loop import run_episode
 from sanderling.cli import exits
 from sanderling.cli.watch import Watcher, show_retry
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
+from sanderling.cli.world_embed import Search, search_choice
 from sanderling.errors import UserError
 from sanderling.policy.contract import Policy
 from sanderling.protocol.clock import SystemClock
@@ -33,6 +34,7 @@ from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.contract import World
+from sanderling.world.dense.opening import SearchMode
 from sanderling.world.dynamics.opening import open_as_met
 
 _DEFAULT = "tiny"
@@ -62,6 +64,7 @@ def ask(
     ] = None,
     dynamics: Dynamics = None,
     world_seed: WorldSeed = 0,
+    mode: Search = SearchMode.LEXICAL,
     record: Annotated[
         Path | None,
         typer.Option("--record", help="Append every tool call, its result, status and latency to this file (JSON lines)."),
@@ -76,7 +79,7 @@ def ask(
     if profile is None and is_endpoint(model):
         raise UserError(f"Name the profile that {model} was trained with: --profile with one of {_CHOICES}.")
     chosen = limited(get_profile(profile or _DEFAULT), max_turns)
-    opened = open_as_met(world, dynamics, world_seed)
+    opened = open_as_met(world, dynamics, world_seed, search_choice(mode))
     store = None if out is None else TrajectoryStore(out)
     if store is not None:
         store.prepare()  # a place that cannot be written is told before the work, not after it

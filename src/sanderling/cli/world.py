@@ -24,6 +24,7 @@ from rich.text import Text
 from sanderling.cli import exits
 from sanderling.cli.world_build import build_from
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
+from sanderling.cli.world_embed import Search, embed, search_choice
 from sanderling.cli.world_fidelity import fidelity, read_recorded
 from sanderling.cli.world_serve import serve
 from sanderling.errors import UserError
@@ -35,6 +36,7 @@ from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import World
+from sanderling.world.dense.opening import SearchMode
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.fidelity.split import Unit
 from sanderling.world.jsonl import read_jsonl
@@ -46,6 +48,7 @@ build = typer.Typer(help="Build a world from a source of pages.", no_args_is_hel
 app.add_typer(build, name="build")
 build.command("from")(build_from)
 app.command("duplicates")(duplicates)
+app.command("embed")(embed)
 app.command("fidelity")(fidelity)
 app.command("fit-dynamics")(fit_dynamics)
 app.command("serve")(serve)
@@ -156,22 +159,23 @@ def search(
     profile: AsProfile = None,
     dynamics: Dynamics = None,
     world_seed: WorldSeed = 0,
+    mode: Search = SearchMode.LEXICAL,
 ) -> None:
     """Search a world and show the ranked results."""
     if profile is not None:
         chosen = _changed(get_profile(profile), results_per_query=limit)
         with _readable(directory):
-            opened = open_as_met(directory, dynamics, world_seed)
+            opened = open_as_met(directory, dynamics, world_seed, search_choice(mode))
             _show_to_agent(opened, chosen, chosen.tools.search, {chosen.tools.search_query: [query]})
         return
     with _readable(directory):
-        reply = open_as_met(directory, dynamics, world_seed).search(query, limit=limit or 10)
+        reply = open_as_met(directory, dynamics, world_seed, search_choice(mode)).search(query, limit=limit or 10)
     console = Console()
     if reply.status is not ToolStatus.OK:
         console.print(status_sentence(reply.status, ResultLayout.MARKDOWN))
     for number, hit in enumerate(reply.hits, start=1):
         date = f"  [dim]{_plain(hit.date)}[/]" if hit.date else ""
-        console.print(f"[bold]{number:2}. {_plain(hit.title)}[/]{date}  [dim]{hit.score:.2f}[/]")
+        console.print(f"[bold]{number:2}. {_plain(hit.title)}[/]{date}  [dim]{hit.score:.4g}[/]")
         console.print(f"    [cyan]{_plain(hit.url)}[/]\n    {_plain(hit.snippet)}\n", highlight=False, soft_wrap=True)
 
 
@@ -217,6 +221,8 @@ def _readable(directory: Path) -> Iterator[None]:
     """A store that breaks while it is read is told in one sentence."""
     try:
         yield
+    except UserError:
+        raise
     except (OSError, ToolOutageError) as error:
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
 

@@ -8,7 +8,9 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
+from sanderling.cli.world_embed import Search, search_choice
 from sanderling.errors import UserError
+from sanderling.world.dense.opening import SearchMode
 from sanderling.world.dynamics.opening import open_as_met
 
 
@@ -31,6 +33,7 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 30.0,
     dynamics: Dynamics = None,
     world_seed: WorldSeed = 0,
+    mode: Search = SearchMode.LEXICAL,
     mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
 ) -> None:
     """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher and Search-R1, and MCP."""
@@ -39,7 +42,7 @@ def serve(
     if mcp_stdio:
         from sanderling.serve.world.mcp import serve_stdio
 
-        serve_stdio(open_as_met(directory, dynamics, world_seed), threads)
+        serve_stdio(open_as_met(directory, dynamics, world_seed, search_choice(mode)), threads)
         return
     settings = ServerSettings(
         host=host,
@@ -53,7 +56,7 @@ def serve(
     check_binding(settings)
     from sanderling.serve.world.run import serve as run
 
-    world = open_as_met(directory, dynamics, world_seed)
+    world = open_as_met(directory, dynamics, world_seed, search_choice(mode))
 
     def ready(url: str) -> None:
         Console(stderr=True).print(

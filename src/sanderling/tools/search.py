@@ -41,12 +41,8 @@ class SearchTool:
             queries = string_list(arguments, self._names.search_query, self._names.search, "tidal flats")
         except BadArgumentsError as problem:
             return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
-        replies: list[SearchReply] = []
-        latency = 0.0
-        for query in queries:
-            reply = self._one(query, context, latency)
-            latency += reply.latency_s
-            replies.append(reply)
+        replies = self._all(queries, context)
+        latency = sum(reply.latency_s for reply in replies)
         parts = [reply.status for reply in replies]
         return ToolResult(
             text=search_text(replies, self._layout),
@@ -56,19 +52,33 @@ class SearchTool:
             parts=tuple(parts),
         )
 
-    def _one(self, query: str, context: ToolContext, spent: float) -> SearchReply:
-        deadline = context.deadline_s
-        if deadline is not None and spent >= deadline:
-            return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT)
+    def _all(self, queries: list[str], context: ToolContext) -> list[SearchReply]:
+        """The replies in order, as if each query were asked when the one before has answered."""
+        if context.deadline_s is not None and context.deadline_s <= 0:
+            return [_late(query) for query in queries]
         try:
-            reply = self._world.search(
-                query,
+            answered = self._world.search_many(
+                queries,
                 limit=self._limit,
                 snippet_words=self._snippet_words,
                 occasion=Occasion(context.masked_urls, context.episode_seed, context.occurrence),
             )
         except OSError as error:
             raise ToolOutageError(f"search: {error}") from error
-        if deadline is not None and spent + reply.latency_s > deadline:
-            return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT, latency_s=deadline - spent)
+        replies: list[SearchReply] = []
+        spent = 0.0
+        for reply in answered:
+            replies.append(_within(reply, context.deadline_s, spent))
+            spent += replies[-1].latency_s
+        return replies
+
+
+def _late(query: str, waited_s: float = 0.0) -> SearchReply:
+    return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT, latency_s=waited_s)
+
+
+def _within(reply: SearchReply, deadline_s: float | None, spent: float) -> SearchReply:
+    """The reply, or a time-out when it comes after the call's deadline."""
+    if deadline_s is None or (spent + reply.latency_s <= deadline_s and spent < deadline_s):
         return reply
+    return _late(reply.query, max(deadline_s - spent, 0.0))

@@ -4,6 +4,7 @@ The same world, seed and call give the same bytes. Search hits are structured; h
 business (``tools/``). A world knows nothing of agents or models.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -104,6 +105,17 @@ class World(Protocol):
         """
         ...
 
+    def search_many(
+        self,
+        queries: Sequence[str],
+        *,
+        limit: int = 10,
+        snippet_words: int = 30,
+        occasion: Occasion = NO_OCCASION,
+    ) -> tuple[SearchReply, ...]:
+        """As `search` for each query, to the byte; worlds that can do it cheaper together do so."""
+        ...
+
     def visit(
         self,
         url: str,
@@ -114,3 +126,43 @@ class World(Protocol):
     ) -> VisitReply:
         """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND."""
         ...
+
+
+class SearchesOneByOne:
+    """`World.search_many` for worlds that gain nothing from a batch: to inherit from."""
+
+    def search_many(
+        self: "_Searches",
+        queries: Sequence[str],
+        *,
+        limit: int = 10,
+        snippet_words: int = 30,
+        occasion: Occasion = NO_OCCASION,
+    ) -> tuple[SearchReply, ...]:
+        """See `World.search_many`."""
+        return tuple(self.search(q, limit=limit, snippet_words=snippet_words, occasion=occasion) for q in queries)
+
+
+class SearchesTogether:
+    """`World.search` for worlds whose work is done in ``search_many``: to inherit from."""
+
+    def search(
+        self: "_SearchesMany",
+        query: str,
+        *,
+        limit: int = 10,
+        snippet_words: int = 30,
+        occasion: Occasion = NO_OCCASION,
+    ) -> SearchReply:
+        """See `World.search`."""
+        return self.search_many([query], limit=limit, snippet_words=snippet_words, occasion=occasion)[0]
+
+
+class _Searches(Protocol):
+    def search(self, query: str, *, limit: int, snippet_words: int, occasion: Occasion) -> SearchReply: ...
+
+
+class _SearchesMany(Protocol):
+    def search_many(
+        self, queries: Sequence[str], *, limit: int, snippet_words: int, occasion: Occasion
+    ) -> tuple[SearchReply, ...]: ...

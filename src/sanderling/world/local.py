@@ -4,19 +4,21 @@ The same code serves a world opened from a directory (`store.open_world`) and on
 tests and RL workers). Opens no socket, draws no random number, reads no clock. May be called from many threads.
 """
 
+import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
-from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchHit, SearchReply, VisitReply
+from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchesTogether, SearchHit, SearchReply, VisitReply
 from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder, TextIndex
 from sanderling.world.masking import without_links
 from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
 from sanderling.world.passages import extract
+from sanderling.world.ranking import LexicalRanker, Ranked, Ranker
 from sanderling.world.snippet import snippet
 from sanderling.world.terms import content_terms
 from sanderling.world.text import Flow, flow
@@ -25,22 +27,24 @@ _CACHED_PAGES = 2_048
 _LONGEST_SNIPPET_SOURCE = 200_000
 
 
-class LocalWorld:
+class LocalWorld(SearchesTogether):
     """Pages with search and visit.
 
     Args:
         name: for records.
         fingerprint: SHA-256 over the pages in order.
         pages: the store.
-        index: over exactly these pages.
+        index: over exactly these pages; it weighs the words of snippets whoever ranks.
+        ranker: orders the pages; the index by default.
 
     """
 
-    def __init__(self, name: str, fingerprint: str, pages: PageStore, index: TextIndex) -> None:
+    def __init__(self, name: str, fingerprint: str, pages: PageStore, index: TextIndex, ranker: Ranker | None = None) -> None:
         self._name = name
         self._fingerprint = fingerprint
         self._pages = pages
         self._index = index
+        self._ranker: Ranker = LexicalRanker(index) if ranker is None else ranker
         self._laid_out: Callable[[int], tuple[Page, Flow]] = lru_cache(maxsize=_CACHED_PAGES)(self._lay_out)
 
     @staticmethod
@@ -59,23 +63,42 @@ class LocalWorld:
 
     @property
     def fingerprint(self) -> str:
+        """SHA-256 over the pages in order, and over who ranks them where that is not the full-text index."""
+        identity = self._ranker.identity
+        return hashlib.sha256(f"{self._fingerprint} {identity}".encode()).hexdigest() if identity else self._fingerprint
+
+    @property
+    def pages_fingerprint(self) -> str:
+        """SHA-256 over the pages in order, whoever ranks them."""
         return self._fingerprint
 
     @property
     def page_count(self) -> int:
         return self._index.page_count
 
-    def search(
+    @property
+    def lexical(self) -> LexicalRanker:
+        """The full-text index as a ranker."""
+        return LexicalRanker(self._index)
+
+    def with_ranker(self, ranker: Ranker) -> "LocalWorld":
+        """The same pages, ordered by another ranker."""
+        return LocalWorld(self._name, self._fingerprint, self._pages, self._index, ranker)
+
+    def search_many(
         self,
-        query: str,
+        queries: Sequence[str],
         *,
         limit: int = 10,
         snippet_words: int = 30,
         occasion: Occasion = NO_OCCASION,
-    ) -> SearchReply:
-        """Rank pages; see `contract.World`. Raises OSError when the store has become unreadable."""
+    ) -> tuple[SearchReply, ...]:
+        """Rank pages; see `contract.World`. Raises OSError when the store, or an embedder elsewhere, cannot be read."""
         hidden = [number for key in canonical_set(occasion.masked) if (number := self._pages.find(key)) is not None]
-        ranked = self._index.search(query, limit, hidden)
+        lists = self._ranker.rank_many(queries, limit, hidden)
+        return tuple(self._reply(*each, snippet_words, occasion) for each in zip(queries, lists, strict=True))
+
+    def _reply(self, query: str, ranked: Ranked, snippet_words: int, occasion: Occasion) -> SearchReply:
         if not ranked:
             return SearchReply(query=query, hits=(), status=ToolStatus.EMPTY)
         weights = self._weights(query)

@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
-from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World
+from sanderling.world.contract import NO_OCCASION, Occasion, SearchesTogether, SearchHit, SearchReply, VisitReply, World
 from sanderling.world.duplicates import load_groups
 
 BLOCKLIST_FILE = "blocklist.txt"
@@ -93,7 +93,7 @@ class Blocklist:
         return any(key == prefix or key.startswith((f"{prefix}/", f"{prefix}?")) for prefix in self.prefixes)
 
 
-class MaskedWorld:
+class MaskedWorld(SearchesTogether):
     """A world in which masks reach near-duplicates, and blocked sites do not exist.
 
     Args:
@@ -131,30 +131,28 @@ class MaskedWorld:
         """Pages of the world, hidden ones included."""
         return self._world.page_count
 
-    def search(
+    def search_many(
         self,
-        query: str,
+        queries: Sequence[str],
         *,
         limit: int = 10,
         snippet_words: int = 30,
         occasion: Occasion = NO_OCCASION,
-    ) -> SearchReply:
+    ) -> tuple[SearchReply, ...]:
         """Rank pages; see `contract.World`. Asks for more results until enough are not blocked."""
         keys = self._expanded(occasion.masked)
         hidden = self._hidden(keys)
         wanted, within = limit, replace(occasion, masked=keys)
-        while True:
-            reply = self._world.search(query, limit=wanted, snippet_words=snippet_words, occasion=within)
-            shown = [hit for hit in reply.hits if not hidden(canonical_url(hit.url))]
-            if len(shown) >= limit or len(reply.hits) < wanted:
-                break
+        found: dict[int, SearchReply] = {}
+        while missing := [number for number in range(len(queries)) if number not in found]:
+            asked = [queries[number] for number in missing]
+            replies = self._world.search_many(asked, limit=wanted, snippet_words=snippet_words, occasion=within)
+            for number, reply in zip(missing, replies, strict=True):
+                shown = [hit for hit in reply.hits if not hidden(canonical_url(hit.url))]
+                if len(shown) >= limit or len(reply.hits) < wanted:
+                    found[number] = _shown(reply, shown[:limit], hidden)
             wanted *= 2
-        hits = tuple(
-            replace(hit, snippet=without_links(hit.snippet, hit.url, hidden), title=without_links(hit.title, hit.url, hidden))
-            for hit in shown[:limit]
-        )
-        status = ToolStatus.EMPTY if reply.status is ToolStatus.OK and not hits else reply.status
-        return SearchReply(reply.query, hits, status, reply.latency_s)
+        return tuple(found[number] for number in range(len(queries)))
 
     def visit(
         self,
@@ -180,12 +178,22 @@ class MaskedWorld:
         return lambda key: key in keys or self._blocklist.blocks(key)
 
 
-def masked_world(world: World, directory: Path) -> World:
+def _shown(reply: SearchReply, hits: Sequence[SearchHit], hidden: Hidden) -> SearchReply:
+    """A reply with some of its hits, and no link to a hidden page in them."""
+    clean = tuple(
+        replace(hit, snippet=without_links(hit.snippet, hit.url, hidden), title=without_links(hit.title, hit.url, hidden))
+        for hit in hits
+    )
+    status = ToolStatus.EMPTY if reply.status is ToolStatus.OK and not clean else reply.status
+    return SearchReply(reply.query, clean, status, reply.latency_s)
+
+
+def masked_world(world: World, directory: Path, pages: str = "") -> World:
     """A world with what its directory says about masking: ``duplicates.json`` and ``blocklist.txt``, where they are.
 
-    Raises UserError when one of them cannot be used.
+    ``pages``: the fingerprint of the pages alone, where the world's own says more. Raises UserError when a file cannot be used.
     """
-    groups = load_groups(directory, world.fingerprint)
+    groups = load_groups(directory, pages or world.fingerprint)
     return MaskedWorld(world, groups, read_blocklist(directory / BLOCKLIST_FILE))
 
 

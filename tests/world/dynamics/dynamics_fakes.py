@@ -1,6 +1,6 @@
 """Worlds for the tests of dynamics: a few real pages, and one that answers everything."""
 
-from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply
+from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply
 from sanderling.world.local import LocalWorld
 
 TIDES = [
@@ -18,7 +18,7 @@ def coast() -> LocalWorld:
     return LocalWorld.in_memory(TIDES, name="coast")
 
 
-class Always:
+class Always(SearchesOneByOne):
     """Finds ten results for any query, and a page at any address."""
 
     name, fingerprint, page_count = "always", "0", 1

@@ -11,10 +11,11 @@ as the web's do. Delays are virtual, in the reply's ``latency_s`` (`tools.paced`
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
-from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World
+from sanderling.world.contract import NO_OCCASION, Occasion, SearchesTogether, SearchReply, VisitReply, World
 from sanderling.world.dynamics.addresses import Made, MadePage, made_page
 from sanderling.world.dynamics.faults import Draws, choose, log_normal
 from sanderling.world.dynamics.injection import order, with_order
@@ -25,7 +26,7 @@ from sanderling.world.dynamics.tamper import newest_year, spam_text, without_yea
 _WHOLE_PAGE = 10_000_000
 
 
-class DynamicWorld:
+class DynamicWorld(SearchesTogether):
     """Search and visit with faults.
 
     Args:
@@ -55,41 +56,54 @@ class DynamicWorld:
     def page_count(self) -> int:
         return self._world.page_count
 
-    def search(
+    def search_many(
         self,
-        query: str,
+        queries: Sequence[str],
         *,
         limit: int = 10,
         snippet_words: int = 30,
         occasion: Occasion = NO_OCCASION,
-    ) -> SearchReply:
-        """Rank pages; see `contract.World`."""
+    ) -> tuple[SearchReply, ...]:
+        """Rank pages; see `contract.World`. Queries that a fault hits are not asked of the world."""
         draws = Draws(self._seed, occasion.episode_seed)
-        call = ("search", _key(query), occasion.occurrence)
-        latency = _delay(self._profile.search_latency, draws.uniform(*call, "latency"))
+        failed = {query: reply for query in queries if (reply := self._failed(query, draws, occasion)) is not None}
+        asked = [query for query in dict.fromkeys(queries) if query not in failed]
+        noise = self._profile.results
+
+        def plain(wanted: Sequence[str], words: int) -> dict[str, SearchReply]:
+            together = limit + spare_results(noise)
+            replies = self._world.search_many(wanted, limit=together, snippet_words=words, occasion=occasion) if wanted else ()
+            return dict(zip(wanted, replies, strict=True))
+
+        replies = plain(asked, snippet_words)
+        listings = {query: Listing(noise, draws, _key(query), max(snippet_words, 1)) for query in asked}
+        leaking = {query: listings[query].leaking(reply.hits) for query, reply in replies.items()}
+        longer = plain([query for query in asked if leaking[query]], LEAK_FACTOR * snippet_words)
+        listed: dict[str, SearchReply] = {}
+        for query, reply in replies.items():
+            snippets = (
+                {hit.url: hit.snippet for hit in longer[query].hits if hit.url in leaking[query]} if query in longer else {}
+            )
+            hits = listings[query].of(reply.hits, limit, snippets)
+            listed[query] = SearchReply(query, hits, reply.status, self._search_delay(query, draws, occasion) + reply.latency_s)
+        return tuple(failed[query] if query in failed else listed[query] for query in queries)
+
+    def _failed(self, query: str, draws: Draws, occasion: Occasion) -> SearchReply | None:
+        """The reply of a query that a fault hits."""
         faults = self._profile.search
         chances = {
             ToolStatus.TIMEOUT: faults.timeout,
             ToolStatus.RATE_LIMITED: faults.rate_limited,
             ToolStatus.EMPTY: faults.empty,
         }
-        fault = choose(draws.uniform(*call, "fault"), chances)
-        if fault is not None:
-            seconds = self._profile.timeout_s if fault is ToolStatus.TIMEOUT else latency
-            return SearchReply(query=query, hits=(), status=fault, latency_s=seconds)
-        noise = self._profile.results
-        listing = Listing(noise, draws, _key(query), max(snippet_words, 1))
+        fault = choose(draws.uniform("search", _key(query), occasion.occurrence, "fault"), chances)
+        if fault is None:
+            return None
+        delay = self._profile.timeout_s if fault is ToolStatus.TIMEOUT else self._search_delay(query, draws, occasion)
+        return SearchReply(query=query, hits=(), status=fault, latency_s=delay)
 
-        def plain(words: int) -> SearchReply:
-            return self._world.search(query, limit=limit + spare_results(noise), snippet_words=words, occasion=occasion)
-
-        reply = plain(snippet_words)
-        leaking = listing.leaking(reply.hits)
-        longer = (
-            {hit.url: hit.snippet for hit in plain(LEAK_FACTOR * snippet_words).hits if hit.url in leaking} if leaking else {}
-        )
-        hits = listing.of(reply.hits, limit, longer)
-        return SearchReply(query=query, hits=hits, status=reply.status, latency_s=latency + reply.latency_s)
+    def _search_delay(self, query: str, draws: Draws, occasion: Occasion) -> float:
+        return _delay(self._profile.search_latency, draws.uniform("search", _key(query), occasion.occurrence, "latency"))
 
     def visit(
         self,

@@ -1,0 +1,147 @@
+"""Dense ranking: a page is as near to a query as its nearest passage, by cosine. Exact, over every passage.
+
+Blocks of passages are compared by matrix products, which may differ in their last digits from machine to machine and with the
+number of queries. They only choose candidates, with a margin wider than that error; candidates are scored anew in float64, one
+by one, rounded, and ordered by score and page number. So a batch, a single query and another machine give the same list.
+"""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sanderling.errors import UserError
+from sanderling.world.dense.embedder import Embedder, Kind, Vectors, embed_units
+from sanderling.world.dense.store import DIRECTORY, DenseInfo, read_arrays, read_info
+from sanderling.world.ranking import Ranked
+
+_MARGIN = 1e-4
+_DIGITS = 6
+_BLOCK_VALUES = 4_000_000
+"""Values of one block: 16 MB as float32."""
+_NONE = np.float32(-2.0)
+"""Below every cosine."""
+
+
+class DenseIndex:
+    """Ranks by nearness.
+
+    Args:
+        info: of the arrays.
+        vectors: one row for each passage, of unit length.
+        owners: the page of each row, rising.
+        embedder: of the queries; the one the vectors were made by.
+
+    Raises UserError when the embedder is another one.
+
+    """
+
+    def __init__(self, info: DenseInfo, vectors: NDArray[np.floating], owners: NDArray[np.uint32], embedder: Embedder) -> None:
+        settings = info.settings
+        if embedder.model != settings.model or embedder.dimension != settings.dimension:
+            raise UserError(
+                f"The dense index was made by {settings.model} with {settings.dimension} dimensions, and {embedder.model} has "
+                f"{embedder.dimension}: use the same embedder, or embed the world again."
+            )
+        self._info = info
+        self._vectors = vectors
+        self._embedder = embedder
+        self._starts = np.flatnonzero(np.diff(owners, prepend=np.uint32(0xFFFFFFFF))).astype(np.int64)
+        self._pages = owners[self._starts].astype(np.int64)
+        self._ends = np.append(self._starts[1:], len(owners))
+        self._blocks = _blocks(self._ends, max(_BLOCK_VALUES // settings.dimension, 1))
+
+    @property
+    def identity(self) -> str:
+        return f"dense-{self._info.settings.identity}"
+
+    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
+        """The nearest pages; none for a query without a word."""
+        return self.rank_many([query], limit, hidden)[0]
+
+    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
+        """As `rank` for each query; the queries are embedded in one call, and the passages read once."""
+        asked = [number for number, query in enumerate(queries) if query.strip()]
+        found: list[Ranked] = [[] for _ in queries]
+        if limit < 1 or not asked or not len(self._pages):
+            return found
+        texts = [queries[number] for number in asked]
+        vectors = embed_units(self._embedder, texts, Kind.QUERY, self._info.settings.prefixes)
+        for number, vector, rows in zip(asked, vectors, self._candidates(vectors, limit, hidden), strict=True):
+            if vector.any():
+                found[number] = self._exact(vector, rows, limit)
+        return found
+
+    def _candidates(self, vectors: Vectors, limit: int, hidden: Collection[int]) -> list[NDArray[np.int64]]:
+        """For each query the places in ``_pages`` that may be among its best, by approximate score."""
+        shown = ~np.isin(self._pages, np.fromiter(hidden, np.int64, len(hidden))) if hidden else None
+        kept = [_Best(limit) for _ in vectors]
+        for first, last in self._blocks:
+            rows = slice(int(self._starts[first]), int(self._ends[last - 1]))
+            block = np.ascontiguousarray(self._vectors[rows], dtype=np.float32)
+            scores = np.maximum.reduceat(block @ vectors.T, self._starts[first:last] - rows.start, axis=0)
+            if shown is not None:
+                scores[~shown[first:last]] = _NONE
+            for best, column in zip(kept, scores.T, strict=True):
+                best.take(first, column)
+        return [best.places for best in kept]
+
+    def _exact(self, vector: Vectors, places: NDArray[np.int64], limit: int) -> Ranked:
+        wide = vector.astype(np.float64)
+        scored: Ranked = []
+        for place in places:
+            rows = self._vectors[self._starts[place] : self._ends[place]].astype(np.float64)
+            scored.append((int(self._pages[place]), round(float((rows * wide).sum(axis=1).max()), _DIGITS)))
+        scored.sort(key=lambda pair: (-pair[1], pair[0]))
+        return scored[:limit]
+
+
+class _Best:
+    """The places of one query that may still be among its best."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._floor = _NONE + np.float32(0.5)
+        self.places = np.zeros(0, np.int64)
+        self._scores = np.zeros(0, np.float32)
+
+    def take(self, first: int, scores: NDArray[np.float32]) -> None:
+        """Look at the scores of a block whose first place is ``first``."""
+        near = np.flatnonzero(scores >= self._floor)
+        if not len(near):
+            return
+        self.places = np.concatenate([self.places, near + first])
+        self._scores = np.concatenate([self._scores, scores[near]])
+        if len(self._scores) > self._limit:
+            cut = np.partition(self._scores, -self._limit)[-self._limit]
+            self._floor = max(self._floor, np.float32(cut - _MARGIN))
+            kept = self._scores >= self._floor
+            self.places, self._scores = self.places[kept], self._scores[kept]
+
+
+def _blocks(ends: NDArray[np.int64], rows: int) -> list[tuple[int, int]]:
+    """Runs of pages, each with about so many passages."""
+    blocks: list[tuple[int, int]] = []
+    first = start = 0
+    while first < len(ends):
+        last = max(int(np.searchsorted(ends, start + rows, side="right")), first + 1)
+        blocks.append((first, last))
+        first, start = last, int(ends[last - 1])
+    return blocks
+
+
+def open_dense(directory: Path, fingerprint: str, pages: int, embedder: Embedder) -> DenseIndex:
+    """The dense index of a world. Raises UserError when there is none, or none of exactly these pages and this embedder."""
+    place = directory / DIRECTORY
+    info = read_info(place)
+    if info is None:
+        raise UserError(
+            f"{directory} has no dense index: make one with `sanderling world embed {directory} --embedder hashed`."
+        )
+    if info.world != fingerprint or info.pages != pages:
+        raise UserError(
+            f"The dense index of {directory} holds {info.pages:,} pages and is not of the world as it is ({pages:,} pages): "
+            f"run `sanderling world embed {directory}` again."
+        )
+    return DenseIndex(info, *read_arrays(place, info), embedder)

@@ -1,0 +1,41 @@
+"""A world searched as asked: by words, by nearness, or by both. Opens the dense index beside the world when it is needed."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from sanderling.world.dense.hybrid import HybridRanker
+from sanderling.world.dense.index import open_dense
+from sanderling.world.dense.registry import open_embedder
+from sanderling.world.dense.store import DIRECTORY, read_info
+from sanderling.world.local import LocalWorld
+
+
+class SearchMode(StrEnum):
+    """Who orders the pages."""
+
+    LEXICAL = "lexical"
+    DENSE = "dense"
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True)
+class SearchChoice:
+    """How a world is searched."""
+
+    mode: SearchMode = SearchMode.LEXICAL
+    embedder: str = ""
+    """Names the embedder; empty: the one the index was made with."""
+
+
+LEXICAL = SearchChoice()
+
+
+def ranked_world(directory: Path, world: LocalWorld, choice: SearchChoice) -> LocalWorld:
+    """The world with the ranker that was asked for. Raises UserError when its dense index is missing or does not fit."""
+    if choice.mode is SearchMode.LEXICAL:
+        return world
+    info = read_info(directory / DIRECTORY)
+    embedder = open_embedder(choice.embedder or (info.embedder if info else "hashed"))
+    dense = open_dense(directory, world.pages_fingerprint, world.page_count, embedder)
+    return world.with_ranker(dense if choice.mode is SearchMode.DENSE else HybridRanker([world.lexical, dense]))

@@ -1,0 +1,216 @@
+"""A dense index on disk: whole after any kill, extended by what is new, refused where it does not fit."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dense_fakes import made_pages
+
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.dense import build
+from sanderling.world.dense.build import embed_world, settings_for
+from sanderling.world.dense.chunks import Chunking, passages
+from sanderling.world.dense.embedder import Prefixes
+from sanderling.world.dense.hashed import HashedEmbedder
+from sanderling.world.dense.index import open_dense
+from sanderling.world.dense.opening import SearchChoice, SearchMode, ranked_world
+from sanderling.world.dense.store import DIRECTORY, DenseInfo, read_info
+from sanderling.world.local import LocalWorld
+from sanderling.world.store import build_world, open_world
+
+EMBEDDER = HashedEmbedder(32)
+SETTINGS = settings_for(EMBEDDER)
+
+
+def world_at(directory: Path, pages: list[Page]) -> LocalWorld:
+    build_world(directory, pages, name="t", source="test")
+    return open_world(directory)
+
+
+def embedded(directory: Path, world: LocalWorld) -> DenseInfo:
+    return embed_world(directory, world, EMBEDDER, SETTINGS, spec="hashed:32")
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((directory / DIRECTORY).iterdir())}
+
+
+def test_every_page_has_its_passages(tmp_path: Path) -> None:
+    long = Page(
+        url="https://w.example/long", title="Long", text="\n\n".join(f"Paragraph {n}. " + "word " * 150 for n in range(9))
+    )
+    noise = Page(url="https://w.example/noise", title="", text="\x01" * 200)
+    world = world_at(tmp_path / "w", [*made_pages(3), noise, long])
+    info = embedded(tmp_path / "w", world)
+    assert (info.pages, info.world) == (5, world.fingerprint)
+    assert np.fromfile(tmp_path / "w" / DIRECTORY / "owners.bin", np.uint32).tolist() == [0, 1, 2, 4, 4, 4, 4]
+    assert read_info(tmp_path / "w" / DIRECTORY) == info
+
+
+def test_passages_end_at_paragraphs_and_carry_the_title() -> None:
+    page = Page(url="u", title="Flats", text="# One\n\n" + "a b. " * 30 + "\n\n" + "c d. " * 30 + "\n\n" + "e f. " * 400)
+    found = passages(page, Chunking(most=3, chars=200))
+    assert len(found) == 3 and all(text.startswith("Flats\n") and len(text) <= 206 for text in found)
+    assert found[0].endswith("a b.") and "c" not in found[0]
+    assert passages(page, Chunking(most=1, chars=200)) == found[:1]
+    assert passages(Page(url="u", title="", text=""), Chunking()) == []
+    assert passages(Page(url="u", title="Only a title", text=""), Chunking()) == ["Only a title"]
+    unbroken = passages(Page(url="u", title="", text="字" * 1_000), Chunking(most=4, chars=300))
+    assert [len(text) for text in unbroken] == [300, 300, 300, 100]
+
+
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+from sanderling.world.dense import build, store
+from sanderling.world.dense.hashed import HashedEmbedder
+from sanderling.world.store import open_world
+
+directory, kill_at = Path(sys.argv[1]), int(sys.argv[2])
+syncs = 0
+real = os.fsync
+
+def fsync(handle):
+    global syncs
+    syncs += 1
+    if syncs == kill_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(handle)
+
+os.fsync = fsync
+build.BATCH_PAGES = 10
+embedder = HashedEmbedder(32)
+build.embed_world(directory, open_world(directory), embedder, build.settings_for(embedder), spec="hashed:32")
+"""
+
+
+@pytest.mark.parametrize("kill_at", [1, 2, 3, 6, 11, 14])
+def test_killed_while_it_writes_it_goes_on_to_the_same_bytes(
+    tmp_path: Path, kill_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "BATCH_PAGES", 10)
+    pages = made_pages(33)
+    embedded(tmp_path / "whole", world_at(tmp_path / "whole", pages))
+    world = world_at(tmp_path / "killed", pages)
+    done = subprocess.run([sys.executable, "-c", CHILD, tmp_path / "killed", str(kill_at)], env=os.environ, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    before = read_info(tmp_path / "killed" / DIRECTORY)
+    assert before is None or (before.world, before.pages % 10) == ("", 0)
+    with pytest.raises(UserError, match="world embed"):
+        open_dense(tmp_path / "killed", world.fingerprint, world.page_count, EMBEDDER)
+    embedded(tmp_path / "killed", world)
+    assert {**files(tmp_path / "killed"), "dense.json.partial": b""} == {
+        **files(tmp_path / "whole"),
+        "dense.json.partial": b"",
+    }
+
+
+class Counting(HashedEmbedder):
+    """Counts the texts it embeds."""
+
+    texts = 0
+
+    def embed(self, texts, kind):
+        self.texts += len(texts)
+        return super().embed(texts, kind)
+
+
+def test_new_pages_alone_are_embedded(tmp_path: Path) -> None:
+    pages = made_pages(30)
+    embedded(tmp_path / "old", world_at(tmp_path / "old", pages[:20]))
+    world = world_at(tmp_path / "grown", pages)
+    (tmp_path / "old" / DIRECTORY).rename(tmp_path / "grown" / DIRECTORY)
+    with pytest.raises(UserError, match=r"holds 20 pages .* \(30 pages\): run `sanderling world embed"):
+        open_dense(tmp_path / "grown", world.fingerprint, world.page_count, EMBEDDER)
+    counting = Counting(32)
+    seen: list[int] = []
+    embed_world(tmp_path / "grown", world, counting, SETTINGS, spec="hashed:32", progress=seen.append)
+    assert counting.texts == 10
+    assert seen[:20] == list(range(1, 21)) and seen[-1] == 30
+    fresh = world_at(tmp_path / "fresh", pages)
+    embedded(tmp_path / "fresh", fresh)
+    assert files(tmp_path / "fresh") == files(tmp_path / "grown")
+    embed_world(tmp_path / "grown", world, counting, SETTINGS, spec="hashed:32")
+    assert counting.texts == 10
+
+
+def test_changed_pages_are_refused(tmp_path: Path) -> None:
+    pages = made_pages(12)
+    embedded(tmp_path / "old", world_at(tmp_path / "old", pages))
+    changed = world_at(tmp_path / "new", [*pages[:5], pages[5].model_copy(update={"text": "another"}), *pages[6:]])
+    (tmp_path / "old" / DIRECTORY).rename(tmp_path / "new" / DIRECTORY)
+    with pytest.raises(UserError, match="not those"):
+        embedded(tmp_path / "new", changed)
+    with pytest.raises(UserError, match="not of the world as it is"):
+        open_dense(tmp_path / "new", changed.fingerprint, changed.page_count, EMBEDDER)
+    fewer = world_at(tmp_path / "fewer", pages[:6])
+    (tmp_path / "new" / DIRECTORY).rename(tmp_path / "fewer" / DIRECTORY)
+    with pytest.raises(UserError, match="not those"):
+        embedded(tmp_path / "fewer", fewer)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"chunking": Chunking(most=1)},
+        {"prefixes": Prefixes("query: ", "")},
+        {"precision": "float32"},
+        {"dimension": 64, "model": "hashed-1:64"},
+    ],
+)
+def test_other_settings_are_refused(tmp_path: Path, other: dict) -> None:
+    world = world_at(tmp_path / "w", made_pages(4))
+    embedded(tmp_path / "w", world)
+    with pytest.raises(UserError, match="remove it to embed again"):
+        embed_world(tmp_path / "w", world, EMBEDDER, SETTINGS.model_copy(update=other), spec="x")
+    assert SETTINGS.model_copy(update=other).identity != SETTINGS.identity
+
+
+@pytest.mark.parametrize("name", ["vectors.bin", "owners.bin"])
+@pytest.mark.parametrize("harm", ["cut", "remove"])
+def test_torn_files_are_told(tmp_path: Path, name: str, harm: str) -> None:
+    world = world_at(tmp_path / "w", made_pages(4))
+    embedded(tmp_path / "w", world)
+    file = tmp_path / "w" / DIRECTORY / name
+    if harm == "cut":
+        file.write_bytes(file.read_bytes()[:-1])
+    else:
+        file.unlink()
+    with pytest.raises(UserError, match="torn"):
+        open_dense(tmp_path / "w", world.fingerprint, world.page_count, EMBEDDER)
+    with pytest.raises(UserError, match="torn"):
+        embedded(tmp_path / "w", world)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1}'])
+def test_a_damaged_manifest_is_told(tmp_path: Path, text: str) -> None:
+    world = world_at(tmp_path / "w", made_pages(2))
+    embedded(tmp_path / "w", world)
+    (tmp_path / "w" / DIRECTORY / "dense.json").write_text(text)
+    with pytest.raises(UserError, match="embed again"):
+        ranked_world(tmp_path / "w", world, SearchChoice(SearchMode.DENSE))
+
+
+def test_two_at_a_time_are_refused(tmp_path: Path) -> None:
+    world = world_at(tmp_path / "w", made_pages(2))
+
+    class Again(HashedEmbedder):
+        def embed(self, texts, kind):
+            embedded(tmp_path / "w", world)
+            return super().embed(texts, kind)
+
+    with pytest.raises(UserError, match="Another process"):
+        embed_world(tmp_path / "w", world, Again(32), SETTINGS, spec="x")
+
+
+def test_a_world_without_an_index_says_how_to_make_one(tmp_path: Path) -> None:
+    world = world_at(tmp_path / "w", made_pages(2))
+    for mode in (SearchMode.DENSE, SearchMode.HYBRID):
+        with pytest.raises(UserError, match="no dense index: make one with `sanderling world embed"):
+            ranked_world(tmp_path / "w", world, SearchChoice(mode))
+    assert ranked_world(tmp_path / "w", world, SearchChoice()) is world

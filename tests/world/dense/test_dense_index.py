@@ -1,0 +1,99 @@
+"""Dense ranking against a plain reference: order, ties, masks, passages pooled to pages, batches, blocks."""
+
+import numpy as np
+import pytest
+from dense_fakes import TableEmbedder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanderling.errors import UserError
+from sanderling.world.dense import index as dense_index
+from sanderling.world.dense.build import settings_for
+from sanderling.world.dense.index import DenseIndex
+from sanderling.world.dense.store import DenseInfo
+
+AXES = {"east": [1.0, 0.0], "north": [0.0, 1.0], "between": [1.0, 1.0], "west": [-1.0, 0.0]}
+
+
+def index_of(rows: list[list[float]], owners: list[int], table: dict | None = None) -> DenseIndex:
+    vectors = np.array(rows, np.float32).reshape(len(owners), -1 if rows else 2)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    embedder = TableEmbedder(AXES if table is None else table, vectors.shape[1])
+    info = DenseInfo(settings=settings_for(embedder), embedder="table", pages=9, rows=len(owners))
+    return DenseIndex(info, vectors.astype(np.float16), np.array(owners, np.uint32), embedder)
+
+
+def test_a_page_is_as_near_as_its_nearest_passage() -> None:
+    index = index_of([[0, 1], [1, 0.1], [1, 1], [-1, 0]], [0, 0, 3, 5])
+    assert [number for number, _ in index.rank("east", 3)] == [0, 3, 5]
+    assert [number for number, _ in index.rank("north", 3)] == [0, 3, 5]
+    assert [number for number, _ in index.rank("between", 1)] == [3]
+    assert index.rank("west", 1) == [(5, 1.0)]
+
+
+def test_hidden_pages_are_gone_and_the_list_is_filled_up() -> None:
+    index = index_of([[1, n / 10] for n in range(8)], list(range(8)))
+    assert [number for number, _ in index.rank("east", 3, [0, 2, 99])] == [1, 3, 4]
+    assert index.rank("east", 3, range(8)) == []
+
+
+def test_equal_scores_are_ordered_by_page_wherever_the_cut_falls() -> None:
+    index = index_of([[1, 1]] * 40, list(range(40)))
+    for limit in (1, 7, 39, 40, 100):
+        assert [number for number, _ in index.rank("east", limit)] == list(range(min(limit, 40)))
+
+
+@pytest.mark.parametrize("query", ["", "   ", "unknown"])
+def test_a_query_that_says_nothing_finds_nothing(query: str) -> None:
+    assert index_of([[1, 0]], [0]).rank(query, 5) == []
+
+
+def test_an_index_without_rows_finds_nothing() -> None:
+    assert index_of([], []).rank("east", 5) == []
+    assert index_of([[1, 0]], [0]).rank("east", 0) == []
+
+
+def test_another_embedder_is_refused() -> None:
+    index = index_of([[1, 0]], [0])
+    other = TableEmbedder(AXES, 3)
+    with pytest.raises(UserError, match="made by table with 2 dimensions, and table has 3"):
+        DenseIndex(index._info, np.zeros((0, 2)), np.zeros(0, np.uint32), other)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_batches_blocks_and_a_plain_reference_agree(data: st.DataObject) -> None:
+    """Small whole numbers make many ties; blocks of a few rows cut everywhere."""
+    number = st.integers(-2, 2).map(float)
+    vector = st.lists(number, min_size=3, max_size=3).filter(any)
+    counts = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+    owners = [page for page, count in enumerate(counts) for _ in range(count)]
+    rows = [data.draw(vector) for _ in owners]
+    queries = data.draw(st.lists(vector, min_size=1, max_size=4))
+    table = {f"q{i}": query for i, query in enumerate(queries)}
+    limit, hidden = data.draw(st.integers(1, 14)), data.draw(st.sets(st.integers(0, 12)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense_index, "_BLOCK_VALUES", 3 * data.draw(st.integers(1, 9)))
+        index = index_of(rows or [], owners, table) if owners else index_of([], [])
+    together = index.rank_many(list(table), limit, hidden)
+    assert together == [index.rank(query, limit, hidden) for query in table]
+    if not owners:
+        return
+    stored = (np.array(rows) / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32).astype(np.float16)
+    for query, ranked in zip(queries, together, strict=True):
+        unit = (np.float32(query) / np.float32(np.linalg.norm(query))).astype(np.float64)
+        best: dict[int, float] = {}
+        for owner, row in zip(owners, stored.astype(np.float64) @ unit, strict=True):
+            best[owner] = max(best.get(owner, -9.0), float(row))
+        expected = sorted(((n, round(s, 5)) for n, s in best.items() if n not in hidden), key=lambda p: (-p[1], p[0]))[:limit]
+        assert [round(score, 5) for _, score in ranked] == pytest.approx([score for _, score in expected], abs=2e-5)
+        assert {n for n, _ in ranked} <= set(best) - hidden and len(ranked) == len(expected)
+        assert ranked == sorted(ranked, key=lambda pair: (-pair[1], pair[0]))
+
+
+def test_no_dense_score_depends_on_the_number_of_queries() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3_000, 96))
+    table = {f"q{i}": list(map(float, rng.normal(size=96))) for i in range(33)}
+    index = index_of([list(row) for row in rows], list(range(3_000)), table)
+    assert index.rank_many(list(table), 25) == [index.rank(query, 25) for query in table]
