@@ -125,6 +125,13 @@ def test_chinese_and_japanese_are_found(make_world):
     assert "1958" in world.search("东京塔").hits[0].snippet
 
 
+def test_pages_are_found_by_what_a_reader_sees_not_by_the_addresses_of_their_links(make_world):
+    linking = '# Orlo\n\nSee the [harbour **f**ront](https://w.example/kestrel_(bird) "osprey") and ![a pier](img/heron.png).'
+    world = make_world([Page(url="https://w.example/1", title="Orlo", text=linking)])
+    assert [len(world.search(word).hits) for word in ("harbour", "front", "pier")] == [1, 1, 1]
+    assert [len(world.search(word).hits) for word in ("kestrel", "bird", "osprey", "heron", "png")] == [0, 0, 0, 0, 0]
+
+
 def test_urls_with_parentheses_and_other_spellings_find_their_page(make_world):
     world = make_world([Page(url="https://en.example/Alien_(film)", title="Alien", text="A film.")])
     for url in ("https://en.example/Alien_(film)", "http://EN.example/Alien_%28film%29#Plot", "en.example/Alien_(film)/"):

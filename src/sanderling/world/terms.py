@@ -8,14 +8,27 @@ of two characters finds them side by side. Knows no index and no page.
 import re
 import unicodedata
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 _CJK = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:[\u0300-\u036f]+(?:(?![{_CJK}])[^\W_])*)*")
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[\u0300-\u036f]+[^\W_{_CJK}]*)*")
 _IS_CJK = re.compile(rf"[{_CJK}]")
 _MARKS = re.compile("[\u0300-\u036f]+")
+_NO_TERM = re.compile(r"[^a-z0-9\u0080-\U0010ffff]+|\s+")
+_ASCII = bytes(
+    ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 if byte < 128 else byte for byte in range(256)
+)
+"""Bytes of UTF-8: ASCII letters in lower case, other ASCII as spaces, the rest as it is."""
+_IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
+_S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
+_LETTER = 1
+_KNOWN = 0x3000
+_MOSTLY_ASCII = 8
+"""Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
 
 _STOP_TEXT = """
 a about after all also an and any are as at be been before but by can could did do does for from had has have he her his
@@ -40,7 +53,8 @@ def _stem(word: str) -> str:
 def normal(word: str) -> str:
     """The term of one word as it stands in a text."""
     if not word.isascii():
-        word = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", word.casefold())))
+        folded = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", word.casefold())))
+        word = _NO_TERM.sub("", folded.lower()) or word
     return _stem(word.lower())
 
 
@@ -49,11 +63,48 @@ def is_cjk(word: str) -> bool:
     return not word.isascii() and _IS_CJK.match(word) is not None
 
 
+def term_text(text: str) -> str:
+    """All terms of a text in order, separated by spaces: the fast form of ``normal`` over all that ``WORD`` finds.
+
+    ASCII text is folded as a whole, without a Python object for each word; of other text, the words that are not ASCII are
+    folded one by one first.
+    """
+    if not text.isascii():
+        if len(text.encode("utf-8", "replace")) - len(text) > len(text) // _MOSTLY_ASCII:
+            return " ".join([normal(word) for word in WORD.findall(text)])
+        text = " ".join([part if part.isascii() else _folded(part) for part in text.split()])
+    spaced = text.encode("utf-8").translate(_ASCII).decode("utf-8") + " "
+    return _S.sub(" ", _IES.sub("y ", spaced))
+
+
+def _folded(part: str) -> str:
+    return " ".join([normal(word) for word in WORD.findall(part)])
+
+
+def spans(text: str) -> tuple[list[int], list[int]]:
+    """Where the words of a text begin and end, in the order of `words`."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    if len(codes) and int(codes.max()) < _KNOWN:
+        kinds = _kinds()[codes]
+        if int(kinds.max()) <= _LETTER:
+            borders = np.flatnonzero(np.diff(kinds, prepend=0, append=0))
+            return borders[::2].tolist(), borders[1::2].tolist()
+    found = list(WORD.finditer(text))
+    return [match.start() for match in found], [match.end() for match in found]
+
+
+@cache
+def _kinds() -> NDArray[np.int8]:
+    """For each of the first characters: 0 between words, 1 in words, 2 where only ``WORD`` knows."""
+    kinds = np.array([WORD.match(chr(code)) is not None for code in range(_KNOWN)], dtype=np.int8)
+    kinds[0x300:0x370] = _LETTER + 1
+    kinds[0xE00:0xF00] = kinds[0x1000:0x10A0] = kinds[0x1780:0x1800] = _LETTER + 1
+    return kinds
+
+
 def words(text: str) -> list[str]:
     """All terms in order; each character of a script without spaces is one."""
-    if text.isascii():
-        return [normal(word) for word in _ASCII_WORD.findall(text.lower())]
-    return [normal(word) for word in WORD.findall(text)]
+    return term_text(text).split()
 
 
 def pairs(found: list[str]) -> list[str]:
@@ -61,10 +112,17 @@ def pairs(found: list[str]) -> list[str]:
     return [a + b for a, b in pairwise(found) if is_cjk(a) and is_cjk(b)]
 
 
+def index_text(text: str) -> str:
+    """What is indexed of a text, separated by spaces: its words, and its pairs of characters."""
+    folded = term_text(text)
+    if text.isascii() or not _IS_CJK.search(text):
+        return folded
+    return " ".join([folded, *pairs(folded.split())])
+
+
 def index_terms(text: str) -> list[str]:
-    """What is indexed of a text: its words, and its pairs of characters."""
-    found = words(text)
-    return found if text.isascii() else found + pairs(found)
+    """As `index_text`, one by one."""
+    return index_text(text).split()
 
 
 def _is_stop(term: str) -> bool:

@@ -6,13 +6,17 @@ marks. Pure functions; knows no index and no query.
 
 import re
 import unicodedata
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 
-from sanderling.world.terms import WORD, normal
+from sanderling.world.terms import spans, term_text, words
 
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)")
-_MARKS = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|[*+\-][ \t]+|>[ \t]?)+|[*_]{2,3}|`+", re.MULTILINE)
-_SENTENCE_END = re.compile(r"[.!?][\"')\]»”’]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*\s*")
+_LINE_MARK = re.compile(r"\n[ \t]*(?:#{1,6}[ \t]+|[*+\-][ \t]+|>[ \t]?)")
+_INLINE_MARK = re.compile(r"[*_]{2,3}|`+")
+_INLINE_SIGNS = ("`", "**", "__", "*_", "_*")
+_SENTENCE_END = re.compile(r"[.!?。！？](?:(?<=[.!?])[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)")
 _ABBREVIATED = re.compile(r"(?:^|[\s(.])(?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|No|vol|Vol|pp|ed|Ed|Prof|Jr|Sr|vs|cf|ca|c|Bd|geb)$")
 _SAMPLE = 20_000
 _NOISE_SHARE = 0.05
@@ -43,7 +47,21 @@ def _is_noise(char: str) -> bool:
 
 def plain(text: str) -> str:
     """Markdown as one would read it aloud: link words without addresses, no marks."""
-    return _MARKS.sub("", _LINK.sub(r"\1", text))
+    return _without_inline_marks(_LINE_MARK.sub("\n", "\n" + without_addresses(text))[1:])
+
+
+def spoken(text: str) -> str:
+    """Text with the same words as `plain`, faster: marks that touch no word are left in."""
+    return _without_inline_marks(without_addresses(text))
+
+
+def without_addresses(text: str) -> str:
+    """Links and images of Markdown by their words alone."""
+    return _LINK.sub(r"\1", text) if "](" in text else text
+
+
+def _without_inline_marks(text: str) -> str:
+    return _INLINE_MARK.sub("", text) if any(sign in text for sign in _INLINE_SIGNS) else text
 
 
 def sentences(line: str) -> list[str]:
@@ -61,7 +79,7 @@ def sentences(line: str) -> list[str]:
 
 def word_count(text: str) -> int:
     """Words; each character of a script without spaces is one."""
-    return sum(1 for _ in WORD.finditer(text))
+    return len(term_text(text).split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +87,9 @@ class Flow:
     """A page's plain text in one line, with the place of every word."""
 
     text: str
-    terms: tuple[str, ...]
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
+    terms: list[str]
+    starts: list[int]
+    ends: list[int]
     opens: frozenset[int]
     """Numbers of the words that open a sentence."""
 
@@ -84,24 +102,7 @@ def flow(title: str, text: str) -> Flow:
         lines = lines[1:]
     parts = [part for line in lines for part in sentences(line)]
     joined = " ".join(parts)
-    borders: set[int] = set()
-    at = 0
-    for part in parts:
-        borders.add(at)
-        at += len(part) + 1
-    found = list(WORD.finditer(joined))
-    starts = tuple(match.start() for match in found)
-    opens = _opens(starts, sorted(borders))
-    return Flow(joined, tuple(normal(m.group()) for m in found), starts, tuple(m.end() for m in found), opens)
-
-
-def _opens(starts: tuple[int, ...], borders: list[int]) -> frozenset[int]:
-    """The first word at or after each border."""
-    opens: set[int] = set()
-    word = 0
-    for border in borders:
-        while word < len(starts) and starts[word] < border:
-            word += 1
-        if word < len(starts):
-            opens.add(word)
-    return frozenset(opens)
+    borders = [0, *accumulate(len(part) + 1 for part in parts)]
+    starts, ends = spans(joined)
+    opens = frozenset(word for border in borders[:-1] if (word := bisect_left(starts, border)) < len(starts))
+    return Flow(joined, words(joined), starts, ends, opens)
