@@ -1,10 +1,13 @@
 """A real server in a process of its own, on loopback: the command line, a request in flight at SIGTERM, MCP both ways."""
 
+import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -58,7 +61,7 @@ def server(*arguments: str, code: str = MAIN, **env: str):
     try:
         assert process.stderr is not None
         first = process.stderr.readline()
-        found = re.search(r"at (http://\S+)", first)
+        found = re.search(r"at (https?://\S+)", first)
         assert found, first + process.stderr.read()
         yield process, found[1]
     finally:
@@ -90,6 +93,45 @@ def test_the_command_serves_and_ends_in_order(directory):
             assert end(process) == ""  # an idle connection holds nothing up
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{url}/health")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory) -> Path:
+    """A certificate that signs itself, for two names that programs have written in them, with its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes its certificate with the openssl command")
+    place = tmp_path_factory.mktemp("tls")
+    names = "subjectAltName=DNS:google.serper.dev,DNS:r.jina.ai"
+    made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test", "-addext", names]
+    files = ["-keyout", str(place / "key.pem"), "-out", str(place / "certificate.pem")]
+    subprocess.run(["openssl", *made, *files], check=True, capture_output=True)
+    return place / "certificate.pem"
+
+
+def test_programs_with_fixed_https_addresses_are_served(directory, certificate):
+    """Their names resolve to this machine, their certificate is trusted, their key is the token: the code stays as it is."""
+    key = certificate.with_name("key.pem")
+    arguments = ["--port", "0", "--certificate", str(certificate), "--key", str(key), "--token-env", "THE_KEY"]
+    with server("world", "serve", str(directory), *arguments, THE_KEY="k") as (process, url):
+        assert url.startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=20) as plain:
+            connection = http.client.HTTPSConnection("google.serper.dev", timeout=20)
+            connection.sock = trusted.wrap_socket(plain, server_hostname="google.serper.dev")
+            connection.request("POST", "/search", json.dumps({"q": "ripley", "gl": "us"}), {"X-API-KEY": "k"})
+            reply = connection.getresponse()
+            assert reply.status == 200 and json.loads(reply.read())["organic"][0]["link"] == FILM
+            connection.close()
+        assert end(process) == ""
+
+
+def test_what_is_no_certificate_is_told(directory, certificate, tmp_path):
+    text = tmp_path / "text.pem"
+    text.write_text("nothing")
+    key = str(certificate.with_name("key.pem"))
+    for arguments in (["--certificate", str(text)], ["--certificate", str(tmp_path / "no")], ["--key", key]):
+        told = run("world", "serve", str(directory), "--port", "0", *arguments)
+        assert told.returncode == 2 and "certificate" in told.stderr and "Traceback" not in told.stderr
 
 
 def test_the_raw_request_line_survives(directory):

@@ -35,6 +35,7 @@ def test_idempotent(url):
         ("https://web.archive.org/web/2020/http://b.example/", "https://web.archive.org/web/2020/http://b.example"),
         ("https://a.example/?b=2&a=1", "https://a.example?b=2&a=1"),
         ("https://a.example/a%2Fb", "https://a.example/a%2Fb"),
+        ("https://a.example/a%2fb?c=%2fd%3F&e=%252F", "https://a.example/a%2Fb?c=/d?&e=%252F"),
         ("local://42", "local://42"),
         ("notes/one", "notes/one"),
     ],

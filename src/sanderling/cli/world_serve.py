@@ -22,10 +22,14 @@ def serve(
         str | None,
         typer.Option("--token-env", metavar="NAME", help="Environment variable that holds the token clients must send."),
     ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Certificate in PEM: speak HTTPS, for clients whose https:// cannot be changed.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The certificate's key in PEM, if it is in a file of its own.")] = None,
     dialect: Annotated[
         list[str] | None,
         typer.Option(
-            help="What to speak: native, serper, jina, literesearcher, search_r1, mcp; repeat for several; default: all."
+            help="What to speak: native, serper, jina, literesearcher, search_r1, asearcher, mcp; repeatable; default: all."
         ),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Calls to the world at a time.")] = 4,
@@ -36,7 +40,7 @@ def serve(
     mode: Search = SearchMode.LEXICAL,
     mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
 ) -> None:
-    """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher and Search-R1, and MCP."""
+    """Serve a world: a native API, the routes of Serper, Jina Reader, LiteResearcher, Search-R1 and ASearcher, and MCP."""
     from sanderling.serve.world.settings import ServerSettings, check_binding
 
     if mcp_stdio:
@@ -48,6 +52,8 @@ def serve(
         host=host,
         port=port,
         token=_token(token_env),
+        certificate=certificate,
+        key=key,
         dialects=tuple(dialect or ()),
         threads=threads,
         max_concurrent=concurrent,

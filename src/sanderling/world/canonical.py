@@ -4,7 +4,9 @@ A key is for looking up and comparing, not for showing: worlds show a page's own
 and ``https`` are one; an address without a scheme that starts like a host is taken as ``https``; scheme and host are lowercase;
 default ports, fragments, dot segments and trailing slashes go; percent-escapes are decoded where they protect nothing
 (letters, digits, ``-._~!*'(),:@``) and written in upper case elsewhere; everything outside ASCII is escaped as UTF-8.
-Parentheses therefore always stand as themselves. Query strings keep their order. Pure text work, no network; never raises.
+Parentheses therefore always stand as themselves. Query strings keep their order; in them ``/`` and ``?`` mean nothing
+(RFC 3986, 3.4), so their escapes are decoded too, as some HTTP clients do before they send. Pure text work, no network; never
+raises.
 """
 
 import re
@@ -53,7 +55,7 @@ def canonical_url(url: str) -> str:
         scheme = "https"
     host = _HOST_TAIL.sub("", host.lower())
     path = _without_dot_segments(path).rstrip("/")
-    return f"{scheme}://{host}{path}{query}"
+    return f"{scheme}://{host}{path}{query.replace('%2F', '/').replace('%3F', '?')}"
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,8 @@
 """LiteResearcher's dialect: the routes of its retrieval backend, and of the browse service that its RL tool calls (``/query``).
 
 Requests and replies have the fields of its own servers. Fields that speak of its engine (weights, times of embedding and
-Milvus) hold what the request said, or zero. A missing page is no HTTP error, neither in ``/web_parser`` nor in ``/query``.
+Milvus) hold what the request said, or zero. A missing page is no HTTP error, neither in ``/web_parser`` nor in ``/query``;
+there the words "Cache miss" in ``error`` are how its RL tool tells it from a broken service.
 """
 
 from time import perf_counter
@@ -109,8 +110,13 @@ async def _browse(asked: Asked) -> Response:
     text = visit_text([reply], goal, ResultLayout.MARKDOWN)  # the very text that the agent is trained and measured on
     served = reply.status is ToolStatus.OK
     return JSONResponse(
-        {"success": served, "result": text, "from_cache": served, "error": None if served else sentence_of(reply.status)}
+        {"success": served, "result": text, "from_cache": served, "error": None if served else _failure(reply.status)}
     )
+
+
+def _failure(status: ToolStatus) -> str:
+    missing = status in (ToolStatus.NOT_FOUND, ToolStatus.GONE)
+    return f"{'Cache miss: ' if missing else ''}{sentence_of(status)}"
 
 
 async def _exist(asked: Asked, urls: list[str]) -> list[bool]:

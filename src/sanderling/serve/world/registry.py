@@ -1,7 +1,7 @@
 """All dialects by name. A new one is a module with a ``DIALECT`` and a line here."""
 
 from sanderling.errors import UserError
-from sanderling.serve.world import jina, literesearcher, native, search_r1, serper
+from sanderling.serve.world import asearcher, jina, literesearcher, native, search_r1, serper
 from sanderling.serve.world.dialect import Dialect
 
 DIALECTS: dict[str, Dialect] = {
@@ -10,6 +10,7 @@ DIALECTS: dict[str, Dialect] = {
     "jina": jina.DIALECT,
     "literesearcher": literesearcher.DIALECT,
     "search_r1": search_r1.DIALECT,
+    "asearcher": asearcher.DIALECT,
 }
 MCP = "mcp"
 """Not a dialect in the sense of `dialect`, but chosen like one."""

@@ -6,6 +6,7 @@ To use several cores, start several servers and put a proxy before them: replies
 
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -28,6 +29,7 @@ def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) 
     ``ready`` is called with the base URL once the server listens. Raises UserError when the address cannot be had.
     """
     app = create_app(world, settings)
+    check_certificate(settings)
     with listen(settings) as listening:
         config = uvicorn.Config(
             app,
@@ -38,10 +40,12 @@ def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) 
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=settings.grace_s,
+            ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.key,
         )
         before = signal.signal(signal.SIGTERM, _end)
         try:
-            ready(_base_url(settings.host, listening.getsockname()[1]))
+            ready(_base_url(settings, listening.getsockname()[1]))
             uvicorn.Server(config).run(sockets=[listening])
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -67,8 +71,20 @@ def listen(settings: ServerSettings) -> socket.socket:
     return listening
 
 
-def _base_url(host: str, port: int) -> str:
-    return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
+def check_certificate(settings: ServerSettings) -> None:
+    """Raises UserError for files that are no certificate with its key."""
+    if settings.certificate is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key)
+    except OSError as error:  # ssl.SSLError is one
+        why = error.strerror or error
+        raise UserError(f"{settings.certificate} cannot be used ({why}): give a certificate and its key in PEM.") from error
+
+
+def _base_url(settings: ServerSettings, port: int) -> str:
+    scheme, host = "https" if settings.certificate else "http", settings.host.strip("[]")
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _end(_: int, __: FrameType | None) -> None:

@@ -1,6 +1,7 @@
 """What a server of a world may be told, and the one rule about where it may listen. Knows no web library."""
 
 import ipaddress
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -31,6 +32,10 @@ class ServerSettings(BaseModel):
     """World calls at a time."""
     page_words: int = Field(default=50_000, ge=1)
     """Most words of a page where a dialect asks for all of it."""
+    certificate: Path | None = None
+    """A file of PEM certificates: it then speaks HTTPS, which clients with a fixed ``https://`` need."""
+    key: Path | None = None
+    """The certificate's private key in PEM; None: it stands in the same file."""
 
     @property
     def loopback(self) -> bool:
@@ -48,9 +53,11 @@ def is_loopback(host: str) -> bool:
 
 
 def check_binding(settings: ServerSettings) -> None:
-    """Raises UserError where others would reach a server that asks for no token."""
+    """Raises UserError where others would reach a server that asks for no token, and for a key without a certificate."""
     if settings.token is None and not settings.loopback:
         raise UserError(
             f"Listening on {settings.host} lets other machines in: name the variable that holds a token with --token-env, "
             "or listen on 127.0.0.1."
         )
+    if settings.key is not None and settings.certificate is None:
+        raise UserError("A key was given without its certificate: name that file with --certificate.")
