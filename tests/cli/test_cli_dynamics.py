@@ -48,9 +48,10 @@ def test_search_and_visit_meet_the_dynamics(world: Path, tmp_path: Path) -> None
     file.write_text("[visit]\ngone = 1\n[search]\nempty = 1\n")
     assert "The search found nothing" in run("search", world, "poet", "--dynamics", file)
     assert "No results." in run("search", world, "poet", "--dynamics", file, "--profile", "tiny")
-    assert "Page gone." in run("visit", world, "https://w.example/Orlo", "--dynamics", file, "--profile", "tiny")
-    with pytest.raises(UserError, match="no longer exists"):
-        run("visit", world, "https://w.example/Orlo", "--dynamics", file)
+    for profile, told in ((("--profile", "tiny"), "Page gone.\n"), ((), "https://w.example/Orlo: The page no longer exists;")):
+        visit = ["visit", str(world), "https://w.example/Orlo", "--dynamics", str(file), *profile]
+        missed = CliRunner().invoke(app, visit, env={"COLUMNS": "200"})
+        assert missed.exit_code == 1 and missed.output.startswith(told)
     with pytest.raises(UserError, match="choose calm, web, hostile"):
         run("search", world, "poet", "--dynamics", "windy")
     seeds = {run("search", world, "poet", "--dynamics", "hostile", "--world-seed", seed) for seed in range(8)}

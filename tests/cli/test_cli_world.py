@@ -65,9 +65,40 @@ def test_a_profile_shows_what_its_agent_reads(pages_file, tmp_path):
     assert run("search", world, "herring", "--profile", "tiny").count("[2]") == 1
     assert run("search", world, "herring", "--profile", "tiny", "--limit", 1).count("[2]") == 0
     assert "founded" not in run("visit", world, "w.example/Orlo_(town)", "--profile", "tiny", "--words", 4)
-    assert run("visit", world, "local://none", "--profile", "tiny") == "Page not found.\n"
+    missed = CliRunner().invoke(app, ["visit", str(world), "local://none", "--profile", "tiny"])
+    assert (missed.exit_code, missed.stdout) == (1, "Page not found.\n")
     with pytest.raises(UserError, match="did you mean 'tiny'"):
         run("search", world, "herring", "--profile", "tinny")
+
+
+def test_a_page_that_cannot_be_read_is_one_sentence_and_exit_status_1(pages_file, tmp_path):
+    world = tmp_path / "w"
+    run("build", "jsonl", pages_file, "--out", world)
+    for url, shown in (("local://none[x]", "local://none[x]"), ("", "No address"), ("who founded Orlo?", "who founded Orlo?")):
+        missed = CliRunner().invoke(app, ["visit", str(world), url], env={"COLUMNS": "200"})
+        assert (missed.exit_code, missed.stdout) == (1, "")
+        assert missed.stderr == f"{shown}: No page was found at this address; check the URL or try another page.\n"
+
+
+def test_a_long_page_is_read_on(pages_file, tmp_path):
+    text = "\n\n".join(f"Paragraph {n} of the chronicle has about ten words in it." for n in range(40))
+    pages_file.write_text(json.dumps({"url": "https://w.example/c", "title": "C", "text": text}), encoding="utf-8")
+    world = tmp_path / "w"
+    run("build", "jsonl", pages_file, "--out", world)
+    shown, address = run("visit", world, "https://w.example/c", "--words", 100), "https://w.example/c#page=2"
+    read = []
+    while "Next: " in shown:
+        assert f"Next: {address}" in shown
+        read.append(shown)
+        shown = run("visit", world, address, "--words", 100)
+        address = f"https://w.example/c#page={len(read) + 2}"
+    read.append(shown)
+    assert f"(Part {len(read)} of {len(read)}, the last.)" in shown
+    assert all(sum(f"Paragraph {n} of" in part for part in read) == 1 for n in range(40))
+    assert "Passages of a long page" in run("visit", world, "w.example/c", "--words", 50, "--goal", "paragraph 17")
+    missed = CliRunner().invoke(app, ["visit", str(world), address, "--words", "100"], env={"COLUMNS": "200"})
+    assert missed.exit_code == 1 and f"has no part {len(read) + 1}; the last is" in missed.stderr
+    assert "Part" not in run("visit", world, "https://w.example/c", "--profile", "dr-venus-4b")
 
 
 def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_path):

@@ -64,10 +64,26 @@ def test_native_visit_is_the_worlds_own_and_a_miss_is_no_error(client, world):
     own = world.visit(SHIPS, "year 1777", max_words=40)
     assert reply.status_code == 200
     assert reply.json()["replies"] == [
-        {"url": SHIPS, "title": "Ships", "text": own.text, "status": "ok", "latency_s": 0.0},
-        {"url": "https://nowhere.example/", "title": "", "text": "", "status": "not_found", "latency_s": 0.0},
+        {"url": SHIPS, "title": "Ships", "text": own.text, "status": "ok", "latency_s": 0.0, "part": 0, "parts": own.parts},
+        {
+            "url": "https://nowhere.example/",
+            "title": "",
+            "text": "",
+            "status": "not_found",
+            "latency_s": 0.0,
+            "part": 1,
+            "parts": 1,
+        },
     ]
-    assert "1777" in own.text
+    assert "1777" in own.text and own.parts > 1
+
+
+def test_native_reads_a_long_page_on(client, world):
+    body = {"urls": [f"{SHIPS}#page=2", f"{SHIPS}#page=9999"], "goal": "year 1777", "max_words": 40}
+    second, past = client.post("/v1/visit", json=body).json()["replies"]
+    own = world.visit(f"{SHIPS}#page=2", max_words=40)
+    assert (second["url"], second["text"], second["part"]) == (SHIPS, own.text, 2)
+    assert (past["status"], past["part"], past["parts"]) == ("not_found", 9999, own.parts)
 
 
 def test_native_masks_hide_a_page_from_search_and_visit(client):

@@ -230,6 +230,9 @@ async def converse(client: Client, own) -> None:
     assert FILM in text and own.search("ripley", limit=1).hits[0].snippet in text and "nothing was found" in text
     read = await client.call_tool("visit", {"urls": [FILM, "https://no.example/"], "goal": "Ripley"})
     assert "Sigourney Weaver" in read.content[0].text and "https://no.example/: No page was found" in read.content[0].text
+    ships = "https://sea.example/ships"
+    read = await client.call_tool("visit", {"urls": [f"{ships}#page=2", f"{ships}#page=999"], "max_words": 400})
+    assert f"Next: {ships}#page=3" in read.content[0].text and "has no part 999" in read.content[0].text
     for name, arguments in (
         ("search", {"queries": ["x"] * 1_000}),
         ("search", {"queries": 5}),
@@ -255,7 +258,11 @@ async def test_mcp_over_http_with_a_token(directory):
 
 
 async def test_mcp_over_stdio(directory):
-    command = StdioServerParameters(command=sys.executable, args=["-c", MAIN, "world", "serve", str(directory), "--mcp-stdio"])
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-c", MAIN, "world", "serve", str(directory), "--mcp-stdio"],
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},  # the client hands on little of the environment by itself
+    )
     async with Client(command) as client:
         await converse(client, open_world(directory))
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from sanderling.protocol.profile import ResultLayout
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.layout import search_text, status_sentence, summary, visit_text
@@ -70,6 +72,31 @@ def test_visit_compact():
     assert visit_text([MISS, PAGE], "founder", ResultLayout.COMPACT) == (
         "Page not found.\n\nP\n# P\n\nDr. Ann founded P in 1901. It grew.\n\n## Later\n\nMore."
     )
+
+
+LONG = "https://a.example/l"
+
+
+@pytest.mark.parametrize("layout", ResultLayout)
+def test_notes_on_parts_are_there_only_when_asked_for(layout: ResultLayout):
+    for part, note in (
+        (0, f"(Passages of a long page. The whole page in 5 parts: {LONG}#page=1 and on.)"),
+        (1, f"(Part 1 of 5. Next: {LONG}#page=2)"),
+        (5, "(Part 5 of 5, the last.)"),
+    ):
+        reply = VisitReply(LONG, "L", "Text.", part=part, parts=5)
+        silent = visit_text([reply, PAGE], "g", layout)
+        assert silent == visit_text([VisitReply(LONG, "L", "Text."), PAGE], "g", layout)
+        told = visit_text([reply, PAGE], "g", layout, parts=True)
+        assert told.replace(f"\n\n{note}", "") == silent and told.count(note) == 1
+    assert visit_text([PAGE, MISS], "g", layout, parts=True) == visit_text([PAGE, MISS], "g", layout)
+
+
+def test_a_part_that_there_is_not_is_told():
+    past = VisitReply(LONG, "L", "", status=ToolStatus.NOT_FOUND, part=7, parts=5)
+    assert visit_text([past], "g", ResultLayout.COMPACT) == "No part 7 of 5."
+    for layout in (ResultLayout.JSON, ResultLayout.MARKDOWN):
+        assert f"This page has no part 7; the last is {LONG}#page=5." in visit_text([past], "g", layout)
 
 
 def test_every_failure_has_one_sentence():

@@ -56,6 +56,22 @@ async def test_several_queries_and_urls_have_a_part_each(world):
     assert read.text == "Page not found.\n\nAnna Bel (poet)\nAnna Bel was a poet. She was born in Orlo.\n\nPage not readable."
 
 
+async def test_parts_are_asked_for_only_by_profiles_that_know_them():
+    text = "\n\n".join(f"Paragraph {n} has six words." for n in range(30))
+    world = LocalWorld.in_memory([Page(url="https://w.example/long", title="Long", text=text)], name="t")
+    call = {"url": ["https://w.example/long#page=2"], "goal": "paragraph 20"}
+    silent, knowing = (world_tools(world, profile(visit_words=50, visit_parts=parts))["visit"] for parts in (False, True))
+    extract = await silent(call, ToolContext())
+    assert extract == await silent({**call, "url": "https://w.example/long"}, ToolContext())
+    assert "Paragraph 20 has" in extract.text and "page=" not in extract.text
+    part = await knowing(call, ToolContext())
+    assert part.text.startswith("Long\nParagraph 10 has") and part.text.endswith("Next: https://w.example/long#page=3)")
+    assert part.provenance == ("https://w.example/long",)
+    past = await knowing({**call, "url": "https://w.example/long#page=9"}, ToolContext())
+    assert (past.text, past.status) == ("No part 9 of 3.", ToolStatus.NOT_FOUND)
+    assert "#page=2" in knowing.spec.description and "#page" not in silent.spec.description
+
+
 @pytest.mark.parametrize("value", [None, 3, 2.5, True, [], [[]], [["a"]], [1], {"q": "a"}, "", "  ", ["a", ""], ["a", None]])
 async def test_wrong_queries_and_urls_are_answered_with_one_sentence(world, value):
     tools = world_tools(world, profile())

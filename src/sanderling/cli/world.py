@@ -33,7 +33,7 @@ from sanderling.protocol.profiles import PROFILES, get_profile
 from sanderling.protocol.status import ToolStatus
 from sanderling.terminal import visible
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.layout import status_sentence
+from sanderling.tools.layout import parts_note, status_sentence, visit_miss
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
@@ -189,20 +189,30 @@ def visit(
     dynamics: Dynamics = None,
     world_seed: WorldSeed = 0,
 ) -> None:
-    """Show the passages of a page that serve a goal."""
+    """Show the passages of a page that serve a goal, or with URL#page=2 a part of it. Exit status 1: it cannot be read."""
     if profile is not None:
         chosen = _changed(get_profile(profile), visit_words=words)
         with _readable(directory):
             opened = open_as_met(directory, dynamics, world_seed)
-            _show_to_agent(opened, chosen, chosen.tools.visit, {chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal})
+            arguments = {chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal}
+            status = _show_to_agent(opened, chosen, chosen.tools.visit, arguments)
+        if status is not ToolStatus.OK:
+            raise typer.Exit(exits.NO_ANSWER)
         return
     with _readable(directory):
         reply = open_as_met(directory, dynamics, world_seed).visit(url, goal, max_words=words or 2_000)
     console = Console()
     if reply.status is not ToolStatus.OK:
-        raise UserError(f"{url or 'No address'}: {status_sentence(reply.status, ResultLayout.MARKDOWN)}")
-    console.print(f"[bold]{_plain(reply.title)}[/]\n[cyan]{_plain(reply.url)}[/]\n", highlight=False)
-    console.print(_plain(reply.text), highlight=False)
+        Console(stderr=True).print(
+            f"{_plain(url) or 'No address'}: {_plain(visit_miss(reply, ResultLayout.MARKDOWN))}",
+            soft_wrap=True,
+            highlight=False,
+        )
+        raise typer.Exit(exits.NO_ANSWER)
+    console.print(f"[bold]{_plain(reply.title)}[/]\n[cyan]{_plain(reply.url)}[/]\n", highlight=False, soft_wrap=True)
+    console.print(_plain(reply.text), highlight=False, soft_wrap=True)
+    if note := parts_note(reply):
+        console.print(f"\n[dim]{_plain(note)}[/]", highlight=False, soft_wrap=True)
 
 
 def _changed(profile: Profile, **limits: int | None) -> Profile:
@@ -210,10 +220,11 @@ def _changed(profile: Profile, **limits: int | None) -> Profile:
     return profile.model_copy(update={name: value for name, value in limits.items() if value is not None})
 
 
-def _show_to_agent(world: World, profile: Profile, tool: str, arguments: dict[str, Any]) -> None:
-    """What a tool of the profile answers, to the letter but for control characters."""
+def _show_to_agent(world: World, profile: Profile, tool: str, arguments: dict[str, Any]) -> ToolStatus:
+    """What a tool of the profile answers, to the letter but for control characters; returns what became of the call."""
     result = asyncio.run(world_tools(world, profile)[tool](arguments, ToolContext()))
     Console().print(Text(visible(result.text)), soft_wrap=True)
+    return result.status
 
 
 @contextmanager

@@ -88,6 +88,9 @@ class Profile(BaseModel):
     """Length of one result's snippet."""
     visit_words: int = Field(default=2_000, ge=8)
     """Budget of one visited page's extract, in words."""
+    visit_parts: bool = False
+    """Whether long pages can be read on: what is read says how many parts there are, and ``URL#page=2`` asks for one. Off for
+    checkpoints that were not trained so; a part is then no part of an address, as on the web."""
     force_hint: str
     """What the agent reads when a budget is used up; put *after* the last observation, which is kept, in the same wrapper."""
     malformed_hint: str

@@ -31,20 +31,21 @@ def search_spec(names: ToolNames) -> ToolSpec:
     )
 
 
-def visit_spec(names: ToolNames) -> ToolSpec:
-    """The page reader: a list of URLs and what is wanted from them."""
+def visit_spec(names: ToolNames, *, parts: bool = False) -> ToolSpec:
+    """The page reader: a list of URLs and what is wanted from them; ``parts``: long pages can be read on."""
     urls = {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "One or more URLs of pages to read."}
     goal = {"type": "string", "description": "What you want to learn from these pages."}
     return ToolSpec(
         name=names.visit,
-        description="Read web pages. Returns the passages of each page that serve what you are looking for.",
+        description="Read web pages. Returns the passages of each page that serve what you are looking for."
+        + (" A URL that ends in #page=2 gives the second part of a long page as it stands, and so on." if parts else ""),
         parameters=_object_schema({names.visit_url: urls, names.visit_goal: goal}),
     )
 
 
 def default_specs(profile: Profile) -> tuple[ToolSpec, ...]:
     """Search and visit under the profile's names."""
-    return (search_spec(profile.tools), visit_spec(profile.tools))
+    return (search_spec(profile.tools), visit_spec(profile.tools, parts=profile.visit_parts))
 
 
 def tool_block(specs: Sequence[ToolSpec]) -> str:

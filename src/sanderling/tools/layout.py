@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sanderling.protocol.profile import ResultLayout
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.contract import SearchHit, SearchReply, VisitReply
+from sanderling.world.parts import part_address
 from sanderling.world.text import plain, sentences, word_count
 
 BETWEEN = "\n=======\n"
@@ -58,11 +59,33 @@ def search_text(replies: Sequence[SearchReply], layout: ResultLayout) -> str:
             return "\n\n".join(_compact_block(reply) for reply in replies)
 
 
-def visit_text(replies: Sequence[VisitReply], goal: str, layout: ResultLayout) -> str:
-    """The pages of one visit call, a block for each URL, in order."""
+def visit_text(replies: Sequence[VisitReply], goal: str, layout: ResultLayout, *, parts: bool = False) -> str:
+    """The pages of one visit call, a block for each URL, in order; ``parts``: with a note where a page can be read on."""
+    compact = layout is ResultLayout.COMPACT
+    blocks = [_compact_page(reply) if compact else _extract_block(reply, goal, layout) for reply in replies]
+    notes = [parts_note(reply) if parts else "" for reply in replies]
+    between = "\n\n" if compact else BETWEEN
+    return between.join(f"{block}\n\n{note}" if note else block for block, note in zip(blocks, notes, strict=True))
+
+
+def parts_note(reply: VisitReply) -> str:
+    """What of a page is still to be read and by which address, in one sentence; empty when nothing is."""
+    if reply.status is not ToolStatus.OK or reply.parts == 1:
+        return ""
+    if not reply.part:
+        return f"(Passages of a long page. The whole page in {reply.parts} parts: {part_address(reply.url, 1)} and on.)"
+    if reply.part < reply.parts:
+        return f"(Part {reply.part} of {reply.parts}. Next: {part_address(reply.url, reply.part + 1)})"
+    return f"(Part {reply.part} of {reply.parts}, the last.)"
+
+
+def visit_miss(reply: VisitReply, layout: ResultLayout) -> str:
+    """What the agent reads for a visit that failed."""
+    if reply.status is not ToolStatus.NOT_FOUND or reply.part <= reply.parts:
+        return status_sentence(reply.status, layout)
     if layout is ResultLayout.COMPACT:
-        return "\n\n".join(_compact_page(reply) for reply in replies)
-    return BETWEEN.join(_extract_block(reply, goal, layout) for reply in replies)
+        return f"No part {reply.part} of {reply.parts}."
+    return f"This page has no part {reply.part}; the last is {part_address(reply.url, reply.parts)}."
 
 
 def summary(text: str, most_words: int = _SUMMARY_WORDS) -> str:
@@ -118,7 +141,7 @@ def _compact_block(reply: SearchReply) -> str:
 
 def _compact_page(reply: VisitReply) -> str:
     if reply.status is not ToolStatus.OK:
-        return status_sentence(reply.status, ResultLayout.COMPACT)
+        return visit_miss(reply, ResultLayout.COMPACT)
     return f"{_one_line(reply.title)}\n{reply.text}"
 
 
@@ -126,6 +149,6 @@ def _extract_block(reply: VisitReply, goal: str, layout: ResultLayout) -> str:
     if reply.status is ToolStatus.OK:
         evidence, short = reply.text, summary(reply.text)
     else:
-        evidence, short = status_sentence(reply.status, layout), _NO_SUMMARY
+        evidence, short = visit_miss(reply, layout), _NO_SUMMARY
     head = f"The useful information in {reply.url} for user goal {goal} as follows: \n\n"
     return f"{head}Evidence in page: \n{evidence}\n\nSummary: \n{short}"

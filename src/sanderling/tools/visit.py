@@ -14,6 +14,7 @@ from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.layout import visit_text
 from sanderling.tools.search import overall
 from sanderling.world.contract import Occasion, VisitReply, World
+from sanderling.world.parts import page_address
 
 
 class VisitTool:
@@ -24,10 +25,11 @@ class VisitTool:
         self._names = profile.tools
         self._layout = profile.results
         self._max_words = profile.visit_words
+        self._parts = profile.visit_parts
 
     @property
     def spec(self) -> ToolSpec:
-        return visit_spec(self._names)
+        return visit_spec(self._names, parts=self._parts)
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Run one call; see `tools.contract.Tool`."""
@@ -40,12 +42,12 @@ class VisitTool:
         replies: list[VisitReply] = []
         latency = 0.0
         for url in urls:
-            reply = self._one(url, goal, context, latency)
+            reply = self._one(url if self._parts else page_address(url), goal, context, latency)
             latency += reply.latency_s
             replies.append(reply)
         parts = [reply.status for reply in replies]
         return ToolResult(
-            text=visit_text(replies, goal, self._layout),
+            text=visit_text(replies, goal, self._layout, parts=self._parts),
             status=overall(parts),
             latency_s=latency,
             provenance=tuple(reply.url for reply in replies if reply.status is ToolStatus.OK),

@@ -51,13 +51,17 @@ class SearchReply:
 
 @dataclass(frozen=True)
 class VisitReply:
-    """The passages of one page that serve a goal."""
+    """The passages of one page that serve a goal, or a part of the page in page order."""
 
     url: str
     title: str
     text: str
     status: ToolStatus = ToolStatus.OK
     latency_s: float = 0.0
+    part: int = 1
+    """Which part of the page this is, from 1; 0: passages chosen for the goal. Past ``parts``: there is no such part."""
+    parts: int = 1
+    """In how many parts of the same budget the whole page can be read (`parts.part_address`); 1: nothing was left out."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,11 @@ class World(Protocol):
         max_words: int = 2000,
         occasion: Occasion = NO_OCCASION,
     ) -> VisitReply:
-        """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND."""
+        """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND.
+
+        An address with ``#page=N`` asks for part N of the page as it stands, whatever the goal; a part that there is not has
+        status NOT_FOUND too, and the number of ``parts``.
+        """
         ...
 
 

@@ -17,7 +17,8 @@ from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchesToget
 from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder, TextIndex
 from sanderling.world.masking import without_links
 from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
-from sanderling.world.passages import extract
+from sanderling.world.parts import asked_part
+from sanderling.world.passages import read_page
 from sanderling.world.ranking import LexicalRanker, Ranked, Ranker
 from sanderling.world.snippet import snippet
 from sanderling.world.terms import content_terms
@@ -125,10 +126,11 @@ class LocalWorld(SearchesTogether):
         page = stored.page
         if not stored.readable:
             return VisitReply(url=page.url, title=page.title, text="", status=ToolStatus.NOT_TEXT)
-        text = extract(page.text, goal, max(max_words, 1))
-        if hidden:
-            text = without_links(text, page.url, hidden.__contains__)
-        return VisitReply(url=page.url, title=page.title, text=text)
+        found = read_page(page.text, goal, asked_part(url), max(max_words, 1))
+        if found.part > found.parts:
+            return VisitReply(page.url, page.title, "", ToolStatus.NOT_FOUND, part=found.part, parts=found.parts)
+        text = without_links(found.text, page.url, hidden.__contains__) if hidden else found.text
+        return VisitReply(url=page.url, title=page.title, text=text, part=found.part, parts=found.parts)
 
     def page(self, url: str) -> Page | None:
         """The whole page of an address, or None; for builders and judges, not for agents."""

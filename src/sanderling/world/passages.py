@@ -2,22 +2,21 @@
 
 A page is split into passages (paragraphs, long ones by groups of sentences), each under its heading. Passages are ranked by
 BM25 (k1 = 1.2, b = 0.75, statistics of the page itself) over the goal's words, and the best are kept within a budget of words,
-in page order; the first passage, which says what the page is about, always is. A page that fits is given whole. Pure functions.
+in page order; the first passage, which says what the page is about, always is. A page that fits is given whole. Links are kept
+whole, count as `inline_links` says, and serve a goal by their words alone. Pure functions.
 """
 
 import math
-import re
 from dataclasses import dataclass
-from itertools import pairwise
 
-from sanderling.world.terms import WORD, content_terms, words
-from sanderling.world.text import sentences, word_count
+from sanderling.world.cutting import blocks, pieces
+from sanderling.world.inline_links import Prices, affordable, without_addresses
+from sanderling.world.parts import part_cuts, split_page
+from sanderling.world.terms import content_terms, words
 
 _K1, _B = 1.2, 0.75
 _MOST_GOAL_TERMS = 64
 _PASSAGE_WORDS = 60
-_HEADING = re.compile(r"#{1,6}\s+\S")
-_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +25,7 @@ class Passage:
 
     text: str
     words: int
+    """What it costs."""
     paragraph: int
     """Number of the paragraph it comes from."""
     heading: int
@@ -38,88 +38,68 @@ class Outline:
 
     passages: tuple[Passage, ...]
     headings: tuple[str, ...]
+    heading_words: tuple[int, ...]
+    """What each heading costs."""
 
 
-def outline(text: str, passage_words: int = _PASSAGE_WORDS) -> Outline:
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What is shown of a page."""
+
+    text: str
+    part: int
+    """1: it is read from the top; 0: it was chosen for the goal."""
+    parts: int
+    """In how many parts of the same budget the whole page can be read; 1: this is all of it."""
+
+
+def outline(prices: Prices, passage_words: int = _PASSAGE_WORDS) -> Outline:
     """Split a page. A page of headings alone has its headings as passages."""
     headings: list[str] = []
+    costs: list[int] = []
     passages: list[Passage] = []
-    for number, block in enumerate(_paragraphs(text)):
-        if _HEADING.match(block):
-            headings.append(block)
+    for number, block in enumerate(blocks(prices.text)):
+        if block.heading:
+            headings.append(prices.text[block.start : block.end])
+            costs.append(prices.of(block.start, block.end))
             continue
-        for part in _groups(block, passage_words):
-            passages.append(Passage(part, word_count(part), number, len(headings) - 1))
+        for start, end in pieces(prices, block.start, block.end, passage_words):
+            passages.append(Passage(prices.text[start:end], prices.of(start, end), number, len(headings) - 1))
     if not passages:
-        passages = [Passage(part, word_count(part), n, -1) for n, part in enumerate(headings)]
-    return Outline(tuple(passages), tuple(headings))
+        passages = [Passage(part, costs[n], n, -1) for n, part in enumerate(headings)]
+    return Outline(tuple(passages), tuple(headings), tuple(costs))
 
 
-def extract(text: str, goal: str, max_words: int) -> str:
+def read_page(text: str, goal: str, part: int, max_words: int) -> Extract:
+    """An extract for the goal (``part`` 0), or a part of the page; past the last part the text is empty."""
+    if not part:
+        return extract(text, goal, max_words)
+    parts = split_page(text.strip(), max_words)
+    return Extract(parts[part - 1].strip() if part <= len(parts) else "", part, len(parts))
+
+
+def extract(text: str, goal: str, max_words: int) -> Extract:
     """At most ``max_words`` words of a page, chosen for the goal; without a matching goal, from the top."""
     text = text.strip()
-    if word_count(text) <= max_words:
-        return text
-    page = outline(text, min(_PASSAGE_WORDS, max(max_words // 3, min(8, max_words))))
+    prices = affordable(Prices(text), max_words)
+    if prices.whole <= max_words:
+        return Extract(prices.text, 1, 1)
+    page = outline(prices, min(_PASSAGE_WORDS, max(max_words // 3, min(8, max_words))))
     scores = _scores(page, goal)
     if any(scores):
         order = sorted((i for i in range(1, len(scores)) if scores[i] > 0), key=lambda i: (-scores[i], i))
     else:
         order = list(range(1, len(page.passages)))
-    return _render(page, _choose(page, [0, *order], max_words, greedy=any(scores)), max_words)
-
-
-def _paragraphs(text: str) -> list[str]:
-    """Blocks between blank lines; a heading line is a block of its own."""
-    blocks: list[str] = []
-    for block in _BLANK_LINES.split(text):
-        plain_lines: list[str] = []
-        for line in block.strip().splitlines():
-            if _HEADING.match(line):
-                blocks.append("\n".join(plain_lines))
-                plain_lines = []
-                blocks.append(line.strip())
-            else:
-                plain_lines.append(line.rstrip())
-        blocks.append("\n".join(plain_lines))
-    return [block for block in blocks if block]
-
-
-def _groups(block: str, most: int) -> list[str]:
-    """A paragraph in groups of whole sentences (lists: of lines) of about ``most`` words."""
-    if word_count(block) <= most:
-        return [block]
-    groups: list[str] = []
-    size = 0
-    for line in block.splitlines():
-        opens_line = True
-        for unit in (piece for sentence in sentences(line) for piece in _pieces(sentence, most)):
-            count = word_count(unit)
-            if groups and size + count <= most:
-                groups[-1] += ("\n" if opens_line else " ") + unit
-                size += count
-            else:
-                groups.append(unit)
-                size = count
-            opens_line = False
-    return groups
-
-
-def _pieces(sentence: str, most: int) -> list[str]:
-    """A sentence, or its parts when it is longer than ``most`` words (tables, lists without full stops, noise)."""
-    found = list(WORD.finditer(sentence))
-    if len(found) <= most:
-        return [sentence]
-    cuts = [0, *(found[i].start() for i in range(most, len(found), most)), len(sentence)]
-    return [sentence[a:b].strip() for a, b in pairwise(cuts)]
+    shown = _render(page, _choose(page, [0, *order], max_words, greedy=any(scores)), max_words)
+    return Extract(shown, 0 if any(scores) else 1, len(part_cuts(prices, max_words)))
 
 
 def _scores(page: Outline, goal: str) -> list[float]:
     asked = content_terms(goal[:8_192], _MOST_GOAL_TERMS)
     if not asked:
         return [0.0] * len(page.passages)
-    headings = [words(heading) for heading in page.headings]
-    bags = [words(p.text) + (headings[p.heading] if p.heading >= 0 else []) for p in page.passages]
+    headings = [words(without_addresses(heading)) for heading in page.headings]
+    bags = [words(without_addresses(p.text)) + (headings[p.heading] if p.heading >= 0 else []) for p in page.passages]
     mean = sum(map(len, bags)) / len(bags) or 1.0
     sets = [set(bag) for bag in bags]
     holders = {term: sum(1 for bag in sets if term in bag) for term in asked}
@@ -144,7 +124,7 @@ def _choose(page: Outline, order: list[int], max_words: int, *, greedy: bool) ->
     for i in order:
         passage = page.passages[i]
         heading = passage.heading
-        cost = passage.words + (word_count(page.headings[heading]) if heading >= 0 and heading not in shown else 0)
+        cost = passage.words + (page.heading_words[heading] if heading >= 0 and heading not in shown else 0)
         if cost <= left:
             chosen.add(i)
             shown.add(heading)
@@ -168,7 +148,7 @@ def _render(page: Outline, chosen: list[int], max_words: int) -> str:
         heading = passage.heading
         if heading >= 0 and heading not in shown:
             shown.add(heading)
-            count = word_count(page.headings[heading])
+            count = page.heading_words[heading]
             if count + passage.words <= left:
                 parts.append(page.headings[heading])
                 left -= count

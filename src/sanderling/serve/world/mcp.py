@@ -11,16 +11,20 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
 
 import sanderling
+from sanderling.protocol.profile import ResultLayout
+from sanderling.protocol.status import ToolStatus
 from sanderling.serve.world.calls import WorldCalls
 from sanderling.serve.world.dialect import parse
 from sanderling.serve.world.metrics import Counters
 from sanderling.serve.world.native import SearchBody, VisitBody
 from sanderling.serve.world.refusal import RefusalError, sentence_of
 from sanderling.serve.world.settings import ServerSettings
+from sanderling.tools.layout import parts_note, visit_miss
 from sanderling.world.contract import SearchReply, VisitReply, World
 
 _SEARCH = "Search the web. Several queries may be given at once; each returns ranked results with title, address and snippet."
-_VISIT = "Read web pages. Returns the passages of each page that serve the goal; without a goal, the page from its top."
+_VISIT = "Read web pages. Returns the passages of each page that serve the goal; without a goal, the page from its top. "
+_VISIT += "An address that ends in #page=2 gives the second part of a long page as it stands, and so on."
 
 
 def mcp_server(calls: WorldCalls) -> MCPServer:
@@ -80,5 +84,7 @@ def _results(reply: SearchReply) -> str:
 
 
 def _page(reply: VisitReply) -> str:
-    failure = sentence_of(reply.status)
-    return f"{reply.url}: {failure}" if failure else f"# {' '.join(reply.title.split())}\n{reply.url}\n\n{reply.text}"
+    if reply.status is not ToolStatus.OK:
+        return f"{reply.url}: {visit_miss(reply, ResultLayout.MARKDOWN)}"
+    note = parts_note(reply)
+    return f"# {' '.join(reply.title.split())}\n{reply.url}\n\n{reply.text}" + (f"\n\n{note}" if note else "")

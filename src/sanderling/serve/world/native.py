@@ -78,6 +78,8 @@ def visit_reply(reply: VisitReply) -> dict[str, object]:
         "text": reply.text,
         "status": reply.status.value,
         "latency_s": reply.latency_s,
+        "part": reply.part,
+        "parts": reply.parts,
     }
 
 

@@ -12,6 +12,7 @@ as the web's do. Delays are virtual, in the reply's ``latency_s`` (`tools.paced`
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
@@ -22,6 +23,7 @@ from sanderling.world.dynamics.injection import order, with_order
 from sanderling.world.dynamics.listing import LEAK_FACTOR, Listing, altered_as, spare_results
 from sanderling.world.dynamics.profile import DynamicsProfile, Latency
 from sanderling.world.dynamics.tamper import newest_year, spam_text, without_year
+from sanderling.world.parts import asked_part, page_address, same_part
 
 _WHOLE_PAGE = 10_000_000
 
@@ -116,7 +118,8 @@ class DynamicWorld(SearchesTogether):
         """Read a page; see `contract.World`."""
         draws = Draws(self._seed, occasion.episode_seed)
         key = canonical_url(url)
-        call = ("visit", key, _key(goal), occasion.occurrence)
+        part = asked_part(url)
+        call = ("visit", key, _key(goal), occasion.occurrence, *((f"part {part}",) if part else ()))
         latency = _delay(self._profile.visit_latency, draws.uniform(*call, "latency"))
         faults = self._profile.visit
         passing = {ToolStatus.TIMEOUT: faults.timeout, ToolStatus.RATE_LIMITED: faults.rate_limited}
@@ -125,9 +128,9 @@ class DynamicWorld(SearchesTogether):
             seconds = self._profile.timeout_s if fault is ToolStatus.TIMEOUT else latency
             return VisitReply(url=url, title="", text="", status=fault, latency_s=seconds)
         reply = self._page(url, goal, max_words, draws, occasion)
-        if reply.status is ToolStatus.OK and (fate := self._fate(draws, key)) is not None:
+        if (reply.status is ToolStatus.OK or reply.part > reply.parts) and (fate := self._fate(draws, key)) is not None:
             reply = VisitReply(url=reply.url, title="", text="", status=fate)
-        return VisitReply(reply.url, reply.title, reply.text, reply.status, latency + reply.latency_s)
+        return replace(reply, latency_s=latency + reply.latency_s)
 
     def _fate(self, draws: Draws, key: str) -> ToolStatus | None:
         """What is wrong with a page for the whole episode; chances are of all visits, and here of those not failed yet."""
@@ -160,16 +163,18 @@ class DynamicWorld(SearchesTogether):
         made = made_page(url) if reply.status is ToolStatus.NOT_FOUND else None
         if made is not None:
             reply = (
-                _spam(url, made, words) if made.kind is Made.SPAM else _copy(url, made, read(made.subject, goal, words), draws)
+                _spam(url, made, words)
+                if made.kind is Made.SPAM
+                else _copy(url, made, read(same_part(url, made.subject), goal, words), draws)
             )
         if reply.status is not ToolStatus.OK:
             return reply
         text = reply.text
         if draws.happens(self._profile.pages.stale, "stale", key):
-            text = without_year(text, newest_year(read(made.subject if made else url, "", _WHOLE_PAGE).text))
+            text = without_year(text, newest_year(read(made.subject if made else key, "", _WHOLE_PAGE).text))
         if instruction:
             text = with_order(text, instruction, draws.uniform("order", key, "place"))
-        return VisitReply(reply.url, reply.title, text, latency_s=reply.latency_s)
+        return replace(reply, text=text)
 
 
 def _key(text: str) -> str:
@@ -183,10 +188,12 @@ def _delay(latency: Latency, u: float) -> float:
 
 def _spam(url: str, made: MadePage, words: int) -> VisitReply:
     query = made.subject.rpartition(" ")[0] or made.subject
-    return VisitReply(url, f"{query}: the best results", " ".join(spam_text(query).split(" ")[:words]))
+    if (part := asked_part(url)) > 1:
+        return VisitReply(page_address(url), "", "", ToolStatus.NOT_FOUND, part=part)
+    return VisitReply(page_address(url), f"{query}: the best results", " ".join(spam_text(query).split(" ")[:words]))
 
 
 def _copy(url: str, made: MadePage, origin: VisitReply, draws: Draws) -> VisitReply:
     """What a copy shows of the page it was made from; NOT_FOUND and the like when that cannot be read."""
     change = altered_as(draws, made.subject) if made.kind is Made.CONTRADICTING else str
-    return VisitReply(url, origin.title, change(origin.text), origin.status, origin.latency_s)
+    return replace(origin, url=page_address(url), text=change(origin.text))
