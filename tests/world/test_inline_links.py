@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.world.inline_links import Prices, affordable, find_links, without_addresses
+from sanderling.world.inline_links import Prices, affordable, as_read, find_links
 from sanderling.world.text import word_count
 
 
@@ -34,7 +34,7 @@ def test_what_is_a_link_and_what_is_read_of_it(text: str, links: list[str] | Non
         assert len(found) == 1 and text.startswith(found[0])
     else:
         assert found == links
-    assert without_addresses(text) == read
+    assert as_read(text) == read
 
 
 def test_an_address_costs_a_word_for_four_characters_and_never_less_than_its_words() -> None:

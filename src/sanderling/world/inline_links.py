@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 
-from sanderling.world.terms import WORD
+from sanderling.world.terms import spans
 from sanderling.world.text import word_count
 
 _CHARS_PER_WORD = 4
@@ -54,7 +54,7 @@ def find_links(text: str) -> tuple[Link, ...]:
     return tuple(found)
 
 
-def without_addresses(text: str) -> str:
+def as_read(text: str) -> str:
     """The text as a reader has it: link words stay, addresses go."""
     return _replaced(text, find_links(text))
 
@@ -67,7 +67,7 @@ class Prices:
         self.links = find_links(text)
         self._starts = [link.start for link in self.links]
         self._surplus = [0, *accumulate(link.surplus for link in self.links)]
-        self._words = [word.start() for word in WORD.finditer(text)]
+        self._words = spans(text)[0]
 
     @property
     def whole(self) -> int:

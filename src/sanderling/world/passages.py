@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from sanderling.world.cutting import blocks, pieces
-from sanderling.world.inline_links import Prices, affordable, without_addresses
+from sanderling.world.inline_links import Prices, affordable, as_read
 from sanderling.world.parts import part_cuts, split_page
 from sanderling.world.terms import content_terms, words
 
@@ -98,8 +98,8 @@ def _scores(page: Outline, goal: str) -> list[float]:
     asked = content_terms(goal[:8_192], _MOST_GOAL_TERMS)
     if not asked:
         return [0.0] * len(page.passages)
-    headings = [words(without_addresses(heading)) for heading in page.headings]
-    bags = [words(without_addresses(p.text)) + (headings[p.heading] if p.heading >= 0 else []) for p in page.passages]
+    headings = [words(as_read(heading)) for heading in page.headings]
+    bags = [words(as_read(p.text)) + (headings[p.heading] if p.heading >= 0 else []) for p in page.passages]
     mean = sum(map(len, bags)) / len(bags) or 1.0
     sets = [set(bag) for bag in bags]
     holders = {term: sum(1 for bag in sets if term in bag) for term in asked}
