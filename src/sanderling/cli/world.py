@@ -24,7 +24,7 @@ from rich.text import Text
 from sanderling.cli import exits
 from sanderling.cli.world_build import build_from
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
-from sanderling.cli.world_embed import Search, embed, search_choice
+from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
 from sanderling.cli.world_fidelity import fidelity, read_recorded
 from sanderling.cli.world_serve import serve
 from sanderling.errors import UserError
@@ -148,7 +148,7 @@ def build_jsonl(
 @app.command("info")
 def info(directory: Where) -> None:
     """What a world holds and where it comes from."""
-    _report(directory, read_manifest(directory))
+    _report(directory, read_manifest(directory), dense_line(directory))
 
 
 @app.command("search")
@@ -272,7 +272,7 @@ def _plain(text: str) -> str:
     return escape(visible(text))
 
 
-def _report(directory: Path, world: WorldInfo) -> None:
+def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
     counts = world.counts
     left_out = {"empty": counts.empty, "duplicate URL": counts.duplicate, "no URL": counts.no_url}
     table = Table(show_header=False, box=None)
@@ -286,6 +286,8 @@ def _report(directory: Path, world: WorldInfo) -> None:
         "built by": f"sanderling {world.package}",
         "sha256": world.fingerprint,
     }
+    if dense:
+        rows["dense search"] = dense
     for key, value in rows.items():
         table.add_row(f"[dim]{key}[/]", _plain(value))
     Console().print(table)

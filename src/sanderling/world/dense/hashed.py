@@ -1,6 +1,6 @@
 """An embedder without weights: words and their parts, hashed to signed places of a vector.
 
-Each word of a text (by `terms`) and each run of four letters within it adds to four places with signs that a hash decides, so
+Each word of a text (by `terms`) and each run of three letters within it adds to four places with signs that a hash decides, so
 that texts with many words or word parts in common have a large inner product (feature hashing: Weinberger et al., 2009). Words
 that say nothing are left out; repeated words count by their logarithm.
 
@@ -21,11 +21,12 @@ from sanderling.world import terms
 from sanderling.world.dense.embedder import Kind, Vectors
 
 DIMENSION = 512
+SMALLEST = 16
 _VERSION = 1
 """Raised when the same text gets another vector."""
 _PLACES = 4
-_PART = 4
-_PART_WEIGHT = 0.5
+_PART = 3
+_PART_WEIGHT = 1.0
 """Of all parts of a word together, against the word itself."""
 _MOST_TERMS = 4_096
 
@@ -38,8 +39,8 @@ class HashedEmbedder:
 
     def __init__(self, dimension: int = DIMENSION) -> None:
         """``dimension``: length of the vectors. Raises ValueError below 16."""
-        if dimension < 16:
-            raise ValueError(f"a hashed embedder needs 16 dimensions or more, not {dimension}")
+        if dimension < SMALLEST:
+            raise ValueError(f"a hashed embedder needs {SMALLEST} dimensions or more, not {dimension}")
         self._dimension = dimension
         self._of_word = lru_cache(maxsize=100_000)(self._word)
 

@@ -4,11 +4,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from sanderling.world.dense.cache import CachedEmbedder
 from sanderling.world.dense.hybrid import HybridRanker
 from sanderling.world.dense.index import open_dense
-from sanderling.world.dense.registry import open_embedder
+from sanderling.world.dense.registry import open_embedder, opens_socket
 from sanderling.world.dense.store import DIRECTORY, read_info
 from sanderling.world.local import LocalWorld
+
+QUERIES = "queries.sqlite"
+"""Beside the vectors: what an endpoint said of queries, so that the same query has the same vector for ever."""
 
 
 class SearchMode(StrEnum):
@@ -36,6 +40,9 @@ def ranked_world(directory: Path, world: LocalWorld, choice: SearchChoice) -> Lo
     if choice.mode is SearchMode.LEXICAL:
         return world
     info = read_info(directory / DIRECTORY)
-    embedder = open_embedder(choice.embedder or (info.embedder if info else "hashed"))
+    spec = choice.embedder or (info.embedder if info else "hashed")
+    embedder = open_embedder(spec, info.settings.dimension if info else 0)
+    if opens_socket(spec) and info is not None:
+        embedder = CachedEmbedder(embedder, directory / DIRECTORY / QUERIES)
     dense = open_dense(directory, world.pages_fingerprint, world.page_count, embedder)
     return world.with_ranker(dense if choice.mode is SearchMode.DENSE else HybridRanker([world.lexical, dense]))
