@@ -24,7 +24,7 @@ from sanderling.world.snippet import snippet
 from sanderling.world.terms import content_terms
 from sanderling.world.text import Flow, flow
 
-_CACHED_PAGES = 2_048
+_CACHED_PAGES = 256
 _LONGEST_SNIPPET_SOURCE = 200_000
 
 

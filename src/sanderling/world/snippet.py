@@ -5,14 +5,20 @@ sentence where one is near, closes at one where the window allows, and an ellips
 Query-aware and deterministic. Knows no index: weights are handed in.
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+import numpy as np
+
+from sanderling.world.terms import term_starts
 from sanderling.world.text import Flow
 
 _LEAD_WORDS = 3
 """Words shown before a match whose sentence begins too far back."""
 _SENTENCE_SHARE = 0.25
+_UNIT = 1 << 20
+"""Weights are counted in whole parts of one, so that sums do not depend on their order."""
+_REPEAT = _UNIT // 1_000
+_MOST_REPEATS = 10
 
 
 def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
@@ -24,7 +30,7 @@ def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
         most_words: length of the window.
 
     """
-    total = len(flow.terms)
+    total = len(flow.starts)
     if not total:
         return flow.text[:200].strip()
     begin, last = _best_window(flow, weights, most_words)
@@ -36,38 +42,65 @@ def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> t
     """First word and last matching word of the best window; (0, 0) when nothing matches.
 
     Windows begin at the sentence of a match, or a little before the match. Beginning at a sentence is worth a part of the
-    heaviest term, so that a common word more does not cut a sentence in two.
+    heaviest term, so that a common word more does not cut a sentence in two; many matches are worth a little.
     """
-    places = [i for i, term in enumerate(flow.terms) if term in weights]
+    units = {term: round(weight * _UNIT) for term, weight in weights.items()}
+    places, matches = _matches(flow, weights)
     if not places:
         return 0, 0
-    bonus = _SENTENCE_SHARE * max(weights.values())
-    best = (0.0, 0, 0)
+    bonus = round(_SENTENCE_SHARE * _UNIT * max(weights.values()))
+    inside = dict.fromkeys(units, 0)
+    value = first = end = best = begin_of_best = last_of_best = 0
     for begin in _beginnings(flow, places, most_words):
-        inside = places[bisect_left(places, begin) : bisect_left(places, begin + most_words)]
-        value = sum(weights[term] for term in dict.fromkeys(flow.terms[i] for i in inside)) + 1e-3 * min(len(inside), 10)
-        value += bonus if begin in flow.opens else 0.0
-        if value > best[0] + 1e-9:
-            best = (value, begin, inside[-1])
-    return best[1], best[2]
+        while end < len(places) and places[end] < begin + most_words:
+            term = matches[end]
+            if not inside[term]:
+                value += units[term]
+            inside[term] += 1
+            end += 1
+        while places[first] < begin:
+            term = matches[first]
+            inside[term] -= 1
+            if not inside[term]:
+                value -= units[term]
+            first += 1
+        total = value + _REPEAT * min(end - first, _MOST_REPEATS) + (bonus if begin in flow.opens else 0)
+        if total > best:
+            best, begin_of_best, last_of_best = total, begin, places[end - 1]
+    return begin_of_best, last_of_best
+
+
+def _matches(flow: Flow, terms: Iterable[str]) -> tuple[list[int], list[str]]:
+    """The numbers of the words that are one of some terms, in order, and the terms there."""
+    found: list[tuple[int, str]] = []
+    for term in terms:
+        sought = f" {term} "
+        at = flow.terms.find(sought)
+        while at >= 0:
+            found.append((at + 1, term))
+            at = flow.terms.find(sought, at + len(sought) - 1)
+    found.sort()
+    places = np.searchsorted(term_starts(flow.terms), [at for at, _ in found])
+    return places.tolist(), [term for _, term in found]
 
 
 def _beginnings(flow: Flow, places: list[int], most_words: int) -> list[int]:
     """Where a window may begin, in order: every window holds at least one match."""
-    opens = sorted(flow.opens)
     lead = min(_LEAD_WORDS, most_words - 1)
-    found: set[int] = set()
+    found = {max(place - lead, 0) for place in places}
+    opens = iter(sorted(flow.opens))
+    sentence, after = 0, next(opens, len(flow.starts))
     for place in places:
-        sentence = opens[bisect_left(opens, place + 1) - 1] if opens else 0
+        while after <= place:
+            sentence, after = after, next(opens, len(flow.starts))
         if place - sentence < most_words:
             found.add(sentence)
-        found.add(max(place - lead, 0))
     return sorted(found)
 
 
 def _close_at_sentence(flow: Flow, begin: int, last: int, end: int) -> int:
     """The end of a sentence in the last third of the window, after the last match; else the window's end."""
-    if end == len(flow.terms) or end in flow.opens:
+    if end == len(flow.starts) or end in flow.opens:
         return end
     for stop in range(end - 1, max(last, begin + (end - begin) * 2 // 3), -1):
         if stop in flow.opens:
@@ -76,7 +109,7 @@ def _close_at_sentence(flow: Flow, begin: int, last: int, end: int) -> int:
 
 
 def _cut(flow: Flow, begin: int, end: int) -> str:
-    total = len(flow.terms)
+    total = len(flow.starts)
     if begin == 0:
         start_char = 0
     else:

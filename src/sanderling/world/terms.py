@@ -25,7 +25,7 @@ _ASCII = bytes(
 """Bytes of UTF-8: ASCII letters in lower case, other ASCII as spaces, the rest as it is."""
 _IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
 _S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
-_LETTER = 1
+_SPACE, _LETTER = ord(" "), 1
 _KNOWN = 0x3000
 _MOSTLY_ASCII = 8
 """Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
@@ -81,24 +81,36 @@ def _folded(part: str) -> str:
     return " ".join([normal(word) for word in WORD.findall(part)])
 
 
-def spans(text: str) -> tuple[list[int], list[int]]:
+def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Where the words of a text begin and end, in the order of `words`."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    if len(codes) and int(codes.max()) < _KNOWN:
-        kinds = _kinds()[codes]
-        if int(kinds.max()) <= _LETTER:
-            borders = np.flatnonzero(np.diff(kinds, prepend=0, append=0))
-            return borders[::2].tolist(), borders[1::2].tolist()
-    found = list(WORD.finditer(text))
-    return [match.start() for match in found], [match.end() for match in found]
+    codes, ascii_only = _codes(text), text.isascii()
+    kinds = _kinds()[codes if ascii_only else np.minimum(codes, _KNOWN)]
+    if not ascii_only and kinds.max() > _LETTER:
+        found = np.array([match.span() for match in WORD.finditer(text)], dtype=np.int32).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+    borders = np.flatnonzero(kinds[1:] != kinds[:-1]).astype(np.int32)
+    return borders[::2], borders[1::2]
+
+
+def term_starts(spaced: str) -> NDArray[np.intp]:
+    """Where the terms of a `term_text` begin."""
+    inside = _codes(spaced) != _SPACE
+    return np.flatnonzero(inside[1:] > inside[:-1])
+
+
+def _codes(text: str) -> NDArray[np.uint8] | NDArray[np.uint32]:
+    """The characters of a text as numbers, a space before and after."""
+    if text.isascii():
+        return np.frombuffer(f" {text} ".encode("ascii"), dtype=np.uint8)
+    return np.frombuffer(f" {text} ".encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
 @cache
 def _kinds() -> NDArray[np.int8]:
-    """For each of the first characters: 0 between words, 1 in words, 2 where only ``WORD`` knows."""
-    kinds = np.array([WORD.match(chr(code)) is not None for code in range(_KNOWN)], dtype=np.int8)
-    kinds[0x300:0x370] = _LETTER + 1
-    kinds[0xE00:0xF00] = kinds[0x1000:0x10A0] = kinds[0x1780:0x1800] = _LETTER + 1
+    """For each of the first characters, and last for all others: 0 between words, 1 in words, 2 where only ``WORD`` knows."""
+    kinds = np.array([WORD.match(chr(code)) is not None for code in range(_KNOWN + 1)], dtype=np.int8)
+    for first, end in ((0x300, 0x370), (0xE00, 0xF00), (0x1000, 0x10A0), (0x1780, 0x1800), (_KNOWN, _KNOWN + 1)):
+        kinds[first:end] = _LETTER + 1
     return kinds
 
 

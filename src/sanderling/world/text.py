@@ -6,18 +6,25 @@ marks. Pure functions; knows no index and no query.
 
 import re
 import unicodedata
-from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from operator import itemgetter
 
-from sanderling.world.terms import spans, term_text, words
+import numpy as np
+from numpy.typing import NDArray
 
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)")
+from sanderling.world.terms import spans, term_text
+
+_TARGET = r"\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
+_IMAGE, _LINK = re.compile("!" + _TARGET), re.compile(_TARGET)
 _LINE_MARK = re.compile(r"\n[ \t]*(?:#{1,6}[ \t]+|[*+\-][ \t]+|>[ \t]?)")
 _INLINE_MARK = re.compile(r"[*_]{2,3}|`+")
-_INLINE_SIGNS = ("`", "**", "__", "*_", "_*")
-_SENTENCE_END = re.compile(r"[.!?。！？](?:(?<=[.!?])[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)")
-_ABBREVIATED = re.compile(r"(?:^|[\s(.])(?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|No|vol|Vol|pp|ed|Ed|Prof|Jr|Sr|vs|cf|ca|c|Bd|geb)$")
+_OPENS = r"[\s(.。！？」』]"
+_TWO, _THREE = "Mr|Ms|Dr|St|No|pp|ed|Ed|Jr|Sr|vs|cf|ca|Bd", "Mrs|vol|Vol|geb"
+_NOT_ABBREVIATED = rf"(?<!{_OPENS}[^\W\d_]\.)(?<!{_OPENS}(?:{_TWO})\.)(?<!{_OPENS}(?:{_THREE})\.)(?<!{_OPENS}Prof\.)"
+_SENTENCE_END = re.compile(
+    rf"[.!?。！？](?:(?<=[.!?]){_NOT_ABBREVIATED}[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)"
+)
 _SAMPLE = 20_000
 _NOISE_SHARE = 0.05
 
@@ -56,24 +63,21 @@ def spoken(text: str) -> str:
 
 
 def without_addresses(text: str) -> str:
-    """Links and images of Markdown by their words alone."""
-    return _LINK.sub(r"\1", text) if "](" in text else text
+    """Links and images of Markdown by their words alone, images within links too."""
+    if "](" not in text:
+        return text
+    return _LINK.sub(itemgetter(1), _IMAGE.sub(itemgetter(1), text) if "![" in text else text)
 
 
 def _without_inline_marks(text: str) -> str:
-    return _INLINE_MARK.sub("", text) if any(sign in text for sign in _INLINE_SIGNS) else text
+    return _INLINE_MARK.sub("", text) if "*" in text or "_" in text or "`" in text else text
 
 
 def sentences(line: str) -> list[str]:
     """The sentences of one paragraph, spaces at the ends removed; abbreviations and initials do not end one."""
-    parts: list[str] = []
-    start = 0
-    for end in _SENTENCE_END.finditer(line):
-        if line[end.start()] == "." and _ABBREVIATED.search(line[max(start, end.start() - 8) : end.start()]):
-            continue
-        parts.append(line[start : end.end()].strip())
-        start = end.end()
-    parts.append(line[start:].strip())
+    line = " " + line
+    cuts = [0, *(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]
+    parts = [line[start:end].strip() for start, end in pairwise(cuts)]
     return [part for part in parts if part]
 
 
@@ -82,27 +86,33 @@ def word_count(text: str) -> int:
     return len(term_text(text).split())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Flow:
     """A page's plain text in one line, with the place of every word."""
 
     text: str
-    terms: list[str]
-    starts: list[int]
-    ends: list[int]
+    terms: str
+    """The terms of all words in order, a space before and after each (`terms.term_text`)."""
+    starts: NDArray[np.int32]
+    """For each word the place in ``text`` where it begins."""
+    ends: NDArray[np.int32]
     opens: frozenset[int]
     """Numbers of the words that open a sentence."""
 
 
 def flow(title: str, text: str) -> Flow:
     """Lay out a page for snippets. A first heading that only repeats the title is left out."""
-    lines = [line.strip() for line in plain(text).splitlines()]
-    lines = [" ".join(line.split()) for line in lines if line]
+    lines = [_single_spaced(line) for line in plain(text).splitlines()]
+    lines = [line for line in lines if line]
     if lines and lines[0].casefold() == " ".join(title.split()).casefold():
         lines = lines[1:]
     parts = [part for line in lines for part in sentences(line)]
     joined = " ".join(parts)
-    borders = [0, *accumulate(len(part) + 1 for part in parts)]
     starts, ends = spans(joined)
-    opens = frozenset(word for border in borders[:-1] if (word := bisect_left(starts, border)) < len(starts))
-    return Flow(joined, words(joined), starts, ends, opens)
+    borders = list(accumulate((len(part) + 1 for part in parts), initial=0))
+    opens = frozenset(np.searchsorted(starts, borders[:-1]).tolist()) - {len(starts)}
+    return Flow(joined, f" {term_text(joined)} ", starts, ends, opens)
+
+
+def _single_spaced(line: str) -> str:
+    return line.strip() if line.isprintable() and "  " not in line else " ".join(line.split())
