@@ -104,9 +104,9 @@ def test_a_long_page_is_read_on(pages_file, tmp_path):
 def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_path):
     world = tmp_path / "w"
     run("build", "jsonl", pages_file, "--out", world)
-    store = bytearray((world / "pages.sqlite").read_bytes())
+    store = bytearray((world / "pages-0.sqlite").read_bytes())
     store[4096:] = b"\xff" * (len(store) - 4096)  # the header says that all is well
-    (world / "pages.sqlite").write_bytes(store)
+    (world / "pages-0.sqlite").write_bytes(store)
     for profile in ((), ("--profile", "tiny")):
         for arguments in (("search", world, "herring"), ("visit", world, "local://7")):
             with pytest.raises(UserError, match=r"cannot be read .*: copy it again"):

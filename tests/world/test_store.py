@@ -13,6 +13,7 @@ import pytest
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
+from sanderling.world.duplicates import file_name
 from sanderling.world.manifest import read_manifest
 from sanderling.world.store import build_world, open_world
 
@@ -37,13 +38,17 @@ def test_the_manifest_says_what_became_of_every_page(tmp_path):
         Page(url="u", title="", text=""),
         Page(url="n", title="", text="\x01" * 9),
     ]
-    seen: list[int] = []
-    info = build_world(tmp_path / "deep" / "w", given, name="t", source="test", seed=5, progress=seen.append)
+    seen: list[tuple[str, int, int | None]] = []
+    info = build_world(
+        tmp_path / "deep" / "w", given, name="t", source="test", seed=5, progress=lambda *report: seen.append(report)
+    )
     assert info == read_manifest(tmp_path / "deep" / "w")
     assert info.counts.model_dump() == {"read": 7, "kept": 4, "not_text": 1, "empty": 1, "duplicate": 1, "no_url": 1}
     assert (info.seed, info.name, info.source) == (5, "t", "test")
-    assert seen == list(range(1, 8))
-    assert {path.name for path in (tmp_path / "deep" / "w").iterdir()} == {"manifest.json", "pages.sqlite", "index"}
+    reading = [("reading", number, 7) for number in range(1, 8)]
+    assert seen == [*reading, *(("indexing", number, 4) for number in range(1, 5)), ("comparing", 0, None)]
+    names = {"manifest.json", "pages-0.sqlite", "index-0", file_name(info.fingerprint)}
+    assert {path.name for path in (tmp_path / "deep" / "w").iterdir()} == names
 
 
 def test_equal_pages_make_equal_worlds(tmp_path):
@@ -110,7 +115,7 @@ def test_kill_9_leaves_no_half_world_and_the_next_build_clears_up(tmp_path):
     child.wait()
     child.stdout.close()
     assert not target.exists()
-    assert list(tmp_path.glob(".w.building-*"))
+    assert (tmp_path / ".w.building" / "pages-0.sqlite").is_file()
     with pytest.raises(UserError, match="no world at"):
         open_world(target)
     build_world(target, pages(), name="t", source="test")
@@ -156,7 +161,7 @@ def test_missing_and_strange_directories(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", "cannot be read"), ('{"format": 99}', "has format 99"), ("[]", "has format None"), ('{"format": 1}', "is damaged")],
+    [("{", "cannot be read"), ('{"format": 99}', "has format 99"), ("[]", "has format None"), ('{"format": 2}', "is damaged")],
 )
 def test_damaged_manifests(world_dir, content, message):
     (world_dir / "manifest.json").write_text(content)
@@ -166,7 +171,7 @@ def test_damaged_manifests(world_dir, content, message):
 
 
 def test_torn_pages_are_told(world_dir):
-    store = world_dir / "pages.sqlite"
+    store = world_dir / "pages-0.sqlite"
     whole = store.read_bytes()
     store.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="missing or torn"):
@@ -201,9 +206,9 @@ def _unmeta(index: Path) -> None:
 @pytest.mark.parametrize("harm", [_drop, _tear, _age, _unmeta])
 def test_the_index_is_rebuilt(world_dir, harm):
     before = open_world(world_dir).search("number7 page", limit=5)
-    harm(world_dir / "index")
+    harm(world_dir / "index-0")
     assert open_world(world_dir).search("number7 page", limit=5) == before
-    stamp = (world_dir / "index").stat().st_ino
+    stamp = (world_dir / "index-0").stat().st_ino
     assert open_world(world_dir).search("number7 page", limit=5) == before
-    assert (world_dir / "index").stat().st_ino == stamp, "the rebuilt index is kept"
+    assert (world_dir / "index-0").stat().st_ino == stamp, "the rebuilt index is kept"
     assert not list(world_dir.glob(".index-*"))

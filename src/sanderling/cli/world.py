@@ -1,7 +1,7 @@
 """``sanderling world``: build a world, look at it, search it, visit its pages. Thin: the work is done in ``world/``."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,23 +9,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.cli import exits
-from sanderling.cli.world_build import build_from
+from sanderling.cli.world_build import add, build_from
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
 from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
 from sanderling.cli.world_fidelity import fidelity, read_recorded
+from sanderling.cli.world_links import links
+from sanderling.cli.world_progress import build_progress
 from sanderling.cli.world_serve import serve
 from sanderling.errors import UserError
 from sanderling.protocol.profile import Profile, ResultLayout
@@ -47,14 +39,17 @@ app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
 app.add_typer(build, name="build")
 build.command("from")(build_from)
+app.command("add")(add)
 app.command("duplicates")(duplicates)
 app.command("embed")(embed)
 app.command("fidelity")(fidelity)
 app.command("fit-dynamics")(fit_dynamics)
+app.command("links")(links)
 app.command("serve")(serve)
 
 REPLAY_FILE = "replay.jsonl"
 """The replay table within the directory of a recorded world."""
+_NOTHING = "Interrupted: nothing was built, and nothing is left behind."
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
 Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 AsProfile = Annotated[
@@ -71,14 +66,14 @@ def build_encyclopedia(
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
     from sanderling.world.encyclopedia import generate_pages
 
-    with _progress() as count:
+    with build_progress(_NOTHING) as progress:
         info = build_world(
             out,
             generate_pages(size, seed),
             name=f"encyclopedia-{size}-{seed}",
             source=f"encyclopedia --size {size} --seed {seed}",
             seed=seed,
-            progress=count,
+            progress=progress,
         )
     _report(out, info)
 
@@ -113,14 +108,14 @@ def build_recorded(
         table.save(place / REPLAY_FILE)
         write_built_from(place, built_from(built, held, hold_out, seed, hold_out_by))
 
-    with _progress(len(pages)) as count:
+    with build_progress(_NOTHING) as progress:
         info = build_world(
             out,
             pages,
             name=name,
             source=f"recorded {source.name}" + (f", {hold_out:g} held out by {hold_out_by.value}" if hold_out else ""),
             seed=seed if hold_out else None,
-            progress=count,
+            progress=progress,
             finish=finish,
         )
     if recorded.report is not None:
@@ -140,8 +135,8 @@ def build_jsonl(
     name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the file's by default.")] = "",
 ) -> None:
     """Build a world from a file of JSON lines."""
-    with _progress() as count:
-        info = build_world(out, read_jsonl(file), name=name or file.stem, source=f"jsonl {file.name}", progress=count)
+    with build_progress(_NOTHING) as progress:
+        info = build_world(out, read_jsonl(file), name=name or file.stem, source=f"jsonl {file.name}", progress=progress)
     _report(out, info)
 
 
@@ -238,35 +233,6 @@ def _readable(directory: Path) -> Iterator[None]:
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
 
 
-@contextmanager
-def _progress(total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar, moved at every hundredth page: moving it at each would cost more than the page."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("pages"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("pages", total=total)
-        read = 0
-
-        def count(done: int) -> None:
-            nonlocal read
-            read = done
-            if done % 100 == 0:
-                bar.update(task, completed=done)
-
-        try:
-            yield count
-        except KeyboardInterrupt:
-            bar.console.print("Interrupted: nothing was built, and nothing is left behind.")
-            raise typer.Exit(exits.INTERRUPTED) from None
-        bar.update(task, completed=read, total=read)
-
-
 def _plain(text: str) -> str:
     """Text from a world: neither markup nor control characters."""
     return escape(visible(text))
@@ -282,6 +248,7 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
         "source": world.source,
         "seed": "none" if world.seed is None else str(world.seed),
         "pages": f"{counts.kept:,}" + (f" ({counts.not_text:,} of them not text)" if counts.not_text else ""),
+        "links": f"{world.links.inside:,} inside, {world.links.dead:,} dead, {world.links.outside:,} to other sites",
         "left out": ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count) or "none",
         "built by": f"sanderling {world.package}",
         "sha256": world.fingerprint,

@@ -1,83 +1,102 @@
-"""``sanderling world build from``: a world from files of any kind, several together. Thin: `world.sources` reads them."""
+"""``sanderling world build from`` and ``add``: pages of any kind, of several sources. Thin: `world.sources` reads them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from sanderling.cli import exits
+from sanderling.cli.world_progress import build_progress
 from sanderling.terminal import visible
-from sanderling.world.manifest import WorldInfo
+from sanderling.world.manifest import SourceAccount, WorldCounts
 from sanderling.world.sources.contract import Limits
-from sanderling.world.sources.gathering import FILE_NAME, Gathering
+from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.registry import SOURCES, open_sources
-from sanderling.world.store import build_world
+from sanderling.world.store import add_to_world, build_from_feed
 
 _MEGABYTE = 2**20
+_AGAIN = "Interrupted: the same command goes on from here."
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...",
+        help="Folders (HTML, Markdown, text, PDF), WARC, ZIM, Wikipedia dumps, JSON lines, other worlds; or KIND:REST, such as "
+        "recorded:TRAJECTORIES or encyclopedia:SIZE/SEED.",
+    ),
+]
+BaseUrl = Annotated[
+    str, typer.Option(help="Address that the paths of folders, ZIM files and dumps stand below; local://NAME/ by default.")
+]
+Kind = Annotated[str, typer.Option(help=f"Kind of every source, told by name otherwise: {', '.join(SOURCES)}.")]
+Largest = Annotated[int, typer.Option(min=1, help="Megabytes of one document; larger ones are left out.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, where an interrupted command left something to go on from.")]
 
 
 def build_from(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE...", help="Folders (HTML, Markdown, text, PDF), WARC, ZIM, Wikipedia dumps, JSON lines."
-        ),
-    ],
+    sources: Sources,
     out: Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")],
-    base_url: Annotated[
-        str, typer.Option(help="Address that the paths of folders, ZIM files and dumps stand below; local://NAME/ by default.")
-    ] = "",
-    kind: Annotated[str, typer.Option(help=f"Kind of every source, told by name otherwise: {', '.join(SOURCES)}.")] = "",
+    base_url: BaseUrl = "",
+    kind: Kind = "",
     name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the first source's by default.")] = "",
-    largest: Annotated[int, typer.Option(min=1, help="Megabytes of one document; larger ones are left out.")] = 16,
+    largest: Largest = 16,
+    fresh: Fresh = False,
 ) -> None:
-    """Build a world from files: folders, archives, dumps, or several of these together."""
-    limits = Limits(document_bytes=largest * _MEGABYTE)
-    opened = open_sources(sources, kind, base_url, limits)
-    gathering = Gathering(opened)
+    """Build a world from files: folders, archives, dumps, or several of these together.
+
+    Stopped or killed, the same command goes on.
+    """
+    feed, source, first = _feed(sources, kind, base_url, largest)
+    with build_progress(_AGAIN) as progress:
+        info = build_from_feed(out, feed, name=name or first, source=source, progress=progress, fresh=fresh)
+    _report(f"world {info.name}", info.accounts, info.counts)
+    links = info.links
+    Console().print(
+        f"{_plain(str(out))} holds {info.page_count:,} pages; its manifest.json names the first of each reason. "
+        f"Links: {links.inside:,} to pages of it, {links.dead:,} dead, {links.outside:,} to other sites."
+    )
+
+
+def add(
+    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")],
+    sources: Sources,
+    base_url: BaseUrl = "",
+    kind: Kind = "",
+    largest: Largest = 16,
+    fresh: Fresh = False,
+) -> None:
+    """Add pages to a world, without building it again.
+
+    Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
+    """
+    feed, source, _first = _feed(sources, kind, base_url, largest)
+    with build_progress(_AGAIN) as progress:
+        info, counts = add_to_world(directory, feed, source=source, progress=progress, fresh=fresh)
+    _report(f"added to {info.name}", feed.accounts(feed.mark()), counts)
+    Console().print(f"{_plain(str(directory))} holds {info.page_count:,} pages, {counts.kept:,} of them new.")
+
+
+def _feed(specs: Sequence[str], kind: str, base_url: str, largest: int) -> tuple[Gathering, str, str]:
+    """The feed of the sources, what it is in words, and the first source's name."""
+    opened = open_sources(specs, kind, base_url, Limits(document_bytes=largest * _MEGABYTE))
     source = " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
-    columns = (SpinnerColumn(), TextColumn("pages"), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("pages", total=None)
-
-        def count(done: int) -> None:
-            if done % 100 == 0:
-                bar.update(task, completed=done)
-
-        try:
-            info = build_world(
-                out,
-                gathering.pages(),
-                name=name or opened[0].name,
-                source=source,
-                progress=count,
-                finish=gathering.save,
-            )
-        except KeyboardInterrupt:
-            bar.console.print("Interrupted: nothing was built, and nothing is left behind.")
-            raise typer.Exit(exits.INTERRUPTED) from None
-        bar.update(task, completed=info.counts.read, total=info.counts.read)
-    _report(out, info, gathering)
+    return Gathering(opened), source, opened[0].name
 
 
-def _report(directory: Path, info: WorldInfo, gathering: Gathering) -> None:
+def _report(what: str, accounts: Sequence[SourceAccount], counts: WorldCounts) -> None:
     """Every document by what became of it: pages of each source, reasons, and what the world left out."""
     table = Table("source", "documents", "pages", "left out")
-    for account in gathering.accounts:
+    for account in accounts:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(account.skipped.items())) or "none"
         table.add_row(_plain(account.name), f"{account.documents:,}", f"{account.pages:,}", reasons)
-    counts = info.counts
     later = {"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url}
-    left = ", ".join(f"{count:,} {what}" for what, count in later.items() if count) or "none"
+    left = ", ".join(f"{count:,} {reason}" for reason, count in later.items() if count) or "none"
     table.add_section()
-    table.add_row(_plain(f"world {info.name}"), f"{counts.read:,}", f"{counts.kept:,}", left)
-    console = Console()
-    console.print(table)
-    console.print(f"{_plain(str(directory))} holds {counts.kept:,} pages; {FILE_NAME} in it names the first of each reason.")
+    table.add_row(_plain(what), f"{counts.read:,}", f"{counts.kept:,}", left)
+    Console().print(table)
 
 
 def _plain(text: str) -> str:

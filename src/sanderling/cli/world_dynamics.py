@@ -9,9 +9,10 @@ from rich.console import Console
 from sanderling.config import to_toml
 from sanderling.errors import UserError
 from sanderling.files import replace_file
-from sanderling.world.duplicates import THRESHOLD, near_duplicates, save_groups
+from sanderling.world.duplicates import THRESHOLD
 from sanderling.world.dynamics.profile import NAMED
-from sanderling.world.store import open_world
+from sanderling.world.manifest import read_manifest
+from sanderling.world.store import compare_pages
 
 Dynamics = Annotated[
     str | None, typer.Option("--dynamics", help=f"Delays and faults: {', '.join(NAMED)} or a TOML file; none by default.")
@@ -27,12 +28,11 @@ def duplicates(
 ) -> None:
     """Find a world's near-duplicate pages, so that masking one masks them all."""
     console = Console(stderr=True)
-    world = open_world(directory)
-    with console.status(f"comparing {world.page_count:,} pages"):
-        groups = near_duplicates(world.all_pages(), threshold)
-        path = save_groups(directory, world.fingerprint, groups, threshold)
+    info = read_manifest(directory)
+    with console.status(f"comparing {info.page_count:,} pages"):
+        groups, path = compare_pages(directory, info, threshold)
     Console().print(
-        f"{sum(map(len, groups)):,} of {world.page_count:,} pages are near-duplicates, in {len(groups):,} groups: {path}",
+        f"{sum(map(len, groups)):,} of {info.page_count:,} pages are near-duplicates, in {len(groups):,} groups: {path}",
         markup=False,
         soft_wrap=True,
     )

@@ -1,15 +1,14 @@
 """Near-duplicates: pages with mostly the same words in the same order. A deterministic signature, and groups of pages.
 
-Signature: MinHash (Broder 1997) over shingles of five terms, 128 positions of 32 bits; the share of equal positions estimates
+Signature: MinHash (Broder 1997) over shingles of five terms, 128 positions of 16 bits; the share of equal positions estimates
 the Jaccard similarity of two pages' shingles (standard error at most 0.044). Candidates share one of 32 bands of four
 positions; they are a pair when the estimate reaches the threshold; groups are the connected pairs. A short page quoted within
-a long one is no near-duplicate of it. Holds 512 bytes for each page, and nothing of its text. Knows no index and no store.
+a long one is no near-duplicate of it. A signature is 256 bytes, kept with its page. Knows no index and no store.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,49 +18,63 @@ from sanderling.errors import UserError
 from sanderling.files import replace_file
 from sanderling.world.contract import Page
 from sanderling.world.terms import words
+from sanderling.world.text import plain
 
-FILE_NAME = "duplicates.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 THRESHOLD = 0.8
 _SHINGLE = 5
 _POSITIONS = 128
 _FEWEST_TERMS = 10
 _BAND = 4
+_BLOCK = 192
+"""Shingles that are hashed at once: 96 KB, so that the table stays in the cache and off the system's allocator."""
+_MOST_WORDS = 500_000
 
-Signature = NDArray[np.uint32]
-
-
-def _constants(name: str, count: int) -> NDArray[np.uint64]:
-    """Odd 64-bit constants that are the same on every machine."""
-    digests = (hashlib.sha256(f"{name} {number}".encode()).digest()[:8] for number in range(count))
-    return np.array([int.from_bytes(digest, "big") | 1 for digest in digests], dtype=np.uint64)
+Signature = NDArray[np.uint16]
 
 
-_FACTORS = _constants("factor", _POSITIONS)
-_OFFSETS = _constants("offset", _POSITIONS)
+def _constants(name: str, count: int) -> NDArray[np.uint32]:
+    """Odd 32-bit constants that are the same on every machine."""
+    digests = (hashlib.sha256(f"{name} {number}".encode()).digest()[:4] for number in range(count))
+    return np.array([int.from_bytes(digest, "big") | 1 for digest in digests], dtype=np.uint32)
+
+
+_FACTORS = _constants("factor", _POSITIONS)[:, None]
+_OFFSETS = _constants("offset", _POSITIONS)[:, None]
 _PLACES = _constants("place", _SHINGLE)
 
 
-@lru_cache(maxsize=500_000)
-def _word_hash(word: str) -> int:
-    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "big")
+class _WordHashes(dict[str, int]):
+    """The hash of each word met; emptied when it has grown large."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        value = int.from_bytes(hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=4).digest(), "big")
+        self[word] = value
+        return value
 
 
-def signature(text: str) -> Signature:
-    """The MinHash signature of a text, ``(128,)``; zeros for one of fewer than ten terms: notices, the same on many sites."""
-    hashes = np.array([_word_hash(word) for word in words(text)], dtype=np.uint64)
-    if len(hashes) < _FEWEST_TERMS:
-        return np.zeros(_POSITIONS, dtype=np.uint32)
+_WORD_HASHES = _WordHashes()
+
+
+def signature(text: str) -> Signature | None:
+    """The MinHash signature of a page's Markdown, ``(128,)``; None below ten terms: notices, the same on many sites."""
+    found = words(plain(text))
+    if len(found) < _FEWEST_TERMS:
+        return None
+    hashes = np.fromiter(map(_WORD_HASHES.__getitem__, found), dtype=np.uint32, count=len(found))
     count = len(hashes) - _SHINGLE + 1
-    shingles = np.zeros(count, dtype=np.uint64)
+    shingles = np.zeros(count, dtype=np.uint32)
     for place in range(_SHINGLE):  # unsigned arithmetic wraps around, as it should
         shingles += hashes[place : place + count] * _PLACES[place]
-    shingles ^= shingles >> np.uint64(29)
-    lowest = np.full(_POSITIONS, np.iinfo(np.uint64).max, dtype=np.uint64)
-    for start in range(0, count, 4_096):  # flat memory for long pages
-        block = np.unique(shingles[start : start + 4_096])
-        lowest = np.minimum(lowest, (block[None, :] * _FACTORS[:, None] + _OFFSETS[:, None]).min(axis=1))
-    return (lowest >> np.uint64(32)).astype(np.uint32)
+    shingles ^= shingles >> np.uint32(15)
+    lowest = np.full(_POSITIONS, np.iinfo(np.uint32).max, dtype=np.uint32)
+    for start in range(0, count, _BLOCK):  # flat memory for long pages
+        block = shingles[None, start : start + _BLOCK] * _FACTORS
+        block += _OFFSETS
+        lowest = np.minimum(lowest, block.min(axis=1))
+    return (lowest ^ (lowest >> np.uint32(16))).astype(np.uint16)
 
 
 def similarity(a: Signature, b: Signature) -> float:
@@ -78,38 +91,64 @@ def near_duplicates(pages: Iterable[Page], threshold: float = THRESHOLD) -> list
     rows: list[Signature] = []
     for page in pages:
         row = signature(page.text)
-        if row.any():
+        if row is not None:
             urls.append(page.url)
             rows.append(row)
-    if not rows:
-        return []
-    parent = _joined(np.stack(rows), threshold)
-    groups: dict[int, list[str]] = {}
-    for number, url in enumerate(urls):
-        groups.setdefault(_root(parent, number), []).append(url)
-    return [group for group in groups.values() if len(group) > 1]
+    return [[urls[i] for i in group] for group in groups_of(np.stack(rows), threshold)] if rows else []
 
 
-def _joined(rows: NDArray[np.uint32], threshold: float) -> list[int]:
-    """Union-find parents after every candidate pair that reaches the threshold was joined.
+def signed_groups(signed: Iterable[tuple[int, bytes]], threshold: float = THRESHOLD) -> list[list[int]]:
+    """Groups of near-duplicates by page number, from signatures as they are stored with pages."""
+    numbers: list[int] = []
+    rows = bytearray()
+    for number, row in signed:
+        numbers.append(number)
+        rows += row
+    table = np.frombuffer(rows, dtype="<u2").reshape(-1, _POSITIONS)
+    return [[numbers[i] for i in group] for group in groups_of(table, threshold)]
 
-    Within a band's bucket each page is compared with the roots already there, so a bucket of copies costs one comparison each.
+
+def groups_of(rows: NDArray[np.uint16], threshold: float = THRESHOLD) -> list[list[int]]:
+    """Groups of two or more rows ``(n, 128)`` that are connected by pairs which reach the threshold, in order.
+
+    Within a band's bucket rows are compared with the first of every group: a bucket of copies costs one comparison each.
     """
     parent = list(range(len(rows)))
     for start in range(0, _POSITIONS, _BAND):
-        band = np.ascontiguousarray(rows[:, start : start + _BAND])
-        buckets: dict[bytes, list[int]] = {}
-        for number in range(len(rows)):
-            met = buckets.setdefault(band[number].tobytes(), [])
-            for other in met:
-                if _root(parent, other) == _root(parent, number):
-                    break
-                if similarity(rows[other], rows[number]) >= threshold:
-                    _join(parent, other, number)
-                    break
-            else:
-                met.append(number)
-    return parent
+        keys = np.ascontiguousarray(rows[:, start : start + _BAND]).view(np.uint64).ravel()
+        order = np.argsort(keys, kind="stable")
+        borders = np.flatnonzero(np.diff(keys[order])) + 1
+        _join_buckets(rows, order, borders, threshold, parent)
+    groups: dict[int, list[int]] = {}
+    for number in range(len(rows)):
+        groups.setdefault(_root(parent, number), []).append(number)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _join_buckets(
+    rows: NDArray[np.uint16], order: NDArray[np.intp], borders: NDArray[np.intp], threshold: float, parent: list[int]
+) -> None:
+    """Compare all rows of a bucket with its first; those that are not like it make a bucket of their own, and so on."""
+    sizes = np.diff(np.concatenate(([0], borders, [len(order)])))
+    bucket = np.repeat(np.arange(len(sizes)), sizes)
+    keep = sizes[bucket] > 1
+    order, bucket = order[keep], bucket[keep]
+    while len(order):
+        opens = np.concatenate(([True], bucket[1:] != bucket[:-1]))
+        first = order[opens][np.cumsum(opens) - 1]
+        others = ~opens
+        alike = _shares(rows, first[others], order[others]) >= threshold
+        for a, b in zip(first[others][alike].tolist(), order[others][alike].tolist(), strict=True):
+            _join(parent, a, b)
+        order, bucket = order[others][~alike], bucket[others][~alike]
+
+
+def _shares(rows: NDArray[np.uint16], a: NDArray[np.intp], b: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The share of equal positions of pairs of rows, in blocks: flat memory."""
+    parts = [
+        (rows[a[start : start + 65_536]] == rows[b[start : start + 65_536]]).mean(axis=1) for start in range(0, len(a), 65_536)
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _root(parent: list[int], number: int) -> int:
@@ -124,9 +163,14 @@ def _join(parent: list[int], a: int, b: int) -> None:
     parent[high] = low
 
 
+def file_name(fingerprint: str) -> str:
+    """The file of a world's groups: each state of a world has its own, so that a reader never gets another's."""
+    return f"duplicates-{fingerprint[:12]}.json"
+
+
 def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str]], threshold: float = THRESHOLD) -> Path:
     """Write a world's groups into its directory. Raises UserError when that cannot be written."""
-    path = directory / FILE_NAME
+    path = directory / file_name(fingerprint)
     record = {"format": FORMAT_VERSION, "fingerprint": fingerprint, "threshold": threshold, "groups": groups}
     try:
         replace_file(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
@@ -136,13 +180,11 @@ def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str
 
 
 def load_groups(directory: Path, fingerprint: str) -> list[list[str]]:
-    """The groups of a world; none when they were never looked for.
+    """The groups of a world.
 
-    Raises UserError when the file is damaged, or was made for other pages: a mask would then leak silently.
+    Raises UserError when the file is missing, damaged, or was made for other pages: a mask would then leak silently.
     """
-    path = directory / FILE_NAME
-    if not path.is_file():
-        return []
+    path = directory / file_name(fingerprint)
     again = "run `sanderling world duplicates` on the world again."
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

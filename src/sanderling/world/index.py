@@ -43,7 +43,7 @@ def _prepare(index: tantivy.Index) -> None:
 
 
 class IndexBuilder:
-    """Takes pages one by one, in one thread; ``directory`` None builds in memory."""
+    """Takes pages one by one, in one thread, after those that a directory holds; ``directory`` None builds in memory."""
 
     def __init__(self, directory: Path | None) -> None:
         """Raises UserError when the disk does not take it."""
@@ -53,6 +53,12 @@ class IndexBuilder:
             self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
         self._closed = False
 
+    @property
+    def committed(self) -> int:
+        """Pages that are in the index already; equal to the number of the next one."""
+        self._index.reload()
+        return self._index.searcher().num_docs
+
     def add(self, number: int, title: str, text: str) -> None:
         """Index one page under its number, by what a reader sees of it. Raises UserError when the disk does not take it."""
         document = tantivy.Document()
@@ -61,10 +67,14 @@ class IndexBuilder:
         with _refused_writes():
             self._writer.add_document(document)
 
-    def finish(self) -> "TextIndex":
-        """Commit and open for reading. Raises UserError when the disk does not take it."""
+    def commit(self) -> None:
+        """Make all pages so far survive a kill. Raises UserError when the disk does not take it."""
         with _refused_writes():
             self._writer.commit()
+
+    def finish(self) -> "TextIndex":
+        """Commit and open for reading. Raises UserError when the disk does not take it."""
+        self.commit()
         self.close()
         self._index.reload()
         return TextIndex(self._index)

@@ -168,7 +168,7 @@ def take_in(page: Page, intake: Intake, add: Callable[[StoredPage], int | None],
         return
     number = add(stored)
     if number is None:
-        intake.counts.duplicate += 1
+        intake.refuse_second()
         return
     intake.keep(stored)
     index.add(number, stored.page.title, stored.page.text)

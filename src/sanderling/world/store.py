@@ -1,31 +1,40 @@
-"""Worlds on disk: one directory with a manifest, the pages and an index that can be rebuilt from them.
+"""Worlds on disk: one directory with a manifest, files of pages, and an index that can be filled anew from them.
 
-A world is built in a temporary directory beside its place and renamed at the end, so that a world is whole or absent,
-whatever interrupts the build. Pages stream: memory does not grow with the world. The index is rebuilt when it is missing,
-damaged or of another version.
+A world is built in a directory beside its place and renamed at the end, so that it is whole or absent; pages are added to it as
+further files, and the manifest, replaced in one step, says which count. Whatever interrupts either, the same command goes on
+(`building`). Readers keep the state that they opened. The index is filled anew when it is missing, damaged or an old version's.
 """
 
-import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import sanderling
 from sanderling.errors import UserError
 from sanderling.files import sync
+from sanderling.world.building import (
+    Progress,
+    Stage,
+    State,
+    building_place,
+    ignore,
+    read_in,
+    sync_tree,
+    unmark,
+    work_through,
+    writable,
+)
 from sanderling.world.contract import Page
-from sanderling.world.index import INDEX_VERSION, IndexBuilder, TextIndex
-from sanderling.world.local import LocalWorld, take_in
-from sanderling.world.manifest import WorldCounts, WorldInfo, read_manifest, write_manifest
-from sanderling.world.pages import Intake, PageWriter, SqlitePages
+from sanderling.world.duplicates import THRESHOLD, file_name, save_groups, signed_groups
+from sanderling.world.feed import Feed, PlainFeed
+from sanderling.world.index_files import fill_anew, link_index, open_index
+from sanderling.world.local import LocalWorld
+from sanderling.world.manifest import PagePart, WorldCounts, WorldInfo, read_manifest, write_manifest
+from sanderling.world.page_files import PageFile, SqlitePages, discard
+from sanderling.world.pages import NO_PAGES
 
-_PAGES = "pages.sqlite"
-_INDEX = "index"
-_INDEX_NOTE = "sanderling.json"
+_ADDING = "adding"
 
 
 def build_world(
@@ -35,183 +44,258 @@ def build_world(
     name: str,
     source: str,
     seed: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress = ignore,
     finish: Callable[[Path], None] | None = None,
 ) -> WorldInfo:
-    """Build a world from pages, in their order.
+    """Build a world from pages that are read once, in their order; see `build_from_feed`."""
+    feed = PlainFeed(pages)
+    return build_from_feed(directory, feed, name=name, source=source, seed=seed, progress=progress, finish=finish)
+
+
+def build_from_feed(
+    directory: Path,
+    feed: Feed,
+    *,
+    name: str,
+    source: str,
+    seed: int | None = None,
+    progress: Progress = ignore,
+    finish: Callable[[Path], None] | None = None,
+    fresh: bool = False,
+) -> WorldInfo:
+    """Build a world, or go on with a build of the same feed that was interrupted.
 
     Args:
         directory: where the world will be; must not exist, or be empty.
-        pages: read once, streaming.
+        feed: read streaming.
         name: short name for records.
         source: the builder and what it was given.
         seed: of a generated world.
-        progress: called with the number of pages read, after each.
+        progress: see `building.Progress`.
         finish: writes further files into the world's directory, which is handed to it, before the world is in its place.
+        fresh: remove what an interrupted build left.
 
-    Raises UserError when the place is taken or cannot be written, or when no page is left to hold.
+    Raises UserError when the place is taken or cannot be written, when another process or the remains of another build are in
+    the way, or when no page is left to hold.
 
     """
     directory = directory.absolute()
     _require_free(directory)
-    with _under_construction(directory) as place:
-        intake = _write(place, pages, progress)
-        if not intake.counts.kept:
+    with building_place(directory.with_name(f".{directory.name}.building"), feed.stamp, fresh=fresh) as place:
+        pages, index = place.path / _pages_name(0), place.path / _index_name(0)
+        with writable(directory):
+            index.mkdir(exist_ok=True)
+        state, count = _write(pages, index, feed, progress, NO_PAGES)
+        if not count:
+            place.finished = True
             raise UserError(f"The world {name!r} would hold no page: give pages that have a URL and text.")
         info = WorldInfo(
             name=name,
             source=source,
             seed=seed,
             package=sanderling.__version__,
-            counts=WorldCounts(**asdict(intake.counts)),
-            pages_bytes=(place / _PAGES).stat().st_size,
-            fingerprint=intake.fingerprint,
+            counts=WorldCounts(**state.tally),
+            links=state.links,
+            accounts=feed.accounts(state.mark),
+            parts=(_part(pages, count),),
+            index=index.name,
+            fingerprint=state.fingerprint,
         )
-        if finish is not None:
-            finish(place)
-        with _refused_files(directory):
-            write_manifest(place, info)
-            _sync(place)
-        _require_free(directory)
-        place.rename(directory)
+        with writable(directory):
+            progress(Stage.COMPARING, 0, None)
+            compare_pages(place.path, info)
+            if finish is not None:
+                finish(place.path)
+            write_manifest(place.path, info)
+            sync_tree(place.path)
+            _require_free(directory)
+            place.path.rename(directory)
+            unmark(directory)
     return info
+
+
+def add_to_world(
+    directory: Path, feed: Feed, *, source: str, progress: Progress = ignore, fresh: bool = False
+) -> tuple[WorldInfo, WorldCounts]:
+    """Add pages to a world, or go on with an addition of the same feed that was interrupted.
+
+    Pages whose address the world has are left out and counted; nothing that it holds changes. A reader has the world as it was
+    when it was opened, or as it is when this returns.
+
+    Returns the world's new manifest, and what became of the pages that were given.
+
+    Raises UserError when there is no world, another process or the remains of another addition are in the way, or the disk
+    does not take it.
+    """
+    directory = directory.absolute()
+    before = read_manifest(directory)
+    with building_place(directory / _ADDING, feed.stamp, fresh=fresh) as place:
+        before = read_manifest(directory)  # another process may have added meanwhile
+        generation = before.generation + 1
+        pages, index = place.path / _pages_name(generation), place.path / _index_name(generation)
+        earlier = open_pages(directory, before)
+        with writable(directory):
+            if not index.is_dir():
+                link_index(_sound_index(directory, before, earlier), index)
+        state, count = _write(pages, index, feed, progress, before.fingerprint, earlier)
+        counts = WorldCounts(**state.tally)
+        if not count:
+            place.finished = True
+            return before, counts
+        after = _grown(directory, before, state, pages, count).model_copy(
+            update={"source": f"{before.source} + {source}", "accounts": (*before.accounts, *feed.accounts(state.mark))}
+        )
+        with writable(directory):
+            _link(pages, directory / pages.name)
+            link_index(index, directory / index.name)
+            progress(Stage.COMPARING, 0, None)
+            compare_pages(directory, after)
+            sync_tree(directory / index.name)
+            sync(directory / pages.name)
+            write_manifest(directory, after)
+        place.finished = True
+    del earlier
+    _discard_unnamed(directory, before, after)
+    return after, counts
+
+
+def _write(
+    pages: Path, index: Path, feed: Feed, progress: Progress, fingerprint: str, earlier: SqlitePages | None = None
+) -> tuple[State, int]:
+    """Both passes over what the feed gives; the state at the end, and the number of new pages."""
+    first = earlier.count() if earlier else 0
+    file = PageFile(pages, first, earlier)
+    try:
+        state = read_in(file, feed, fingerprint, progress)
+        if state.tally["kept"]:
+            state = work_through(file, index, state, progress)
+        file.finish()
+    finally:
+        file.close()
+    return state, state.tally["kept"]
+
+
+def _grown(directory: Path, before: WorldInfo, state: State, pages: Path, count: int) -> WorldInfo:
+    """The manifest of a world with a further part, which takes over the last ones while they are not much larger.
+
+    So the number of parts grows with the logarithm of the number of pages, however often pages are added.
+    """
+    parts, first = list(before.parts), before.page_count
+    file = PageFile(pages, first)
+    try:
+        while parts and parts[-1].pages < 2 * count:
+            part = parts.pop()
+            first -= part.pages
+            count += part.pages
+            file.absorb(directory / part.file, first)
+        file.finish()
+    finally:
+        file.close()
+    return before.model_copy(
+        update={
+            "package": sanderling.__version__,
+            "counts": before.counts + WorldCounts(**state.tally),
+            "links": before.links + state.links,
+            "generation": before.generation + 1,
+            "parts": (*parts, _part(pages, count)),
+            "index": _index_name(before.generation + 1),
+            "fingerprint": state.fingerprint,
+        }
+    )
+
+
+def _pages_name(generation: int) -> str:
+    return f"pages-{generation}.sqlite"
+
+
+def _index_name(generation: int) -> str:
+    return f"index-{generation}"
+
+
+def _part(path: Path, pages: int) -> PagePart:
+    return PagePart(file=path.name, pages=pages, bytes=path.stat().st_size)
+
+
+def compare_pages(directory: Path, info: WorldInfo, threshold: float = THRESHOLD) -> tuple[list[list[str]], Path]:
+    """Find the near-duplicates of a world by its stored signatures, and write them down for masks to reach.
+
+    Returns the groups by URL, and the file. Raises UserError when it cannot be written, OSError when the pages cannot be read.
+    """
+    pages = SqlitePages([(directory / part.file, part.pages) for part in info.parts])
+    groups = [[pages.get(number).page.url for number in group] for group in signed_groups(pages.signatures(), threshold)]
+    return groups, save_groups(directory, info.fingerprint, groups, threshold)
+
+
+def _link(file: Path, target: Path) -> None:
+    """A second name for a finished file, in place of what a killed addition left there. Raises OSError."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(file, target)
+    except OSError:  # a file system without links
+        shutil.copy2(file, target)
+
+
+def _sound_index(directory: Path, info: WorldInfo, pages: SqlitePages) -> Path:
+    """The world's index, filled anew first where that is needed."""
+    index = directory / info.index
+    if open_index(index, info.page_count) is None:
+        fill_anew(index, pages, info.page_count)
+    return index
+
+
+def _discard_unnamed(directory: Path, before: WorldInfo, after: WorldInfo) -> None:
+    """Remove files that are of neither state of the world and that nobody reads; the state before may just be opened."""
+    named = {part.file for info in (before, after) for part in info.parts} | {before.index, after.index}
+    named |= {file_name(before.fingerprint), file_name(after.fingerprint)}
+    for path in directory.iterdir():
+        if path.name in named:
+            continue
+        if path.match("pages-*.sqlite"):
+            discard(path)
+        elif path.match("index-*"):
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.match("duplicates-*.json"):
+            path.unlink(missing_ok=True)
 
 
 def open_world(directory: Path) -> LocalWorld:
     """Open a world for reading. Raises UserError when there is none, when it is of another format, or torn."""
     info = read_manifest(directory)
-    file = directory / _PAGES
-    if not file.is_file() or file.stat().st_size != info.pages_bytes:
-        raise UserError(f"The pages of {directory} are missing or torn: copy the world again, or build it again.")
-    pages = SqlitePages(file)
+    while True:
+        try:
+            return _open(directory, info)
+        except UserError:
+            again = read_manifest(directory)
+            if again.generation == info.generation:
+                raise
+            info = again  # pages were added, and files went, while it was being opened
+
+
+def _open(directory: Path, info: WorldInfo) -> LocalWorld:
     try:
-        count = pages.count()
-        index = _open_index(directory / _INDEX, count) or _rebuild_index(directory, pages, count)
+        pages = open_pages(directory, info)
+        index = open_index(directory / info.index, info.page_count)
+        if index is None:
+            if read_manifest(directory).generation != info.generation:
+                raise UserError(f"{directory} was added to while it was being opened: open it again.")
+            index = fill_anew(directory / info.index, pages, info.page_count)
     except OSError as error:
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
     return LocalWorld(info.name, info.fingerprint, pages, index)
 
 
+def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
+    """The pages of a world. Raises UserError when a file is missing or torn."""
+    for part in info.parts:
+        file = directory / part.file
+        if not file.is_file() or file.stat().st_size != part.bytes:
+            raise UserError(f"The pages of {directory} are missing or torn: copy the world again, or build it again.")
+    try:
+        return SqlitePages([(directory / part.file, part.pages) for part in info.parts])
+    except OSError as error:
+        raise UserError(f"The pages of {directory} cannot be read ({error}): copy it again, or build it again.") from error
+
+
 def _require_free(directory: Path) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UserError(f"{directory} is already there: choose another place, or remove it first.")
-
-
-@contextmanager
-def _under_construction(target: Path) -> Iterator[Path]:
-    """A temporary directory beside the target, removed unless it was renamed; remains of killed builds go first."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_remains(target)
-        place = Path(tempfile.mkdtemp(prefix=f"{_prefix(target)}{os.getpid()}-", dir=target.parent))
-    except OSError as error:
-        raise UserError(f"Cannot write to {target.parent} ({error.strerror}): choose another place.") from error
-    place.chmod(0o755)
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _prefix(target: Path) -> str:
-    return f".{target.name}.building-"
-
-
-def _remove_remains(target: Path) -> None:
-    for remains in target.parent.iterdir():
-        name = remains.name
-        pid = name.removeprefix(_prefix(target)).partition("-")[0] if name.startswith(_prefix(target)) else ""
-        if pid.isdigit() and not _is_alive(int(pid)):
-            shutil.rmtree(remains, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _write(place: Path, pages: Iterable[Page], progress: Callable[[int], None] | None) -> Intake:
-    with _refused_files(place):
-        (place / _INDEX).mkdir()
-    intake, index, writer = Intake(), IndexBuilder(place / _INDEX), PageWriter(place / _PAGES)
-    try:
-        for page in pages:
-            take_in(page, intake, writer.add, index)
-            if progress is not None:
-                progress(intake.counts.read)
-        index.finish()
-        writer.finish()
-    finally:
-        index.close()
-        writer.close()
-    with _refused_files(place):
-        _write_note(place / _INDEX, intake.counts.kept)
-    return intake
-
-
-@contextmanager
-def _refused_files(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"Cannot write {place} ({error.strerror}): free some space or choose another place.") from error
-
-
-def _sync(directory: Path) -> None:
-    """Bring all files to the disk before the directory gets its name."""
-    for path in [*directory.rglob("*"), directory]:
-        sync(path)
-
-
-def _note(index: Path, pages: int) -> dict[str, object]:
-    files = {
-        path.name: path.stat().st_size
-        for path in sorted(index.iterdir())
-        if path.name != _INDEX_NOTE and path.suffix != ".lock"
-    }
-    return {"version": INDEX_VERSION, "pages": pages, "files": files}
-
-
-def _write_note(index: Path, pages: int) -> None:
-    (index / _INDEX_NOTE).write_text(json.dumps(_note(index, pages)), encoding="utf-8")
-
-
-def _open_index(index: Path, pages: int) -> TextIndex | None:
-    """The index, or None when it must be rebuilt."""
-    try:
-        note = json.loads((index / _INDEX_NOTE).read_text(encoding="utf-8"))
-        if note != _note(index, pages):
-            return None
-        opened = TextIndex.open(index)
-    except (OSError, ValueError):
-        return None
-    return opened if opened.page_count == pages else None
-
-
-def _rebuild_index(directory: Path, pages: SqlitePages, count: int) -> TextIndex:
-    """Index the stored pages anew: in the world's directory where that can be written, else in memory."""
-    try:
-        place = Path(tempfile.mkdtemp(prefix=".index-", dir=directory))
-    except OSError:
-        return _fill(IndexBuilder(None), pages, count)
-    index = _fill(IndexBuilder(place), pages, count)
-    _write_note(place, count)
-    place.chmod(0o755)
-    shutil.rmtree(directory / _INDEX, ignore_errors=True)
-    try:
-        place.rename(directory / _INDEX)
-    except OSError:  # another process put its own there first; ours lives on in its open files
-        shutil.rmtree(place, ignore_errors=True)
-    return index
-
-
-def _fill(builder: IndexBuilder, pages: SqlitePages, count: int) -> TextIndex:
-    for number in range(count):
-        page = pages.get(number).page
-        builder.add(number, page.title, page.text)
-    return builder.finish()

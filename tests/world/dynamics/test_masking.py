@@ -1,5 +1,6 @@
 """Masks: pages, their near-duplicates and blocked sites are in no list and no page, and neither are links to them."""
 
+import json
 import random
 
 import pytest
@@ -10,7 +11,7 @@ from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Occasion, Page
-from sanderling.world.duplicates import load_groups, near_duplicates, save_groups, signature, similarity
+from sanderling.world.duplicates import file_name, load_groups, near_duplicates, save_groups, signature, similarity
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.masking import Blocklist, MaskedWorld, masked_world, read_blocklist, without_links
@@ -122,7 +123,9 @@ def test_similarity_estimates_jaccard() -> None:
     for share in (0.0, 0.02, 0.05, 0.2):
         text = " ".join(f"w{rng.randrange(5_000)}" for _ in range(600))
         other = changed(text, share, rng)
-        assert similarity(signature(text), signature(other)) == pytest.approx(jaccard(text, other), abs=0.15)
+        one, two = signature(text), signature(other)
+        assert one is not None and two is not None
+        assert similarity(one, two) == pytest.approx(jaccard(text, other), abs=0.15)
 
 
 def test_short_pages_are_in_no_group() -> None:
@@ -142,6 +145,9 @@ def test_pages_made_from_one_pattern_are_not_near_duplicates() -> None:
 
 def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
     local = LocalWorld.in_memory(PAGES, name="poets")
+    with pytest.raises(UserError, match="cannot be read"):
+        masked_world(local, tmp_path)
+    save_groups(tmp_path, local.fingerprint, [])
     assert masked_world(local, tmp_path).fingerprint == local.fingerprint
     save_groups(tmp_path, local.fingerprint, near_duplicates(local.all_pages(), 0.7), 0.7)
     (tmp_path / "blocklist.txt").write_text("leaks.example\n")
@@ -150,9 +156,12 @@ def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
     assert [hit.url for hit in opened.search("Orlo", occasion=Occasion(masked=frozenset({ORLO}))).hits] == [
         "https://w.example/Poets"
     ]
+    path = tmp_path / file_name(local.fingerprint)
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"fingerprint": "another"}))
     with pytest.raises(UserError, match="made for other pages"):
-        load_groups(tmp_path, "another")
-    (tmp_path / "duplicates.json").write_text("{")
+        load_groups(tmp_path, local.fingerprint)
+    path.write_text("{")
     with pytest.raises(UserError, match="cannot be read"):
         load_groups(tmp_path, local.fingerprint)
     (tmp_path / "blocklist.txt").write_bytes(b"\xff\xfe")

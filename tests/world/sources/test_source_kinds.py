@@ -11,7 +11,7 @@ from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.sources.contract import Reason, Skipped
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.registry import kind_of, open_source, open_sources
-from sanderling.world.store import build_world, open_world
+from sanderling.world.store import build_from_feed, build_world, open_world
 
 
 def test_several_kinds_make_one_world(tmp_path):
@@ -22,10 +22,10 @@ def test_several_kinds_make_one_world(tmp_path):
         str(write_world(tmp_path)),
     ]
     gathering = Gathering(open_sources(specs))
-    build_world(tmp_path / "w", gathering.pages(), name="w", source="test")
-    assert [account.name for account in gathering.accounts] == ["notes", "encyclopedia-60-1", "recorded trajectories", "old"]
+    info = build_from_feed(tmp_path / "w", gathering, name="w", source="test")
+    assert [account.name for account in info.accounts] == ["notes", "encyclopedia-60-1", "recorded trajectories", "old"]
     world = open_world(tmp_path / "w")
-    assert world.page_count == sum(account.pages for account in gathering.accounts)
+    assert world.page_count == sum(account.pages for account in info.accounts)
     for url in ("local://notes/b.md", "https://x.example/r", "https://w.example/3"):
         assert world.page(url) is not None
 

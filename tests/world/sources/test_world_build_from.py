@@ -1,6 +1,5 @@
 """Several sources into one world from the command line: kinds told, every document accounted for."""
 
-import json
 import re
 
 import pytest
@@ -34,7 +33,7 @@ def test_every_document_is_a_page_or_has_a_reason(sources, tmp_path):
     output = run("build", "from", *sources, "--out", tmp_path / "w")
     assert re.search(r"rows.jsonl +│ 3 +│ 2 +│ 1 not-a-page", output)
     assert "1 second pages of an address" in output
-    written = json.loads((tmp_path / "w" / "sources.json").read_text())["sources"]
+    written = [account.model_dump() for account in read_manifest(tmp_path / "w").accounts]
     assert [one["name"] for one in written] == ["one/html", "two/html", "rows.jsonl"]
     assert [one["skipped"] for one in written] == [{"other-kind": 1}, {"other-kind": 1}, {"not-a-page": 1}]
     assert written[2]["examples"] == {"not-a-page": ["line 3"]}

@@ -1,0 +1,30 @@
+"""``sanderling world links``: where the links of a world's pages lead. Thin."""
+
+import itertools
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sanderling.terminal import visible
+from sanderling.world.links import LinkJudge, dead_links
+from sanderling.world.manifest import LinkCounts, read_manifest
+from sanderling.world.store import open_pages
+
+
+def links(
+    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")],
+    dead: Annotated[bool, typer.Option("--dead", help="List the dead ones, each after the page that has it.")] = False,
+    most: Annotated[int | None, typer.Option("--most", min=1, help="List no more than these.")] = None,
+) -> None:
+    """Count where the links of all pages lead: to pages of the world, to pages that its sites lack, to other sites."""
+    pages = open_pages(directory, read_manifest(directory))
+    judge = LinkJudge(pages.find, pages.has_site)
+    if dead:
+        for page, link in itertools.islice(dead_links(pages.all(), judge), most):
+            typer.echo(f"{visible(page)}\t{visible(link)}")
+        return
+    with Console(stderr=True).status(f"following the links of {pages.count():,} pages"):
+        counts = sum((judge.count(page.links) for page in pages.all()), LinkCounts())
+    typer.echo(f"{counts.inside:,} to pages of the world, {counts.dead:,} dead, {counts.outside:,} to other sites")

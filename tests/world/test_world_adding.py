@@ -1,0 +1,211 @@
+"""Adding pages: the same world as one built at once, whoever reads meanwhile, however often."""
+
+import gc
+import itertools
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanderling.errors import UserError
+from sanderling.world.contract import Occasion, Page
+from sanderling.world.duplicates import load_groups
+from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.feed import PlainFeed
+from sanderling.world.index_files import is_whole
+from sanderling.world.manifest import read_manifest
+from sanderling.world.store import add_to_world, build_world, open_world
+
+QUERIES = ("number3", "word1 page", "word2 number40", "every", "nothing of it")
+
+
+def pages(numbers: range, site: str = "w.example") -> list[Page]:
+    return [
+        Page(
+            url=f"https://{site}/{n}",
+            title=f"Title {n}",
+            text=f"Page number{n} has word{n % 5} as every page. " * (1 + n % 4),
+            links=(f"https://{site}/{n + 1}", f"https://{site}/gone", "https://elsewhere.example/"),
+        )
+        for n in numbers
+    ]
+
+
+def add(directory: Path, given_pages: list[Page]):
+    return add_to_world(directory, PlainFeed(given_pages), source="more")
+
+
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.lists(st.integers(1, 60), max_size=6))
+def test_added_in_pieces_or_built_at_once_it_is_one_world(tmp_path_factory, cuts):
+    place = tmp_path_factory.mktemp("worlds")
+    borders = [0, *sorted({*cuts, 60})]
+    whole = build_world(place / "whole", pages(range(60)), name="w", source="s")
+    build_world(place / "grown", pages(range(borders[1])), name="w", source="s")
+    for start, end in itertools.pairwise(borders[1:]):
+        add(place / "grown", pages(range(start, end)))
+    grown = read_manifest(place / "grown")
+    assert is_whole(place / "grown" / grown.index, 60), "no reader has to fill it anew"
+    assert grown.fingerprint == whole.fingerprint and grown.page_count == 60
+    assert grown.counts == whole.counts
+    one, other = open_world(place / "whole"), open_world(place / "grown")
+    for query in QUERIES:
+        assert one.search(query, limit=20) == other.search(query, limit=20)
+        masked = Occasion(masked=frozenset({"https://w.example/3"}))
+        assert one.search(query, occasion=masked) == other.search(query, occasion=masked)
+    for number in (0, 31, 59):
+        assert one.visit(f"https://w.example/{number}") == other.visit(f"https://w.example/{number}")
+    assert list(one.all_pages()) == list(other.all_pages())
+
+
+def test_what_is_there_is_left_alone_and_counted(tmp_path):
+    build_world(tmp_path / "w", pages(range(10)), name="w", source="s")
+    before = read_manifest(tmp_path / "w")
+    changed = Page(url="HTTP://w.example/3/", title="Other", text="other words")
+    after, counts = add(tmp_path / "w", [changed, *pages(range(8, 12)), Page(url="", title="", text="x")])
+    assert counts.model_dump() == {"read": 6, "kept": 2, "not_text": 0, "empty": 0, "duplicate": 3, "no_url": 1}
+    assert after.counts.kept == after.page_count == 12 and after.counts.duplicate == 3
+    assert after.links.inside == before.links.inside + 1, "page 9's link to 10 was dead when it came in"
+    assert after.source == "s + more" and after.generation == 1
+    page = open_world(tmp_path / "w").page("https://w.example/3")
+    assert page is not None and page.title == "Title 3"
+
+
+def test_adding_nothing_new_changes_nothing(tmp_path):
+    build_world(tmp_path / "w", pages(range(10)), name="w", source="s")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").rglob("*")}
+    info, counts = add(tmp_path / "w", pages(range(4)))
+    assert (info.generation, counts.kept, counts.duplicate) == (0, 0, 4)
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").rglob("*")}
+    assert after == before
+
+
+def test_links_are_counted_by_where_they_lead(tmp_path):
+    info = build_world(tmp_path / "w", pages(range(10)), name="w", source="s")
+    assert info.links.model_dump() == {"inside": 9, "dead": 11, "outside": 10}
+
+
+def test_the_number_of_files_grows_with_the_logarithm(tmp_path):
+    build_world(tmp_path / "w", pages(range(64)), name="w", source="s")
+    most = 0
+    for number in range(64, 104):
+        add(tmp_path / "w", pages(range(number, number + 1)))
+        most = max(most, len(read_manifest(tmp_path / "w").parts))
+        assert len(list((tmp_path / "w").glob("index-*"))) <= 2
+    assert most <= 7
+    assert open_world(tmp_path / "w").page_count == 104
+    assert len(list((tmp_path / "w").glob("pages-*"))) <= 2 * most
+
+
+def test_a_reader_keeps_what_it_opened_while_files_are_merged_under_it(tmp_path):
+    build_world(tmp_path / "w", pages(range(4)), name="w", source="s")
+    reader = open_world(tmp_path / "w")
+    before = reader.search("every", limit=20)
+    for number in range(4, 24):
+        add(tmp_path / "w", pages(range(number, number + 1)))
+    assert (tmp_path / "w" / "pages-0.sqlite").is_file(), "it is kept while somebody reads it"
+    found: list[object] = []
+    thread = threading.Thread(target=lambda world=reader: found.append(world.search("every", limit=20)))  # opens the files anew
+    thread.start()
+    thread.join()
+    assert found == [before] and reader.page_count == 4
+    assert reader.visit("https://w.example/20").status == "not_found"
+    del reader
+    gc.collect()
+    add(tmp_path / "w", pages(range(24, 25)))
+    assert not (tmp_path / "w" / "pages-0.sqlite").exists()
+
+
+READER = """
+import sys
+from pathlib import Path
+from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.index_files import is_whole
+from sanderling.world.manifest import read_manifest
+
+seen = set()
+print("reading", flush=True)
+while not Path(sys.argv[2]).exists():
+    world = open_as_met(Path(sys.argv[1]))
+    count = world.page_count
+    found = len(world.search("every", limit=1000).hits)
+    last = world.visit(f"https://w.example/{count - 1}").status
+    beyond = world.visit(f"https://w.example/{count}").status
+    assert (found, last, beyond) == (count, "ok", "not_found"), (count, found, last, beyond)
+    seen.add(count)
+print(len(seen))
+"""
+
+
+def test_readers_never_see_half_a_write(tmp_path):
+    """Each reader that opens a world amid additions finds all pages of one state and none of the next."""
+    build_world(tmp_path / "w", pages(range(8)), name="w", source="s")
+    command = [sys.executable, "-c", READER, str(tmp_path / "w"), str(tmp_path / "stop")]
+    readers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for reader in readers:
+        assert reader.stdout is not None and reader.stdout.readline() == "reading\n"
+    for number in range(8, 38):
+        add(tmp_path / "w", pages(range(number, number + 1)))
+    (tmp_path / "stop").touch()
+    for reader in readers:
+        out, errors = reader.communicate(timeout=60)
+        assert reader.returncode == 0, errors[-1500:]
+        assert int(out) > 1, "it met more than one state"
+
+
+def test_masks_reach_near_duplicates_that_came_later(tmp_path):
+    text = " ".join(f"w{n}" for n in range(80))
+    build_world(tmp_path / "w", [Page(url="https://a.example/", title="A", text=text)], name="w", source="s")
+    add(tmp_path / "w", [Page(url="https://b.example/", title="B", text=text + " more")])
+    groups = load_groups(tmp_path / "w", read_manifest(tmp_path / "w").fingerprint)
+    assert groups == [["https://a.example/", "https://b.example/"]]
+    reply = open_as_met(tmp_path / "w").search("w3 w4", occasion=Occasion(masked=frozenset({"https://a.example/"})))
+    assert reply.hits == ()
+
+
+def test_an_index_that_is_missing_is_made_before_it_grows(tmp_path):
+    build_world(tmp_path / "w", pages(range(5)), name="w", source="s")
+    for path in (tmp_path / "w" / "index-0").iterdir():
+        path.unlink()
+    add(tmp_path / "w", pages(range(5, 8)))
+    assert len(open_world(tmp_path / "w").search("every").hits) == 8
+
+
+def test_there_must_be_a_world(tmp_path):
+    with pytest.raises(UserError, match="no world at"):
+        add(tmp_path / "none", pages(range(2)))
+    build_world(tmp_path / "w", pages(range(5)), name="w", source="s")
+    (tmp_path / "w" / "pages-0.sqlite").write_bytes(b"x")
+    with pytest.raises(UserError, match="missing or torn"):
+        add(tmp_path / "w", pages(range(5, 8)))
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from sanderling.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.feed import PlainFeed
+from sanderling.world.store import add_to_world
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+more = [Page(url=f"https://m.example/{i}", title="T", text=f"word{i} other{i} " * 60) for i in range(3000)]
+try:
+    add_to_world(Path(sys.argv[1]), PlainFeed(more), source="more")
+except UserError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_leaves_the_world_as_it_was(tmp_path):
+    build_world(tmp_path / "w", pages(range(5)), name="w", source="s")
+    names = sorted(path.name for path in (tmp_path / "w").iterdir())
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "w")], capture_output=True, text=True, timeout=60)
+    assert "free some space" in done.stdout and done.stdout.count("\n") == 1, done.stderr
+    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == names
+    assert open_world(tmp_path / "w").page_count == 5

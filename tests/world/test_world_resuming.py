@@ -1,0 +1,183 @@
+"""Builds and additions that are killed, again and again: they go on, lose nothing, count nothing twice."""
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.world.building import building_place
+from sanderling.world.contract import Page
+from sanderling.world.manifest import read_manifest
+from sanderling.world.sources.gathering import Gathering
+from sanderling.world.sources.registry import open_sources
+from sanderling.world.store import add_to_world, build_from_feed, open_world
+
+SLOWLY = """
+import sys, time
+from pathlib import Path
+from sanderling.world import building
+from sanderling.world.sources.gathering import Gathering
+from sanderling.world.sources.registry import open_sources
+from sanderling.world.store import add_to_world, build_from_feed
+
+building._SECONDS, building._INDEXED = 0.0, 7
+
+def slowly(stage, done, total):
+    time.sleep(0.002)
+
+out, what, *specs = sys.argv[1:]
+feed = Gathering(open_sources(specs))
+print("started", flush=True)
+if what == "build":
+    build_from_feed(Path(out), feed, name="w", source="test", progress=slowly)
+else:
+    add_to_world(Path(out), feed, source="test", progress=slowly)
+"""
+
+
+def write_pages(path: Path, numbers: range, say: str = "") -> Path:
+    path.mkdir()
+    for number in numbers:
+        text = f"# Page {number}\n\nOf number{number} and its word{number % 7} {say}. See [next](p{number + 1}.md). " * 3
+        (path / f"p{number}.md").write_text(text)
+        if number % 5 == 0:
+            (path / f"p{number}.png").write_bytes(b"\x89PNG")
+    return path
+
+
+def killed_until_done(out: Path, what: str, specs: list[str], seed: int) -> int:
+    """Run the command, killing it at random moments, until it ends by itself; how often it was killed."""
+    rng, kills = random.Random(seed), 0
+    while True:
+        child = subprocess.Popen([sys.executable, "-c", SLOWLY, str(out), what, *specs], stdout=subprocess.PIPE)
+        assert child.stdout is not None and child.stdout.readline() == b"started\n"
+        try:
+            child.wait(rng.uniform(0.02, 0.25))
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            kills += 1
+        child.stdout.close()
+        if child.returncode == 0 or (what == "build" and out.exists()):
+            return kills
+        assert child.returncode == -signal.SIGKILL and kills < 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_at_any_moment_a_world_ends_as_one_that_was_not(tmp_path, seed):
+    first = [str(write_pages(tmp_path / "docs", range(60))), "encyclopedia:60/1"]
+    second = [str(write_pages(tmp_path / "more", range(40, 90), "anew"))]
+    kills = killed_until_done(tmp_path / "w", "build", first, seed)
+    kills += killed_until_done(tmp_path / "w", "add", second, seed)
+    assert kills > 5
+    alone = build_from_feed(tmp_path / "a", Gathering(open_sources(first)), name="w", source="test")
+    alone, _counts = add_to_world(tmp_path / "a", Gathering(open_sources(second)), source="test")
+    info = read_manifest(tmp_path / "w")
+    assert info.model_copy(update={"parts": alone.parts}) == alone
+    one, other = open_world(tmp_path / "w"), open_world(tmp_path / "a")
+    for query in ("number41", "word3 page", "anew", "mayor"):
+        assert one.search(query) == other.search(query)
+    assert {path.name for path in (tmp_path / "w").iterdir()} == {path.name for path in (tmp_path / "a").iterdir()}
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def interrupted(feed: Gathering, after: int):
+    """Progress that stops a build as a person would, after so many documents."""
+
+    def progress(_stage: str, done: int, _total: int | None) -> None:
+        if done == after:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_an_interrupted_build_reads_no_document_twice(tmp_path, monkeypatch):
+    docs = write_pages(tmp_path / "docs", range(30))
+    monkeypatch.setattr("sanderling.world.building._SECONDS", 0.0)
+    feed = Gathering(open_sources([docs]))
+    with pytest.raises(KeyboardInterrupt):
+        build_from_feed(tmp_path / "w", feed, name="w", source="test", progress=interrupted(feed, 20))
+    assert not (tmp_path / "w").exists()
+    seen: list[int] = []
+    info = build_from_feed(
+        tmp_path / "w",
+        Gathering(open_sources([docs])),
+        name="w",
+        source="test",
+        progress=lambda stage, done, _total: seen.append(done) if stage == "reading" else None,
+    )
+    assert seen[0] == 20, "the document at which it was stopped was not committed"
+    assert info.accounts[0].documents == 36 and info.accounts[0].skipped == {"other-kind": 6}
+    assert info.counts.read == info.counts.kept == 30
+
+
+def test_remains_of_another_build_are_refused_unless_told(tmp_path, monkeypatch):
+    docs, other = write_pages(tmp_path / "docs", range(9)), write_pages(tmp_path / "other", range(4))
+    monkeypatch.setattr("sanderling.world.building._SECONDS", 0.0)
+    feed = Gathering(open_sources([docs]))
+    with pytest.raises(KeyboardInterrupt):
+        build_from_feed(tmp_path / "w", feed, name="w", source="test", progress=interrupted(feed, 5))
+    with pytest.raises(UserError, match="interrupted build of other sources"):
+        build_from_feed(tmp_path / "w", Gathering(open_sources([other])), name="w", source="test")
+    (docs / "p3.md").write_text("changed since, and of another length\n")
+    with pytest.raises(UserError, match="interrupted build of other sources"):
+        build_from_feed(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
+    info = build_from_feed(tmp_path / "w", Gathering(open_sources([other])), name="w", source="test", fresh=True)
+    assert info.page_count == 4
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_two_builders_of_one_place(tmp_path):
+    docs = write_pages(tmp_path / "docs", range(3))
+    refused = pytest.raises(UserError, match="Another process is building")
+    with building_place(tmp_path / ".w.building", "stamp", fresh=False), refused:
+        build_from_feed(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
+    build_from_feed(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
+    refused = pytest.raises(UserError, match="Another process is building")
+    with building_place(tmp_path / "w" / "adding", "stamp", fresh=False), refused:
+        add_to_world(tmp_path / "w", Gathering(open_sources([docs])), source="test")
+
+
+RACER = """
+import sys
+from pathlib import Path
+from sanderling.errors import UserError
+from sanderling.world.sources.gathering import Gathering
+from sanderling.world.sources.registry import open_sources
+from sanderling.world.store import build_from_feed
+try:
+    build_from_feed(Path(sys.argv[1]), Gathering(open_sources(sys.argv[2:])), name="w", source="test")
+    print("built")
+except UserError as error:
+    print(error)
+"""
+
+
+def test_of_many_builders_at_once_one_builds(tmp_path):
+    docs = write_pages(tmp_path / "docs", range(20))
+    racers = [
+        subprocess.Popen([sys.executable, "-c", RACER, str(tmp_path / "w"), str(docs)], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    said = [racer.communicate(timeout=60)[0].strip() for racer in racers]
+    assert said.count("built") == 1
+    assert all(one == "built" or "Another process" in one or "already there" in one for one in said), said
+    assert open_world(tmp_path / "w").page_count == 20
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_plain_build_leaves_nothing_to_go_on_from(tmp_path):
+    def broken():
+        yield Page(url="https://w.example/1", title="One", text="one")
+        raise RuntimeError
+
+    from sanderling.world.store import build_world
+
+    with pytest.raises(RuntimeError):
+        build_world(tmp_path / "w", broken(), name="w", source="test")
+    assert list(tmp_path.iterdir()) == []
