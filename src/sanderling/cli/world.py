@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from sanderling.cli import exits
 from sanderling.cli.world_build import add, build_from
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
 from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
