@@ -1,6 +1,7 @@
 """``sanderling world links``: where the links of a world's pages lead. Thin."""
 
 import itertools
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +9,8 @@ import typer
 from rich.console import Console
 
 from sanderling.terminal import visible
-from sanderling.world.links import LinkJudge, dead_links
-from sanderling.world.manifest import LinkCounts, read_manifest
+from sanderling.world.links import Leads, LinkJudge, dead_links
+from sanderling.world.manifest import read_manifest
 from sanderling.world.store import open_pages
 
 
@@ -26,5 +27,9 @@ def links(
             typer.echo(f"{visible(page)}\t{visible(link)}")
         return
     with Console(stderr=True).status(f"following the links of {pages.count():,} pages"):
-        counts = sum((judge.count(page.links) for page in pages.all()), LinkCounts())
-    typer.echo(f"{counts.inside:,} to pages of the world, {counts.dead:,} dead, {counts.outside:,} to other sites")
+        counts = Counter[Leads]()
+        for page in pages.all():
+            counts += judge.tally(page.links)
+    typer.echo(
+        f"{counts[Leads.INSIDE]:,} to pages of the world, {counts[Leads.DEAD]:,} dead, {counts[Leads.OUTSIDE]:,} to other sites"
+    )

@@ -10,6 +10,7 @@ import glob
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from sanderling.world.duplicates import signature
 from sanderling.world.feed import Feed
 from sanderling.world.index import IndexBuilder
 from sanderling.world.index_files import is_whole, write_note
-from sanderling.world.links import LinkJudge
+from sanderling.world.links import Leads, LinkJudge, counts_of
 from sanderling.world.manifest import LinkCounts
 from sanderling.world.page_files import PageFile
 from sanderling.world.pages import Intake
@@ -207,24 +208,25 @@ def work_through(file: PageFile, index: Path, state: State, progress: Progress) 
         return state
     builder = IndexBuilder(index)
     try:
-        judge = LinkJudge(file.find, lru_cache(maxsize=100_000)(file.has_site))
-        links, done, indexed = state.links, state.indexed, builder.committed
+        judge = LinkJudge(lru_cache(maxsize=100_000)(file.find), lru_cache(maxsize=100_000)(file.has_site))
+        tally, done, indexed = Counter[Leads](), state.indexed, builder.committed
         for number, stored in file.pages(done):
             if number >= indexed:
                 builder.add(number, stored.page.title, stored.page.text)
             if (row := signature(stored.page.text)) is not None:
                 file.sign(number, row.tobytes())
-            links += judge.count(stored.page.links)
+            tally.update(judge.tally(stored.page.links))
             done = number + 1
             progress(Stage.INDEXING, done - file.first, file.end - file.first)
             if (done - file.first) % _INDEXED == 0:
                 builder.commit()
-                state = state.model_copy(update={"indexed": done, "links": links})
+                state = state.model_copy(update={"indexed": done, "links": state.links + counts_of(tally)})
                 file.commit(state.model_dump_json())
+                tally.clear()
         builder.finish()
     finally:
         builder.close()
-    state = state.model_copy(update={"indexed": done, "links": links})
+    state = state.model_copy(update={"indexed": done, "links": state.links + counts_of(tally)})
     file.commit(state.model_dump_json())
     with writable(index):
         write_note(index, file.end)

@@ -4,7 +4,8 @@ A link is dead when it leads to a site of which the world holds pages, and no pa
 cannot know. A site is a host, or the first name of a ``local://`` address.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,12 +48,14 @@ class LinkJudge:
             return Leads.INSIDE
         return Leads.DEAD if self.has_site(site(key)) else Leads.OUTSIDE
 
-    def count(self, links: Iterable[str]) -> LinkCounts:
-        """All links of a page."""
-        tally = dict.fromkeys((lead.value for lead in Leads), 0)
-        for link in links:
-            tally[self.leads(link).value] += 1
-        return LinkCounts(**tally)
+    def tally(self, links: Iterable[str]) -> Counter[Leads]:
+        """The links of a page, by where they lead."""
+        return Counter(map(self.leads, links))
+
+
+def counts_of(tally: Mapping[Leads, int]) -> LinkCounts:
+    """A tally as a world's manifest has it."""
+    return LinkCounts(**{lead.value: tally.get(lead, 0) for lead in Leads})
 
 
 def dead_links(pages: Iterable[Page], judge: LinkJudge) -> Iterator[tuple[str, str]]:
