@@ -189,7 +189,7 @@ def _shown(reply: SearchReply, hits: Sequence[SearchHit], hidden: Hidden) -> Sea
 
 
 def masked_world(world: World, directory: Path, pages: str = "") -> World:
-    """A world with what its directory says about masking: ``duplicates.json`` and ``blocklist.txt``, where they are.
+    """A world with what its directory says about masking: its near-duplicates, and ``blocklist.txt`` where there is one.
 
     ``pages``: the fingerprint of the pages alone, where the world's own says more. Raises UserError when a file cannot be used.
     """

@@ -11,7 +11,7 @@ from sanderling.world.store import open_world
 
 
 def open_as_met(directory: Path, dynamics: str | None = None, world_seed: int = 0, search: SearchChoice = LEXICAL) -> World:
-    """Open a world with its ``duplicates.json`` and ``blocklist.txt``, and with a named profile or TOML file of dynamics.
+    """Open a world with its near-duplicates and ``blocklist.txt``, and with a named profile or TOML file of dynamics.
 
     Raises UserError when the world, one of these files, its dense index or the profile cannot be used.
     """
