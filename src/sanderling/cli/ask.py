@@ -20,6 +20,7 @@ from rich.console import Console
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.cli import exits
+from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec, opened_extractor
 from sanderling.cli.watch import Watcher, show_retry
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search, search_choice
@@ -29,6 +30,7 @@ from sanderling.protocol.clock import SystemClock
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import PROFILES, get_profile
+from sanderling.tools.extractor.contract import OnOutage
 from sanderling.tools.recording import open_recording, recorded_tools
 from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
@@ -69,6 +71,9 @@ def ask(
         Path | None,
         typer.Option("--record", help="Append every tool call, its result, status and latency to this file (JSON lines)."),
     ] = None,
+    extractor: ExtractorSpec = None,
+    extractor_cache: ExtractorCache = None,
+    extractor_outage: ExtractorOutage = OnOutage.FALL_BACK,
 ) -> None:
     """Research one question and watch the turns."""
     from sanderling.policy.load import is_endpoint, open_policy  # brings torch for in-process models
@@ -86,8 +91,11 @@ def ask(
     log = None if record is None else open_recording(record)
     console = Console()
     policy = open_policy(model, on_retry=partial(show_retry, console))
-    with _journal(out, _episode_id(question, policy, opened, chosen, seed), model, console) as journal:
-        episode = research(question, opened, policy, chosen, seed=seed, console=console, journal=journal, log=log)
+    reader = None if extractor is None else ExtractorChoice(extractor, extractor_cache, extractor_outage)
+    with _journal(out, _episode_id(question, policy, opened, chosen, seed, reader), model, console) as journal:
+        episode = research(
+            question, opened, policy, chosen, seed=seed, console=console, journal=journal, log=log, reader=reader
+        )
         done = asyncio.run(_ask_and_close(episode, policy))
         if store is not None:
             store.append(done)
@@ -109,25 +117,28 @@ async def research(
     console: Console,
     journal: Journal | None = None,
     log: JsonlLog | None = None,
+    reader: ExtractorChoice | None = None,
 ) -> Trajectory:
     """Run the episode, printing its turns; Ctrl-C ends it with the record so far. ``log``: where calls are recorded."""
-    tools, id = world_tools(world, profile), _episode_id(question, policy, world, profile, seed)
-    if log is not None:
-        tools = recorded_tools(tools, tool_roles(profile), log, episode=id, question=question)
-    with _stop_on_interrupt() as stop:
-        return await run_episode(
-            Question(id=f"ask-{_digest(question)}", text=question),
-            policy=policy,
-            tools=tools,
-            profile=profile,
-            clock=SystemClock(),
-            seeds=Seeds(run=seed, episode=seed),
-            trajectory_id=id,
-            world=world.name,
-            on_event=Watcher(console),
-            cancel=stop,
-            journal=journal,
-        )
+    id = _episode_id(question, policy, world, profile, seed, reader)
+    async with opened_extractor(reader, console) as extractor:
+        tools = world_tools(world, profile, extractor)
+        if log is not None:
+            tools = recorded_tools(tools, tool_roles(profile), log, episode=id, question=question)
+        with _stop_on_interrupt() as stop:
+            return await run_episode(
+                Question(id=f"ask-{_digest(question)}", text=question),
+                policy=policy,
+                tools=tools,
+                profile=profile,
+                clock=SystemClock(),
+                seeds=Seeds(run=seed, episode=seed),
+                trajectory_id=id,
+                world=world.name,
+                on_event=Watcher(console),
+                cancel=stop,
+                journal=journal,
+            )
 
 
 @contextmanager
@@ -178,9 +189,12 @@ def _stop_on_interrupt() -> Iterator[asyncio.Event]:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-def _episode_id(question: str, policy: Policy, world: World, profile: Profile, seed: int) -> str:
+def _episode_id(
+    question: str, policy: Policy, world: World, profile: Profile, seed: int, reader: ExtractorChoice | None = None
+) -> str:
     """The same for the same command."""
-    return f"ask-{_digest(question, policy.name, world.fingerprint, profile.name, str(seed))}"
+    read_by = () if reader is None else (reader.spec, reader.on_outage)
+    return f"ask-{_digest(question, policy.name, world.fingerprint, profile.name, str(seed), *read_by)}"
 
 
 def _digest(*parts: str) -> str:

@@ -1,18 +1,14 @@
 """``sanderling world``: build a world, look at it, search it, visit its pages. Thin: the work is done in ``world/``."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.cli import exits
 from sanderling.cli.world_build import add, build_from
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
 from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
@@ -20,15 +16,15 @@ from sanderling.cli.world_fidelity import fidelity, read_recorded
 from sanderling.cli.world_links import links
 from sanderling.cli.world_progress import build_progress
 from sanderling.cli.world_serve import serve
-from sanderling.errors import UserError
-from sanderling.protocol.profile import Profile, ResultLayout
-from sanderling.protocol.profiles import PROFILES, get_profile
+from sanderling.cli.world_shown import AsProfile, Where, changed, plain, readable
+from sanderling.cli.world_visit import visit
+from sanderling.protocol.profile import ResultLayout
+from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.status import ToolStatus
 from sanderling.terminal import visible
-from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.layout import parts_note, status_sentence, visit_miss
+from sanderling.tools.contract import ToolContext
+from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools
-from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.fidelity.split import Unit
@@ -47,15 +43,12 @@ app.command("fidelity")(fidelity)
 app.command("fit-dynamics")(fit_dynamics)
 app.command("links")(links)
 app.command("serve")(serve)
+app.command("visit")(visit)
 
 REPLAY_FILE = "replay.jsonl"
 """The replay table within the directory of a recorded world."""
 _NOTHING = "Interrupted: nothing was built, and nothing is left behind."
 Out = Annotated[Path, typer.Option("--out", help="Directory of the new world; must not exist.")]
-Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
-AsProfile = Annotated[
-    str | None, typer.Option("--profile", help=f"Show what an agent of this profile reads: {', '.join(PROFILES)}.")
-]
 
 
 @build.command("encyclopedia")
@@ -159,84 +152,22 @@ def search(
 ) -> None:
     """Search a world and show the ranked results."""
     if profile is not None:
-        chosen = _changed(get_profile(profile), results_per_query=limit)
-        with _readable(directory):
+        chosen = changed(get_profile(profile), results_per_query=limit)
+        with readable(directory):
             opened = open_as_met(directory, dynamics, world_seed, search_choice(mode))
-            _show_to_agent(opened, chosen, chosen.tools.search, {chosen.tools.search_query: [query]})
+            tool = world_tools(opened, chosen)[chosen.tools.search]
+            result = asyncio.run(tool({chosen.tools.search_query: [query]}, ToolContext()))
+            Console().print(Text(visible(result.text)), soft_wrap=True)
         return
-    with _readable(directory):
+    with readable(directory):
         reply = open_as_met(directory, dynamics, world_seed, search_choice(mode)).search(query, limit=limit or 10)
     console = Console()
     if reply.status is not ToolStatus.OK:
         console.print(status_sentence(reply.status, ResultLayout.MARKDOWN))
     for number, hit in enumerate(reply.hits, start=1):
-        date = f"  [dim]{_plain(hit.date)}[/]" if hit.date else ""
-        console.print(f"[bold]{number:2}. {_plain(hit.title)}[/]{date}  [dim]{hit.score:.4g}[/]")
-        console.print(f"    [cyan]{_plain(hit.url)}[/]\n    {_plain(hit.snippet)}\n", highlight=False, soft_wrap=True)
-
-
-@app.command("visit")
-def visit(
-    directory: Where,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Address of a page.")],
-    goal: Annotated[str, typer.Option(help="What to look for; without one, the page from its top.")] = "",
-    words: Annotated[int | None, typer.Option(min=1, help="Most words shown; 2,000, or the profile's number.")] = None,
-    profile: AsProfile = None,
-    dynamics: Dynamics = None,
-    world_seed: WorldSeed = 0,
-) -> None:
-    """Show the passages of a page that serve a goal, or with URL#page=2 a part of it. Exit status 1: it cannot be read."""
-    if profile is not None:
-        chosen = _changed(get_profile(profile), visit_words=words)
-        with _readable(directory):
-            opened = open_as_met(directory, dynamics, world_seed)
-            arguments = {chosen.tools.visit_url: [url], chosen.tools.visit_goal: goal}
-            status = _show_to_agent(opened, chosen, chosen.tools.visit, arguments)
-        if status is not ToolStatus.OK:
-            raise typer.Exit(exits.NO_ANSWER)
-        return
-    with _readable(directory):
-        reply = open_as_met(directory, dynamics, world_seed).visit(url, goal, max_words=words or 2_000)
-    console = Console()
-    if reply.status is not ToolStatus.OK:
-        Console(stderr=True).print(
-            f"{_plain(url) or 'No address'}: {_plain(visit_miss(reply, ResultLayout.MARKDOWN))}",
-            soft_wrap=True,
-            highlight=False,
-        )
-        raise typer.Exit(exits.NO_ANSWER)
-    console.print(f"[bold]{_plain(reply.title)}[/]\n[cyan]{_plain(reply.url)}[/]\n", highlight=False, soft_wrap=True)
-    console.print(_plain(reply.text), highlight=False, soft_wrap=True)
-    if note := parts_note(reply):
-        console.print(f"\n[dim]{_plain(note)}[/]", highlight=False, soft_wrap=True)
-
-
-def _changed(profile: Profile, **limits: int | None) -> Profile:
-    """The profile with the limits that were given."""
-    return profile.model_copy(update={name: value for name, value in limits.items() if value is not None})
-
-
-def _show_to_agent(world: World, profile: Profile, tool: str, arguments: dict[str, Any]) -> ToolStatus:
-    """What a tool of the profile answers, to the letter but for control characters; returns what became of the call."""
-    result = asyncio.run(world_tools(world, profile)[tool](arguments, ToolContext()))
-    Console().print(Text(visible(result.text)), soft_wrap=True)
-    return result.status
-
-
-@contextmanager
-def _readable(directory: Path) -> Iterator[None]:
-    """A store that breaks while it is read is told in one sentence."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (OSError, ToolOutageError) as error:
-        raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
-
-
-def _plain(text: str) -> str:
-    """Text from a world: neither markup nor control characters."""
-    return escape(visible(text))
+        date = f"  [dim]{plain(hit.date)}[/]" if hit.date else ""
+        console.print(f"[bold]{number:2}. {plain(hit.title)}[/]{date}  [dim]{hit.score:.4g}[/]")
+        console.print(f"    [cyan]{plain(hit.url)}[/]\n    {plain(hit.snippet)}\n", highlight=False, soft_wrap=True)
 
 
 def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
@@ -257,5 +188,5 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
     if dense:
         rows["dense search"] = dense
     for key, value in rows.items():
-        table.add_row(f"[dim]{key}[/]", _plain(value))
+        table.add_row(f"[dim]{key}[/]", plain(value))
     Console().print(table)

@@ -147,7 +147,7 @@ def _compact_page(reply: VisitReply) -> str:
 
 def _extract_block(reply: VisitReply, goal: str, layout: ResultLayout) -> str:
     if reply.status is ToolStatus.OK:
-        evidence, short = reply.text, summary(reply.text)
+        evidence, short = reply.text, reply.summary or summary(reply.text)
     else:
         evidence, short = visit_miss(reply, layout), _NO_SUMMARY
     head = f"The useful information in {reply.url} for user goal {goal} as follows: \n\n"

@@ -2,14 +2,15 @@
 
 from sanderling.protocol.profile import Profile
 from sanderling.tools.contract import Tool
+from sanderling.tools.extractor.contract import Extractor
 from sanderling.tools.search import SearchTool
 from sanderling.tools.visit import VisitTool
 from sanderling.world.contract import World
 
 
-def world_tools(world: World, profile: Profile) -> dict[str, Tool]:
-    """Search and visit over a world, by the names the profile gives them."""
-    return {profile.tools.search: SearchTool(world, profile), profile.tools.visit: VisitTool(world, profile)}
+def world_tools(world: World, profile: Profile, extractor: Extractor | None = None) -> dict[str, Tool]:
+    """Search and visit over a world, by the names the profile gives them; ``extractor``: a model that reads the pages."""
+    return {profile.tools.search: SearchTool(world, profile), profile.tools.visit: VisitTool(world, profile, extractor)}
 
 
 def tool_roles(profile: Profile) -> dict[str, str]:

@@ -1,0 +1,112 @@
+"""``--extractor``: a model behind a real server on loopback reads the pages; without the option nothing is asked of anybody."""
+
+import json
+from pathlib import Path
+
+import pytest
+from scripted_server import Answer, plain, serve
+from typer.testing import CliRunner
+
+from sanderling.cli.ask import ask
+from sanderling.cli.world import app
+from sanderling.errors import UserError
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.world.contract import Page
+from sanderling.world.store import build_world
+
+URL = "https://w.example/kent"
+TEXT = "The river Kent is 32 km long. It flows through Kendal.\n\nNothing else is known of it."
+FOUND = json.dumps({"rationale": "r", "evidence": ["It flows through Kendal.", "It is deep."], "summary": "Through Kendal."})
+
+
+def reply(text: str, finish: str = "stop") -> Answer:
+    return plain({"choices": [{"message": {"content": text}, "finish_reason": finish}]})
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    build_world(tmp_path / "w", [Page(url=URL, title="Kent", text=TEXT)], name="rivers", source="test")
+    return tmp_path / "w"
+
+
+def visit(world: Path, *options: object):
+    arguments = [
+        "visit",
+        str(world),
+        URL,
+        "--goal",
+        "which town",
+        "--extractor-cache",
+        str(world.parent / "cache"),
+        *map(str, options),
+    ]
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}, catch_exceptions=False)
+
+
+def test_a_page_is_read_once_and_remembered(world: Path) -> None:
+    with serve(reply(FOUND)) as server:
+        first = visit(world, "--extractor", f"{server.url}#reader")
+        second = visit(world, "--extractor", f"{server.url}#reader", "--profile", "dr-venus-4b")
+    assert first.exit_code == second.exit_code == 0
+    assert (
+        "It flows through Kendal.\n" in first.stdout
+        and "32 km" not in first.stdout
+        and "Summary Through Kendal." in first.stdout
+    )
+    assert "1 quotes kept and 1 dropped" in first.stderr and "0 replies asked for and 1 remembered" in second.stderr
+    assert "Evidence in page: \nIt flows through Kendal.\n\nSummary: \nThrough Kendal." in second.stdout
+    ((path, body, _),) = server.asked
+    assert path == "/v1/chat/completions" and (body["model"], body["temperature"]) == ("reader", 0)
+    assert TEXT in body["messages"][1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ((reply(json.dumps({"evidence": ["It is deep."]})),), "1 not_in_page"),
+        ((reply("I cannot", "length"), reply("help")), "1 unreadable"),
+        ((plain({"error": {"message": "too long"}}, 400),), "1 refused"),
+        ((plain({"error": {"message": "down"}}, 503, Retry_After="0.001"),) * 6, "1 unreachable"),
+    ],
+)
+def test_what_fails_is_read_without_the_model_and_told(world: Path, answers: tuple[Answer, ...], reason: str) -> None:
+    without = CliRunner().invoke(app, ["visit", str(world), URL, "--goal", "which town"], env={"COLUMNS": "300"})
+    with serve(*answers) as server:
+        shown = visit(world, "--extractor", f"{server.url}#reader")
+    assert shown.stdout == without.stdout and f"read without it: {reason}\n" in shown.stderr
+    assert server.answers == []
+
+
+def test_an_outage_may_be_refused(world: Path) -> None:
+    down = (plain({"error": {"message": "down"}}, 503, Retry_After="0.001"),) * 12
+    with serve(*down) as server:
+        for profile in ((), ("--profile", "tiny")):
+            with pytest.raises(UserError, match=r"^The extractor cannot be reached .*start its server"):
+                visit(world, "--extractor", f"{server.url}#reader", "--extractor-outage", "refuse", *profile)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("models/reader", "is no endpoint"),
+        ("http://127.0.0.1:1/v1", "lacks the host or the model's name"),
+        ("http://127.0.0.1:1/v1?context=5000#m", "leaves an extractor no room"),
+    ],
+)
+def test_wrong_extractors_are_one_sentence(world: Path, spec: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        visit(world, "--extractor", spec)
+
+
+def test_an_episode_is_read_for_by_another_model(world: Path, tmp_path: Path) -> None:
+    call = json.dumps({"name": "visit", "arguments": {"url": [URL], "goal": "which town"}})
+    agent = [f"look</think>\n<tool_call>\n{call}\n</tool_call>", "so</think>\n<answer>Kendal</answer>"]
+    with serve(*map(reply, agent)) as policy, serve(reply(FOUND)) as reader:
+        ask(
+            "Which town?", world, f"{policy.url}#agent", profile="dr-venus-4b", out=tmp_path / "asked.jsonl",
+            extractor=f"{reader.url}#reader", extractor_cache=tmp_path / "cache",
+        )  # fmt: skip
+    assert len(reader.asked) == 1
+    seen = policy.asked[1][1]["messages"][-1]["content"]
+    assert "Evidence in page: \nIt flows through Kendal.\n\nSummary: \nThrough Kendal." in seen and "32 km" not in seen
+    assert [trajectory.answer for trajectory in TrajectoryStore(tmp_path / "asked.jsonl")] == ["Kendal"]

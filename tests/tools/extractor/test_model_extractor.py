@@ -1,0 +1,196 @@
+"""Reading by a model: quotes checked, long pages by parts, replies remembered, and the model-free extract when it fails."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from extractor_fakes import PAGE, TEXT, Model, said
+
+from sanderling.protocol.profile import ResultLayout
+from sanderling.protocol.profiles import get_profile
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.extractor.cache import ReplyCache
+from sanderling.tools.extractor.contract import ExtractorOutageError, ExtractorRefusedError, Fallback, OnOutage
+from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
+from sanderling.tools.registry import world_tools
+from sanderling.world.contract import Page, VisitReply
+from sanderling.world.inline_links import Prices
+from sanderling.world.local import LocalWorld
+
+GOAL = "who founded the town hall"
+FOUNDED = "Anna Bel founded the town hall in 1903 with Ivo Kern."
+LONG = "\n\n".join(f"Paragraph {n} of the chronicle has about ten words in it." for n in range(40))
+
+
+async def test_quotes_come_back_in_page_order_as_they_stand() -> None:
+    model = Model(said("Herring is sold at the café.", FOUNDED, "The mayor is rich.", summary="Anna Bel did."))
+    extractor = ModelExtractor(model, "m")
+    reading = await extractor.read(PAGE, GOAL, 200)
+    assert reading.text == (
+        "Anna Bel founded the town hall in 1903 with [Ivo Kern](https://w.example/Ivo_(mason)).\n\n"
+        "Herring   is\nsold at the café."
+    )
+    assert (reading.summary, reading.rationale, reading.fallback) == ("Anna Bel did.", "Because.", None)
+    counts = extractor.counts
+    assert (counts.pages, counts.asked, counts.kept, counts.dropped, dict(counts.fallbacks)) == (1, 1, 2, 1, {})
+    assert TEXT in model.asked[0][1].content and GOAL in model.asked[0][1].content
+
+
+@pytest.mark.parametrize(
+    ("replies", "fallback"),
+    [
+        ((said("The mayor is rich.", "So is Ivo."),), Fallback.NOT_IN_PAGE),
+        ((said(),), Fallback.NO_EVIDENCE),
+        (("What a page!", "I cannot."), Fallback.UNREADABLE),
+        ((ExtractorOutageError("down"),), Fallback.UNREACHABLE),
+        ((ExtractorRefusedError("too long"),), Fallback.REFUSED),
+    ],
+)
+async def test_without_evidence_there_is_no_reading(replies: tuple[str | Exception, ...], fallback: Fallback) -> None:
+    model = Model(*replies)
+    extractor = ModelExtractor(model, "m")
+    reading = await extractor.read(PAGE, GOAL, 200)
+    assert (reading.fallback, reading.text, reading.summary) == (fallback, "", "")
+    assert dict(extractor.counts.fallbacks) == {fallback: 1} and model.replies == []
+
+
+async def test_an_outage_may_be_refused() -> None:
+    with pytest.raises(ExtractorOutageError):
+        await ModelExtractor(Model(ExtractorOutageError("down")), "m", on_outage=OnOutage.REFUSE).read(PAGE, GOAL, 200)
+
+
+async def test_a_reply_that_cannot_be_read_is_asked_for_once_more() -> None:
+    model = Model("Well, ...", said(FOUNDED))
+    assert (await ModelExtractor(model, "m").read(PAGE, GOAL, 200)).fallback is None
+    assert [len(messages) for messages in model.asked] == [2, 4] and model.asked[1][2].content == "Well, ..."
+
+
+@pytest.mark.parametrize("most", [5, 12, 30])
+async def test_extract_and_summary_keep_the_budget(most: int) -> None:
+    everything = said(
+        *(block for block in TEXT.split("\n\n") if not block.startswith("#")), summary="One two three. Four five six."
+    )
+    reading = await ModelExtractor(Model(everything), "m").read(PAGE, GOAL, most)
+    assert reading.text and Prices(reading.text).whole + Prices(reading.summary).whole <= most
+
+
+def by_part(content: str) -> str:
+    """Quotes every paragraph with a 7 that the part holds; merges when asked to."""
+    if '"evidence"' in content:
+        return '{"summary": "merged"}'
+    return said(*(line for line in content.splitlines() if line.startswith("Paragraph") and "7 of" in line), summary="part")
+
+
+async def test_a_long_page_is_read_by_parts_and_merged() -> None:
+    model = Model(by=by_part)
+    extractor = ModelExtractor(model, "m", limits=ReadingLimits(part_words=100))
+    reading = await extractor.read(VisitReply("u", "T", LONG), "sevens", 200)
+    assert [line.split()[1] for line in reading.text.split("\n\n")] == ["7", "17", "27", "37"]
+    parts = [asked[1].content for asked in model.asked if "<page>" in asked[1].content]
+    assert len(parts) == 5 and "(part 5 of 5)" in "".join(parts) and reading.summary == "merged"
+    assert all(sum(f"Paragraph {n} of" in part for part in parts) == 1 for n in range(40))
+    assert extractor.counts.asked == 6
+
+
+async def test_one_part_with_evidence_needs_no_merging() -> None:
+    model = Model(by=lambda content: said("Paragraph 17 of the chronicle") if "Paragraph 17" in content else said("Not there."))
+    extractor = ModelExtractor(model, "m", limits=ReadingLimits(part_words=100))
+    reading = await extractor.read(VisitReply("u", "T", LONG), "17", 200)
+    assert (reading.summary, len(model.asked), extractor.counts.dropped) == ("A summary.", 5, 4)
+
+
+async def test_what_the_server_will_not_take_is_halved_and_nothing_is_lost() -> None:
+    def small(content: str) -> str | Exception:
+        return by_part(content) if content.count("Paragraph") <= 10 else ExtractorRefusedError("too long")
+
+    reading = await ModelExtractor(Model(by=small), "m").read(VisitReply("u", "T", LONG), "sevens", 200)
+    assert [line.split()[1] for line in reading.text.split("\n\n")] == ["7", "17", "27", "37"]
+
+
+async def test_replies_are_remembered_and_bad_ones_are_not(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path)
+    first = ModelExtractor(Model("junk", said(FOUNDED)), "m", cache=cache)
+    reading = await first.read(PAGE, GOAL, 200)
+    second = ModelExtractor(Model("junk"), "m", cache=cache)
+    assert await second.read(PAGE, GOAL, 200) == reading
+    assert (second.counts.asked, second.counts.remembered) == (1, 1)
+    third = ModelExtractor(Model(said(FOUNDED), said(FOUNDED)), "m", cache=ReplyCache(tmp_path / "other"))
+    for _ in range(3):
+        assert (await third.read(PAGE, GOAL, 200)).text == reading.text
+    assert (third.counts.asked, third.counts.remembered, third.counts.pages) == (1, 2, 3)
+    await third.read(PAGE, "another goal", 200)
+    assert third.counts.asked == 2
+
+
+WORLD = LocalWorld.in_memory(
+    [
+        Page(url=PAGE.url, title="Orlo", text=TEXT),
+        Page(url="https://w.example/long", title="Long", text=LONG),
+    ],
+    name="t",
+)
+
+
+def visit_tool(model: Model, layout: ResultLayout, **options):
+    profile = get_profile("dr-venus-4b").model_copy(update={"results": layout, "visit_words": 60, "visit_parts": True})
+    extractor = ModelExtractor(model, "m", **options)
+    return world_tools(WORLD, profile, extractor)["visit"], world_tools(WORLD, profile)["visit"], extractor
+
+
+@pytest.mark.parametrize("layout", ResultLayout)
+async def test_the_tool_shows_evidence_and_summary_in_the_same_layouts(layout: ResultLayout) -> None:
+    tool, plain, _ = visit_tool(Model(said(FOUNDED, summary="Anna Bel did.")), layout)
+    call = {"url": [PAGE.url, "https://w.example/none"], "goal": GOAL}
+    read, without = await tool(call, ToolContext()), await plain(call, ToolContext())
+    assert "Anna Bel founded the town hall in 1903 with [Ivo Kern]" in read.text and "Herring" not in read.text
+    if layout is not ResultLayout.COMPACT:
+        assert "Summary: \nAnna Bel did.\n" in read.text
+    assert (read.status, read.parts, read.provenance) == (without.status, without.parts, without.provenance)
+    assert (
+        read.text.partition("Evidence in page:")[0] == without.text.partition("Evidence in page:")[0]
+        or layout is ResultLayout.COMPACT
+    )
+
+
+async def test_where_nothing_comes_of_it_the_tool_answers_as_without_a_model() -> None:
+    for reply in (said("Not there."), ExtractorOutageError("down"), said()):
+        tool, plain, extractor = visit_tool(Model(reply), ResultLayout.JSON)
+        call = {"url": [PAGE.url], "goal": GOAL}
+        assert await tool(call, ToolContext()) == await plain(call, ToolContext())
+        assert sum(extractor.counts.fallbacks.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [{"url": [PAGE.url], "goal": " "}, {"url": ["https://w.example/long#page=2"], "goal": "x"}, {"url": ["none"], "goal": "x"}],
+)
+async def test_no_model_reads_what_was_asked_for_as_it_stands_or_is_not_there(call: dict) -> None:
+    tool, plain, extractor = visit_tool(Model(), ResultLayout.JSON)
+    assert await tool(call, ToolContext()) == await plain(call, ToolContext())
+    assert extractor.counts.pages == 0
+
+
+async def test_the_model_reads_the_page_as_the_episode_meets_it() -> None:
+    tool, _, _ = visit_tool(model := Model(said("Orlo is a town by the sea.")), ResultLayout.JSON)
+    await tool({"url": [PAGE.url], "goal": GOAL}, ToolContext(masked_urls=frozenset({"https://w.example/Ivo_(mason)"})))
+    assert "Ivo Kern" in model.asked[0][1].content and "Ivo_(mason)" not in model.asked[0][1].content
+
+
+async def test_a_refused_outage_is_the_tools_outage() -> None:
+    tool, _, _ = visit_tool(Model(ExtractorOutageError("down")), ResultLayout.JSON, on_outage=OnOutage.REFUSE)
+    with pytest.raises(ToolOutageError, match="down"):
+        await tool({"url": [PAGE.url], "goal": GOAL}, ToolContext())
+
+
+async def test_a_model_that_is_late_is_not_waited_for() -> None:
+    async def never(_: object) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    profile = get_profile("dr-venus-4b")
+    extractor = ModelExtractor(never, "m")
+    call = {"url": [PAGE.url, "https://w.example/long"], "goal": GOAL}
+    read = await world_tools(WORLD, profile, extractor)["visit"](call, ToolContext(deadline_s=0.05))
+    assert read == await world_tools(WORLD, profile)["visit"](call, ToolContext())
+    assert read.status is ToolStatus.OK and extractor.counts.fallbacks[Fallback.LATE] == 2
