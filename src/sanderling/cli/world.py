@@ -1,6 +1,7 @@
 """``sanderling world``: build a world, look at it, search it, visit its pages. Thin: the work is done in ``world/``."""
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.cli.world_build import add, build_from
+from sanderling.cli.world_build import AGAIN, add, build_from
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
 from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
 from sanderling.cli.world_fidelity import fidelity, read_recorded
@@ -28,9 +29,11 @@ from sanderling.tools.registry import world_tools
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.fidelity.split import Unit
-from sanderling.world.jsonl import read_jsonl
 from sanderling.world.manifest import WorldInfo, read_manifest
-from sanderling.world.store import build_world
+from sanderling.world.sources.encyclopedia import EncyclopediaSource
+from sanderling.world.sources.gathering import Gathering
+from sanderling.world.sources.registry import open_source
+from sanderling.world.store import build_from_feed, build_world
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
@@ -58,12 +61,11 @@ def build_encyclopedia(
     seed: Annotated[int, typer.Option(help="Equal size and seed give equal worlds.")] = 0,
 ) -> None:
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
-    from sanderling.world.encyclopedia import generate_pages
-
-    with build_progress(_NOTHING) as progress:
-        info = build_world(
+    feed = Gathering([EncyclopediaSource(size, seed)])
+    with build_progress(AGAIN) as progress:
+        info = build_from_feed(
             out,
-            generate_pages(size, seed),
+            feed,
             name=f"encyclopedia-{size}-{seed}",
             source=f"encyclopedia --size {size} --seed {seed}",
             seed=seed,
@@ -128,9 +130,10 @@ def build_jsonl(
     out: Out,
     name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the file's by default.")] = "",
 ) -> None:
-    """Build a world from a file of JSON lines."""
-    with build_progress(_NOTHING) as progress:
-        info = build_world(out, read_jsonl(file), name=name or file.stem, source=f"jsonl {file.name}", progress=progress)
+    """Build a world from a file of JSON lines; as ``build from``, which takes several sources."""
+    feed = Gathering([open_source(file, "jsonl")])
+    with build_progress(AGAIN) as progress:
+        info = build_from_feed(out, feed, name=name or file.stem, source=f"jsonl {file.name}", progress=progress)
     _report(out, info)
 
 
@@ -172,7 +175,9 @@ def search(
 
 def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
     counts = world.counts
-    left_out = {"empty": counts.empty, "duplicate URL": counts.duplicate, "no URL": counts.no_url}
+    left_out = Counter({"empty": counts.empty, "duplicate URL": counts.duplicate, "no URL": counts.no_url})
+    for account in world.accounts:
+        left_out.update(account.skipped)
     table = Table(show_header=False, box=None)
     rows = {
         "world": world.name,

@@ -18,7 +18,7 @@ from sanderling.world.sources.registry import SOURCES, open_sources
 from sanderling.world.store import add_to_world, build_from_feed
 
 _MEGABYTE = 2**20
-_AGAIN = "Interrupted: the same command goes on from here."
+AGAIN = "Interrupted: the same command goes on from here."
 
 Sources = Annotated[
     list[str],
@@ -50,7 +50,7 @@ def build_from(
     Stopped or killed, the same command goes on.
     """
     feed, source, first = _feed(sources, kind, base_url, largest)
-    with build_progress(_AGAIN) as progress:
+    with build_progress(AGAIN) as progress:
         info = build_from_feed(out, feed, name=name or first, source=source, progress=progress, fresh=fresh)
     _report(f"world {info.name}", info.accounts, info.counts)
     links = info.links
@@ -73,7 +73,7 @@ def add(
     Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
     """
     feed, source, _first = _feed(sources, kind, base_url, largest)
-    with build_progress(_AGAIN) as progress:
+    with build_progress(AGAIN) as progress:
         info, counts = add_to_world(directory, feed, source=source, progress=progress, fresh=fresh)
     _report(f"added to {info.name}", feed.accounts(feed.mark()), counts)
     Console().print(f"{_plain(str(directory))} holds {info.page_count:,} pages, {counts.kept:,} of them new.")

@@ -172,7 +172,7 @@ def read_in(file: PageFile, feed: Feed, fingerprint: str, progress: Progress) ->
     for page in feed.pages(state.mark):
         _take_in(page, intake, file)
         progress(Stage.READING, feed.read(), feed.total())
-        if feed.stamp and time.monotonic() - last > _SECONDS:
+        if time.monotonic() - last > _SECONDS:
             state = state.model_copy(update={"mark": feed.mark(), "fingerprint": intake.fingerprint, "tally": intake.tally})
             file.commit(state.model_dump_json())
             last = time.monotonic()

@@ -1,35 +1,15 @@
-"""Pages from JSON lines, in the usual shapes: flat or with ``metadata``; the body as text, doc, content or contents.
+"""A page from one line of JSON, in the usual shapes: flat or with ``metadata``; the body as text, doc, content or contents.
 
 LiteResearcher writes ``url, title, doc`` or ``id, text, metadata``, Search-R1 ``id, contents`` (the title, in quotes, is the
-first line), OpenResearcher ``docid, url, text``. Streams; one line is in memory at a time. Knows no world.
+first line), OpenResearcher ``docid, url, text``. Knows no file.
 """
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
 from sanderling.world.contract import Page
 
 _BODY_NAMES = ("text", "doc", "content", "contents")
 _ID_NAMES = ("id", "docid", "doc_id", "_id")
-
-
-def read_jsonl(file: Path) -> Iterator[Page]:
-    """Pages of a file, in order. Raises UserError when there is none, or naming the line that is not a page."""
-    if not file.is_file():
-        raise UserError(f"There is no file {file}: give a file of JSON lines.")
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                page = page_of(json.loads(line))
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                shape = "a JSON object with url, title and text"
-                raise UserError(f"Line {number} of {file} is not a page ({shape}): mend or remove it.") from error
-            yield page
 
 
 def page_of(record: Any) -> Page:

@@ -7,7 +7,7 @@ further files, and the manifest, replaced in one step, says which count. Whateve
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import sanderling
@@ -30,11 +30,12 @@ from sanderling.world.duplicates import THRESHOLD, file_name, save_groups, signe
 from sanderling.world.feed import Feed, PlainFeed
 from sanderling.world.index_files import fill_anew, link_index, open_index
 from sanderling.world.local import LocalWorld
-from sanderling.world.manifest import PagePart, WorldCounts, WorldInfo, read_manifest, write_manifest
+from sanderling.world.manifest import PagePart, SourceAccount, WorldCounts, WorldInfo, read_manifest, write_manifest
 from sanderling.world.page_files import PageFile, SqlitePages, discard
 from sanderling.world.pages import NO_PAGES
 
 _ADDING = "adding"
+_MOST_REASONS = 3
 
 
 def build_world(
@@ -88,7 +89,7 @@ def build_from_feed(
         state, count = _write(pages, index, feed, progress, NO_PAGES)
         if not count:
             place.finished = True
-            raise UserError(f"The world {name!r} would hold no page: give pages that have a URL and text.")
+            raise UserError(f"The world {name!r} would hold no page{_why_none(feed.accounts(state.mark))}.")
         info = WorldInfo(
             name=name,
             source=source,
@@ -157,6 +158,12 @@ def add_to_world(
     del earlier
     _discard_unnamed(directory, before, after)
     return after, counts
+
+
+def _why_none(accounts: Sequence[SourceAccount]) -> str:
+    reasons = [f"{account.examples[why][0]} is {why}" for account in accounts for why in account.examples]
+    told = "; ".join(reasons[:_MOST_REASONS]) + ("; …" if len(reasons) > _MOST_REASONS else "")
+    return f" ({told})" if told else ": give pages that have a URL and text"
 
 
 def _write(
