@@ -16,6 +16,7 @@ from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
 from sanderling.cli.world_fidelity import fidelity, read_recorded
 from sanderling.cli.world_links import links
 from sanderling.cli.world_progress import build_progress
+from sanderling.cli.world_push import push
 from sanderling.cli.world_serve import serve
 from sanderling.cli.world_shown import AsProfile, Where, changed, plain, readable
 from sanderling.cli.world_visit import visit
@@ -45,6 +46,7 @@ app.command("embed")(embed)
 app.command("fidelity")(fidelity)
 app.command("fit-dynamics")(fit_dynamics)
 app.command("links")(links)
+app.command("push")(push)
 app.command("serve")(serve)
 app.command("visit")(visit)
 

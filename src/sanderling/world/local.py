@@ -6,7 +6,7 @@ tests and RL workers). Opens no socket, draws no random number, reads no clock. 
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -14,12 +14,12 @@ from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchesTogether, SearchHit, SearchReply, VisitReply
-from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder, TextIndex
+from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder
 from sanderling.world.masking import without_links
 from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
 from sanderling.world.parts import asked_part
 from sanderling.world.passages import read_page
-from sanderling.world.ranking import LexicalRanker, Ranked, Ranker
+from sanderling.world.ranking import FullText, LexicalRanker, Ranked, Ranker
 from sanderling.world.snippet import snippet
 from sanderling.world.terms import content_terms
 from sanderling.world.text import Flow, flow
@@ -40,7 +40,7 @@ class LocalWorld(SearchesTogether):
 
     """
 
-    def __init__(self, name: str, fingerprint: str, pages: PageStore, index: TextIndex, ranker: Ranker | None = None) -> None:
+    def __init__(self, name: str, fingerprint: str, pages: PageStore, index: FullText, ranker: Ranker | None = None) -> None:
         self._name = name
         self._fingerprint = fingerprint
         self._pages = pages
@@ -77,6 +77,10 @@ class LocalWorld(SearchesTogether):
     def page_count(self) -> int:
         return self._index.page_count
 
+    def frequency(self, term: str) -> int:
+        """In how many pages a term occurs."""
+        return self._index.frequency(term)
+
     @property
     def lexical(self) -> LexicalRanker:
         """The full-text index as a ranker."""
@@ -95,9 +99,12 @@ class LocalWorld(SearchesTogether):
         occasion: Occasion = NO_OCCASION,
     ) -> tuple[SearchReply, ...]:
         """Rank pages; see `contract.World`. Raises OSError when the store, or an embedder elsewhere, cannot be read."""
-        hidden = [number for key in canonical_set(occasion.masked) if (number := self._pages.find(key)) is not None]
-        lists = self._ranker.rank_many(queries, limit, hidden)
+        lists = self._ranker.rank_many(queries, limit, self._hidden(canonical_set(occasion.masked)))
         return tuple(self._reply(*each, snippet_words, occasion) for each in zip(queries, lists, strict=True))
+
+    def _hidden(self, keys: Collection[str]) -> list[int]:
+        """The numbers of masked pages."""
+        return [number for key in keys if (number := self._pages.find(key)) is not None]
 
     def _reply(self, query: str, ranked: Ranked, snippet_words: int, occasion: Occasion) -> SearchReply:
         if not ranked:

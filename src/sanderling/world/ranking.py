@@ -3,10 +3,8 @@
 Knows page numbers, not pages.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
-
-from sanderling.world.index import TextIndex
 
 Ranked = list[tuple[int, float]]
 """Page numbers with scores, best first, equal scores by page number."""
@@ -29,10 +27,25 @@ class Ranker(Protocol):
         ...
 
 
+class FullText(Protocol):
+    """A full-text index: `index.TextIndex`, or what answers in its place."""
+
+    page_count: int
+
+    @property
+    def frequency(self) -> Callable[[str], int]:
+        """Number of pages that contain a term."""
+        ...
+
+    def search(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
+        """As `Ranker.rank`."""
+        ...
+
+
 class LexicalRanker:
     """The full-text index as a ranker."""
 
-    def __init__(self, index: TextIndex) -> None:
+    def __init__(self, index: FullText) -> None:
         self._index = index
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sanderling.errors import UserError
 from sanderling.world.dense.embedder import Embedder, Kind, Vectors, embed_units
-from sanderling.world.dense.store import DIRECTORY, DenseInfo, read_arrays, read_info
+from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
 from sanderling.world.ranking import Ranked
 
 _MARGIN = 1e-4
@@ -39,11 +39,7 @@ class DenseIndex:
 
     def __init__(self, info: DenseInfo, vectors: NDArray[np.floating], owners: NDArray[np.uint32], embedder: Embedder) -> None:
         settings = info.settings
-        if embedder.model != settings.model or embedder.dimension != settings.dimension:
-            raise UserError(
-                f"The dense index was made by {settings.model} with {settings.dimension} dimensions, and {embedder.model} has "
-                f"{embedder.dimension}: use the same embedder, or embed the world again."
-            )
+        check_embedder(settings, embedder)
         self._info = info
         self._vectors = vectors
         self._embedder = embedder
@@ -131,10 +127,18 @@ def _blocks(ends: NDArray[np.int64], rows: int) -> list[tuple[int, int]]:
     return blocks
 
 
-def open_dense(directory: Path, fingerprint: str, pages: int, embedder: Embedder) -> DenseIndex:
-    """The dense index of a world. Raises UserError when there is none, or none of exactly these pages and this embedder."""
-    place = directory / DIRECTORY
-    info = read_info(place)
+def check_embedder(settings: DenseSettings, embedder: Embedder) -> None:
+    """Raises UserError when vectors of these settings were made by another embedder."""
+    if embedder.model != settings.model or embedder.dimension != settings.dimension:
+        raise UserError(
+            f"The dense index was made by {settings.model} with {settings.dimension} dimensions, and {embedder.model} has "
+            f"{embedder.dimension}: use the same embedder, or embed the world again."
+        )
+
+
+def fitting_info(directory: Path, fingerprint: str, pages: int) -> DenseInfo:
+    """The manifest of a world's dense index. Raises UserError when there is none, or none of exactly these pages."""
+    info = read_info(directory / DIRECTORY)
     if info is None:
         raise UserError(
             f"{directory} has no dense index: make one with `sanderling world embed {directory} --embedder hashed`."
@@ -144,4 +148,10 @@ def open_dense(directory: Path, fingerprint: str, pages: int, embedder: Embedder
             f"The dense index of {directory} holds {info.pages:,} pages and is not of the world as it is ({pages:,} pages): "
             f"run `sanderling world embed {directory}` again."
         )
-    return DenseIndex(info, *read_arrays(place, info), embedder)
+    return info
+
+
+def open_dense(directory: Path, fingerprint: str, pages: int, embedder: Embedder) -> DenseIndex:
+    """The dense index of a world. Raises UserError when there is none, or none of exactly these pages and this embedder."""
+    info = fitting_info(directory, fingerprint, pages)
+    return DenseIndex(info, *read_arrays(directory / DIRECTORY, info), embedder)

@@ -5,10 +5,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from sanderling.world.dense.cache import CachedEmbedder
+from sanderling.world.dense.embedder import Embedder
 from sanderling.world.dense.hybrid import HybridRanker
-from sanderling.world.dense.index import open_dense
+from sanderling.world.dense.index import DenseIndex, check_embedder, fitting_info
 from sanderling.world.dense.registry import open_embedder, opens_socket
-from sanderling.world.dense.store import DIRECTORY, read_info
+from sanderling.world.dense.store import DIRECTORY, DenseInfo, read_arrays
 from sanderling.world.local import LocalWorld
 
 QUERIES = "queries.sqlite"
@@ -35,14 +36,22 @@ class SearchChoice:
 LEXICAL = SearchChoice()
 
 
+def open_for_queries(directory: Path, fingerprint: str, pages: int, choice: SearchChoice) -> tuple[DenseInfo, Embedder]:
+    """The dense index of a world's directory, and the embedder of its queries.
+
+    Raises UserError when there is no index, or none of exactly these pages and this embedder.
+    """
+    info = fitting_info(directory, fingerprint, pages)
+    spec = choice.embedder or info.embedder
+    embedder = open_embedder(spec, info.settings.dimension)
+    check_embedder(info.settings, embedder)
+    return info, CachedEmbedder(embedder, directory / DIRECTORY / QUERIES) if opens_socket(spec) else embedder
+
+
 def ranked_world(directory: Path, world: LocalWorld, choice: SearchChoice) -> LocalWorld:
     """The world with the ranker that was asked for. Raises UserError when its dense index is missing or does not fit."""
     if choice.mode is SearchMode.LEXICAL:
         return world
-    info = read_info(directory / DIRECTORY)
-    spec = choice.embedder or (info.embedder if info else "hashed")
-    embedder = open_embedder(spec, info.settings.dimension if info else 0)
-    if opens_socket(spec) and info is not None:
-        embedder = CachedEmbedder(embedder, directory / DIRECTORY / QUERIES)
-    dense = open_dense(directory, world.pages_fingerprint, world.page_count, embedder)
+    info, embedder = open_for_queries(directory, world.pages_fingerprint, world.page_count, choice)
+    dense = DenseIndex(info, *read_arrays(directory / DIRECTORY, info), embedder)
     return world.with_ranker(dense if choice.mode is SearchMode.DENSE else HybridRanker([world.lexical, dense]))

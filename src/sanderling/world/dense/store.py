@@ -23,7 +23,7 @@ from sanderling.world.dense.embedder import Prefixes, Vectors
 
 DIRECTORY = "dense"
 """Within the directory of a world."""
-_MANIFEST, _VECTORS, _OWNERS = "dense.json", "vectors.bin", "owners.bin"
+MANIFEST, _VECTORS, _OWNERS = "dense.json", "vectors.bin", "owners.bin"
 _FORMAT = 1
 Precision = Literal["float16", "float32"]
 
@@ -81,7 +81,7 @@ class PagesDigest:
 def read_info(place: Path) -> DenseInfo | None:
     """The manifest of a dense index, or None when there is none. Raises UserError when it cannot be used."""
     try:
-        data: Any = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
+        data: Any = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -119,7 +119,7 @@ class DenseWriter:
     def note(self, info: DenseInfo) -> None:
         """Replace the manifest. Raises OSError."""
         self.info = info
-        replace_file(self._place / _MANIFEST, info.model_dump_json(indent=2) + "\n", durable=True)
+        replace_file(self._place / MANIFEST, info.model_dump_json(indent=2) + "\n", durable=True)
 
     def close(self) -> None:
         """Close the files."""

@@ -7,6 +7,8 @@ from sanderling.world.dense.opening import LEXICAL, SearchChoice, ranked_world
 from sanderling.world.dynamics.profile import get_dynamics
 from sanderling.world.dynamics.world import DynamicWorld
 from sanderling.world.masking import masked_world
+from sanderling.world.milvus.pointer import is_pointer
+from sanderling.world.milvus.world import MilvusWorld
 from sanderling.world.store import open_world
 
 
@@ -15,6 +17,7 @@ def open_as_met(directory: Path, dynamics: str | None = None, world_seed: int = 
 
     Raises UserError when the world, one of these files, its dense index or the profile cannot be used.
     """
-    local = ranked_world(directory, open_world(directory), search)
+    here = not is_pointer(directory)
+    local = ranked_world(directory, open_world(directory), search) if here else MilvusWorld(directory, search)
     world = masked_world(local, directory, local.pages_fingerprint)
     return world if dynamics is None else DynamicWorld(world, get_dynamics(dynamics), world_seed)

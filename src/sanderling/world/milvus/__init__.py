@@ -1,0 +1,1 @@
+"""A world on Milvus: pages and both indexes on a server, for more pages than one machine searches well."""

@@ -1,0 +1,239 @@
+"""The calls to Milvus that a world makes, in one place. Brings `pymilvus` (the extra ``[milvus]``) when it is opened.
+
+A world has one collection of pages (number, key of the URL, terms for the BM25 function, the page itself as JSON in parts) and,
+if it was embedded, one of passages (page, vector). Terms are encoded as ASCII words, so that the server's tokenizer takes them
+apart exactly where ours did. A failing server is a `MilvusOutageError`. Knows no world and no query.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Any, TypeVar
+
+from sanderling.errors import UserError
+from sanderling.world.dense.embedder import Vectors
+
+MOST_HITS = 16_384
+"""Milvus returns no longer lists."""
+_TEXT_BYTES = 65_535
+"""Longest text of a field."""
+_PART_CHARS = 16_000
+_MOST_PARTS = 1_000
+_TOKEN = "MILVUS_TOKEN"
+_TIMEOUT_S = 120.0
+_BM25 = {"bm25_k1": 1.2, "bm25_b": 0.75}
+"""As in tantivy, whose BM25 has no other values."""
+Result = TypeVar("Result")
+
+
+class VectorIndex(StrEnum):
+    """How passages are searched: all of them, by a graph in memory, or by a graph on the servers' disks."""
+
+    FLAT = "FLAT"
+    HNSW = "HNSW"
+    DISKANN = "DISKANN"
+
+
+_VECTOR_PARAMETERS: dict[VectorIndex, dict[str, int]] = {
+    VectorIndex.FLAT: {},
+    VectorIndex.HNSW: {"M": 16, "efConstruction": 200},
+    VectorIndex.DISKANN: {},
+}
+
+
+class MilvusOutageError(UserError, OSError):
+    """Milvus cannot be reached or refused a call: an outage of the world, not a reply."""
+
+
+class MilvusStore:
+    """One world's collections.
+
+    Args:
+        uri: ``http://host:19530``, or a file for milvus-lite; the token, if any, is in the environment (``MILVUS_TOKEN``).
+        name: of the collection of pages.
+
+    """
+
+    def __init__(self, uri: str, name: str) -> None:
+        """Raises UserError when pymilvus is not installed or the server cannot be reached."""
+        try:
+            from pymilvus import MilvusClient
+            from pymilvus.exceptions import MilvusException
+        except ModuleNotFoundError as error:
+            raise UserError(
+                f"A world on Milvus needs {error.name}: run pip install '.[milvus]' in sanderling's own folder."
+            ) from error
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs, with a traceback, what it raises as well
+        self._failures: tuple[type[Exception], ...] = (MilvusException, OSError, ValueError)
+        self._uri = uri
+        self._pages = name
+        self._passages = f"{name}_passages"
+        self._client = self._call(partial(MilvusClient, uri, token=os.environ.get(_TOKEN, ""), timeout=_TIMEOUT_S))
+
+    def create(self, dimension: int | None, vector_index: VectorIndex) -> None:
+        """Make the collections that are missing; ``dimension`` None: without vectors."""
+        if not self._has(self._pages):
+            self._create_pages()
+        if dimension is not None and not self._has(self._passages):
+            self._create_passages(dimension, vector_index)
+
+    def load(self) -> None:
+        """Bring the collections into the servers' memory, which searches and reads want."""
+        for name in (self._pages, self._passages):
+            if self._has(name):
+                self._call(partial(self._client.load_collection, name))
+
+    def drop(self) -> None:
+        """Remove the collections."""
+        for name in (self._pages, self._passages):
+            if self._has(name):
+                self._call(partial(self._client.drop_collection, name))
+
+    def put_pages(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Store pages in place of those with the same number."""
+        self._call(partial(self._client.upsert, self._pages, list(rows)))
+
+    def put_passages(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Store passages in place of those with the same id."""
+        self._call(partial(self._client.upsert, self._passages, list(rows)))
+
+    def flush(self) -> None:
+        """Bring everything to the server's storage, so that it is counted and indexed."""
+        for name in (self._pages, self._passages):
+            if self._has(name):
+                self._call(partial(self._client.flush, name))
+
+    def count(self) -> tuple[int, int]:
+        """Pages and passages that are there, as of now; 0 where there is no collection."""
+        return self._count(self._pages), self._count(self._passages)
+
+    def numbers(self, keys: Collection[str]) -> dict[str, int]:
+        """The page numbers of keys, where there are such pages."""
+        if not keys:
+            return {}
+        rows = self._query(f"key in {_quoted(keys)}", ["page", "key"])
+        return {row["key"]: int(row["page"]) for row in rows}
+
+    def bodies(self, numbers: Collection[int]) -> dict[int, str]:
+        """The stored pages, as they were given, by number."""
+        if not numbers:
+            return {}
+        rows = self._query(f"page in {sorted(numbers)}", ["page", "body"])
+        return {int(row["page"]): "".join(row["body"]) for row in rows}
+
+    def by_words(self, queries: Sequence[str], limit: int, hidden: Collection[int]) -> list[list[tuple[int, float]]]:
+        """BM25 of encoded queries: page numbers and scores, best first, at most `MOST_HITS`."""
+        found = self._search(self._pages, list(queries), "terms_sparse", "BM25", limit, hidden, {})
+        return [[(int(hit["page"]), abs(float(hit["distance"]))) for hit in hits] for hits in found]  # the lite one negates
+
+    def by_vectors(self, vectors: Vectors, limit: int, hidden: Collection[int]) -> list[list[tuple[int, float]]]:
+        """Nearest passages: page numbers and inner products, best first, at most `MOST_HITS`."""
+        breadth = {"ef": max(2 * limit, 64), "search_list": max(2 * limit, 100)}
+        found = self._search(self._passages, list(vectors), "vector", "IP", limit, hidden, breadth)
+        return [[(int(hit["entity"]["page"]), float(hit["distance"])) for hit in hits] for hits in found]
+
+    def _create_pages(self) -> None:
+        from pymilvus import DataType, Function, FunctionType
+
+        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("page", DataType.INT64, is_primary=True)
+        schema.add_field("key", DataType.VARCHAR, max_length=64)
+        analyzer = {"tokenizer": "standard"}
+        schema.add_field("terms", DataType.VARCHAR, max_length=_TEXT_BYTES, enable_analyzer=True, analyzer_params=analyzer)
+        schema.add_field("terms_sparse", DataType.SPARSE_FLOAT_VECTOR)
+        schema.add_field(
+            "body", DataType.ARRAY, element_type=DataType.VARCHAR, max_capacity=_MOST_PARTS, max_length=_TEXT_BYTES
+        )
+        schema.add_function(
+            Function(
+                name="bm25",
+                function_type=FunctionType.BM25,
+                input_field_names=["terms"],
+                output_field_names=["terms_sparse"],
+            )
+        )
+        indexes = self._client.prepare_index_params()
+        indexes.add_index("terms_sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=dict(_BM25))
+        indexes.add_index("key", index_type="INVERTED")
+        self._call(partial(self._client.create_collection, self._pages, schema=schema, index_params=indexes))
+
+    def _create_passages(self, dimension: int, vector_index: VectorIndex) -> None:
+        from pymilvus import DataType
+
+        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("page", DataType.INT64)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+        indexes = self._client.prepare_index_params()
+        parameters = dict(_VECTOR_PARAMETERS[vector_index])
+        indexes.add_index("vector", index_type=vector_index.value, metric_type="IP", params=parameters)
+        self._call(partial(self._client.create_collection, self._passages, schema=schema, index_params=indexes))
+
+    def _has(self, name: str) -> bool:
+        return bool(self._call(partial(self._client.has_collection, name)))
+
+    def _count(self, name: str) -> int:
+        if not self._has(name):
+            return 0
+        counted = partial(self._client.query, name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+        return int(self._call(counted)[0]["count(*)"])
+
+    def _query(self, condition: str, fields: list[str]) -> list[dict[str, Any]]:
+        return list(self._call(partial(self._client.query, self._pages, filter=condition, output_fields=fields)))
+
+    def _search(
+        self,
+        name: str,
+        data: list[Any],
+        field: str,
+        metric: str,
+        limit: int,
+        hidden: Collection[int],
+        parameters: dict[str, int],
+    ) -> list[Any]:
+        call = partial(
+            self._client.search,
+            name,
+            data=data,
+            anns_field=field,
+            limit=min(limit, MOST_HITS),
+            filter=f"page not in {sorted(hidden)}" if hidden else "",
+            output_fields=["page"],
+            search_params={"metric_type": metric, "params": parameters},
+        )
+        return list(self._call(call))
+
+    def _call(self, call: Callable[[], Result]) -> Result:
+        try:
+            return call()
+        except self._failures as error:
+            said = " ".join(str(error).split())[:300]
+            raise MilvusOutageError(f"Milvus at {self._uri} refused a call ({said}): see to the server, then go on.") from error
+
+
+def encoded(terms: str) -> tuple[str, bool]:
+    """Terms, separated by blanks, as ASCII words that no tokenizer takes apart; whether all of them fitted into a field."""
+    words = terms if terms.isascii() else " ".join(_ascii(term) for term in terms.split(" "))
+    if len(words) <= _TEXT_BYTES:
+        return words, True
+    end = words.rfind(" ", 0, _TEXT_BYTES + 1)
+    return words[: end if end > 0 else _TEXT_BYTES], False
+
+
+def _ascii(term: str) -> str:
+    """A term that is not ASCII as a letter that begins no other of ours, and its bytes in hexadecimal."""
+    return term if term.isascii() else f"u{term.encode('utf-8').hex()}"
+
+
+def in_parts(text: str) -> list[str]:
+    """A text in parts that a field holds. Raises UserError when it is too long for any row."""
+    parts = [text[at : at + _PART_CHARS] for at in range(0, len(text), _PART_CHARS)]
+    if len(parts) > _MOST_PARTS:
+        raise UserError(f"A page of {len(text):,} characters is too long for Milvus: leave it out of the world.")
+    return parts
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return "[" + ", ".join(f'"{text}"' for text in sorted(texts)) + "]"

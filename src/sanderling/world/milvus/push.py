@@ -1,0 +1,192 @@
+"""Pushing a world to Milvus: pages in order, then passages, from a built world and its dense index.
+
+Streams. Rows are stored in place of those with the same number, so what was sent twice counts once: killed at any moment,
+the same call asks the server how much is there and goes on one batch before. At the end everything is counted.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sanderling.errors import UserError
+from sanderling.world import manifest, terms
+from sanderling.world.contract import Page
+from sanderling.world.dense import store as dense_store
+from sanderling.world.dense.store import DenseInfo, read_arrays, read_info
+from sanderling.world.duplicates import file_name
+from sanderling.world.index import TITLE_WEIGHT
+from sanderling.world.local import LocalWorld
+from sanderling.world.masking import BLOCKLIST_FILE
+from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
+from sanderling.world.milvus.pages import packed, page_key
+from sanderling.world.milvus.pointer import WORDS, Pointer, write_pointer
+from sanderling.world.milvus.words import WordTable
+from sanderling.world.text import spoken
+
+_BATCH_PAGES = 200
+_BATCH_CHARS = 8_000_000
+_BATCH_PASSAGES = 1_000
+_PASSAGES_OF_PAGE = 4_096
+"""Passage ids are page number times this, plus the passage's own number."""
+
+
+@dataclass
+class Pushed:
+    """What was pushed, now or before."""
+
+    pages: int = 0
+    passages: int = 0
+    cut: int = 0
+    """Pages, of those pushed now, whose words did not all fit into a field: the first ones are searched."""
+
+
+def push_world(
+    source: Path,
+    world: LocalWorld,
+    uri: str,
+    target: Path,
+    *,
+    collection: str = "",
+    vector_index: VectorIndex = VectorIndex.HNSW,
+    progress: Callable[[int], None] | None = None,
+) -> Pushed:
+    """Push a world, and leave a directory that stands for it.
+
+    Args:
+        source: the world's directory.
+        world: opened from it.
+        uri: of Milvus.
+        target: the directory to make.
+        collection: its name on the server; by default one of the world's fingerprint.
+        vector_index: how passages are searched there.
+        progress: called with the number of pages and passages that are there.
+
+    Raises UserError when a place cannot be written, and `MilvusOutageError` when the server fails.
+
+    """
+    name = collection or f"sanderling_{world.pages_fingerprint[:16]}"
+    dense = read_info(source / dense_store.DIRECTORY)
+    if dense is not None and dense.world != world.pages_fingerprint:
+        raise UserError(
+            f"The dense index of {source} is not of the world as it is: run `sanderling world embed {source}` first."
+        )
+    uri = uri if "://" in uri else str(Path(uri).absolute())
+    store = MilvusStore(uri, name)
+    store.create(None if dense is None else dense.settings.dimension, vector_index)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        tell = progress or (lambda _: None)
+        pushed = _push(store, source, world, dense, target / WORDS, tell)
+        _copy_beside(source, target, world.pages_fingerprint)
+        pointer = Pointer(
+            uri=uri,
+            collection=name,
+            name=world.name,
+            fingerprint=world.pages_fingerprint,
+            pages=pushed.pages,
+            passages=pushed.passages,
+        )
+        write_pointer(target, pointer)
+    except OSError as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"Cannot write {target} ({error}): free some space or choose another place.") from error
+    return pushed
+
+
+def _push(
+    store: MilvusStore, source: Path, world: LocalWorld, dense: DenseInfo | None, words: Path, tell: Callable[[int], None]
+) -> Pushed:
+    store.flush()
+    store.load()
+    there, passages_there = store.count()
+    first = 0 if not words.exists() else max(there - _BATCH_PAGES, 0)
+    pushed = Pushed()
+    table = WordTable(words, world.frequency)
+    try:
+        for start, batch in _batches(world, first):
+            rows, cut = _page_rows(start, batch, table)
+            store.put_pages(rows)
+            pushed.cut += cut
+            tell(start + len(batch))
+    finally:
+        table.close()
+    if dense is not None:
+        first = max(passages_there - _BATCH_PASSAGES, 0)
+        for start, rows in _passage_rows(source, dense, first):
+            store.put_passages(rows)
+            tell(world.page_count + start + len(rows))
+    store.flush()
+    pushed.pages, pushed.passages = store.count()
+    expected = (world.page_count, dense.rows if dense else 0)
+    if (pushed.pages, pushed.passages) != expected:
+        raise UserError(
+            f"Milvus holds {pushed.pages:,} pages and {pushed.passages:,} passages instead of {expected[0]:,} and "
+            f"{expected[1]:,}: push into another --collection, or drop this one first."
+        )
+    return pushed
+
+
+def _batches(world: LocalWorld, first: int) -> Iterator[tuple[int, list[Page]]]:
+    """Pages from a number on, with the number of the first of each batch; batches are bounded in pages and in characters."""
+    batch: list[Page] = []
+    chars = 0
+    start = first
+    for page in world.all_pages(first):
+        if batch and (len(batch) == _BATCH_PAGES or chars + len(page.text) > _BATCH_CHARS):
+            yield start, batch
+            start, batch, chars = start + len(batch), [], 0
+        batch.append(page)
+        chars += len(page.text)
+    if batch:
+        yield start, batch
+
+
+def _page_rows(start: int, batch: list[Page], table: WordTable) -> tuple[list[dict[str, Any]], int]:
+    """The rows of a batch, and how many pages have more words than a field holds."""
+    rows: list[dict[str, Any]] = []
+    cut = 0
+    words: set[str] = set()
+    for number, page in enumerate(batch, start=start):
+        indexed = " ".join([*[terms.index_text(page.title)] * TITLE_WEIGHT, terms.index_text(spoken(page.text))])
+        words.update(indexed.split())
+        field, whole = encoded(indexed)
+        cut += not whole
+        body = in_parts(packed(page, readable=bool(page.text)))
+        rows.append({"page": number, "key": page_key(page), "terms": field, "body": body})
+    table.add(words)
+    return rows, cut
+
+
+def _passage_rows(source: Path, dense: DenseInfo, first: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Passages from a row on, in batches."""
+    vectors, owners = read_arrays(source / dense_store.DIRECTORY, dense)
+    if dense.settings.chunking.most > _PASSAGES_OF_PAGE:
+        raise UserError(f"Milvus takes {_PASSAGES_OF_PAGE:,} passages of a page at most: embed again with fewer --chunks.")
+    for start in range(first, dense.rows, _BATCH_PASSAGES):
+        end = min(start + _BATCH_PASSAGES, dense.rows)
+        pages = owners[start:end].astype(np.int64)
+        own = np.arange(start, end) - np.searchsorted(owners, owners[start:end])
+        ids = pages * _PASSAGES_OF_PAGE + own
+        block = np.asarray(vectors[start:end], np.float32)
+        yield (
+            start,
+            [{"id": int(i), "page": int(p), "vector": row} for i, p, row in zip(ids, pages, block, strict=True)],
+        )
+
+
+def _copy_beside(source: Path, target: Path, fingerprint: str) -> None:
+    """What masks and searches need of the world's directory."""
+    (target / dense_store.DIRECTORY).mkdir(exist_ok=True)
+    for name in (
+        manifest.FILE_NAME,
+        file_name(fingerprint),
+        BLOCKLIST_FILE,
+        f"{dense_store.DIRECTORY}/{dense_store.MANIFEST}",
+    ):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)

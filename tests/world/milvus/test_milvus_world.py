@@ -1,0 +1,220 @@
+"""A world on Milvus against the same world on this machine. The server is milvus-lite, a double of Milvus in Python."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.protocol.profiles import get_profile
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.registry import world_tools
+from sanderling.world.contract import Occasion, Page, World
+from sanderling.world.dense.build import embed_world, settings_for
+from sanderling.world.dense.hashed import HashedEmbedder
+from sanderling.world.dense.opening import SearchChoice, SearchMode, ranked_world
+from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.encyclopedia import generate_pages
+from sanderling.world.local import LocalWorld
+from sanderling.world.milvus.client import MilvusStore, VectorIndex
+from sanderling.world.milvus.pointer import WORDS, is_pointer, read_pointer
+from sanderling.world.milvus.push import push_world
+from sanderling.world.milvus.world import MilvusWorld
+from sanderling.world.store import build_world, open_world
+
+pytest.importorskip("pymilvus", reason="needs the extra [milvus]")
+pytest.importorskip("milvus_lite", reason="needs milvus-lite")
+
+OTHERS = [
+    Page(url="https://zh.example/1", title="东京塔", text="东京塔是日本东京的一座电视塔，建成于1958年。"),
+    Page(url="https://ru.example/1", title="Маяк", text="Маяк на севере построен в 1911 году. Müller schrieb darüber."),
+    Page(url="https://n.example/noise", title="Blob report", text="\x01" * 400),
+    *(Page(url=f"https://same.example/{number}", title="Same", text="identical words here") for number in range(60)),
+    Page(url="https://long.example/", title="Long", text="lighthouse keeper. " + "filler words again. " * 9_000 + "hidden gem"),
+]
+QUERIES = [
+    "mayor festival", "who was a printer in the town", "market town twinned", "东京塔 建成", "Маяк построен", "muller",
+    "identical", "blob report", "lighthouse", "zzz", "", " ?! ", "academy founded 1975",
+]  # fmt: skip
+
+
+class Pushed(NamedTuple):
+    """A world here and there."""
+
+    source: Path
+    local: LocalWorld
+    uri: str
+    pointer: Path
+
+
+@pytest.fixture(scope="module")
+def pushed(tmp_path_factory: pytest.TempPathFactory) -> Pushed:
+    place = tmp_path_factory.mktemp("milvus")
+    source, uri = place / "w", str(place / "lite.db")
+    build_world(source, [*generate_pages(150, 3), *OTHERS], name="here", source="test")
+    local, embedder = open_world(source), HashedEmbedder(64)
+    embed_world(source, local, embedder, settings_for(embedder), spec="hashed:64")
+    done = push_world(source, local, uri, place / "there", vector_index=VectorIndex.FLAT)
+    assert (done.pages, done.cut) == (local.page_count, 1) and done.passages > local.page_count
+    return Pushed(source, local, uri, place / "there")
+
+
+def pair(pushed: Pushed, mode: SearchMode) -> tuple[World, World]:
+    return ranked_world(pushed.source, pushed.local, SearchChoice(mode)), MilvusWorld(pushed.pointer, SearchChoice(mode))
+
+
+def urls(world: World, query: str, limit: int = 10) -> list[str]:
+    return [hit.url for hit in world.search(query, limit=limit).hits]
+
+
+def test_full_text_finds_nearly_the_same(pushed: Pushed) -> None:
+    """Not the same: tantivy keeps a page's length in one byte, so scores differ a little."""
+    here, there = pair(pushed, SearchMode.LEXICAL)
+    titles = [page.title for page in pushed.local.all_pages()][:100:3]
+    overlaps = []
+    for query in [*QUERIES, *titles]:
+        first, second = urls(here, query), urls(there, query)
+        assert len(first) == len(second), query
+        if first:
+            overlaps.append(len(set(first) & set(second)) / len(first))
+    assert sum(overlaps) / len(overlaps) > 0.9
+    assert there.fingerprint != here.fingerprint and there.page_count == here.page_count
+
+
+def test_nearness_finds_the_same_but_for_the_last_digit(pushed: Pushed) -> None:
+    here, there = pair(pushed, SearchMode.DENSE)
+    for query in QUERIES:
+        first, second = here.search(query).hits, there.search(query).hits
+        assert [hit.score for hit in second] == pytest.approx([hit.score for hit in first], abs=1e-4)
+        cut = first[-1].score + 1e-4 if first else 0.0
+        assert {hit.url for hit in first if hit.score > cut} <= {hit.url for hit in second}, query
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_a_batch_is_each_query_alone_and_masks_are_exact(pushed: Pushed, mode: SearchMode) -> None:
+    _, there = pair(pushed, mode)
+    plain = there.search("mayor festival", limit=5)
+    masked = Occasion(frozenset({plain.hits[0].url, plain.hits[2].url, "https://unknown.example/"}))
+    for occasion in (Occasion(), masked):
+        together = there.search_many(QUERIES, limit=5, occasion=occasion)
+        assert together == tuple(there.search(query, limit=5, occasion=occasion) for query in QUERIES)
+        assert not {hit.url for reply in together for hit in reply.hits} & occasion.masked
+    filled = there.search("mayor festival", limit=5, occasion=masked)
+    if mode is not SearchMode.HYBRID:
+        assert [hit.url for hit in filled.hits] == [u for u in urls(there, "mayor festival", 7) if u not in masked.masked]
+    assert there.search_many(["", "zzz"])[0].status is ToolStatus.EMPTY
+
+
+def test_equal_scores_are_ordered_by_page(pushed: Pushed) -> None:
+    for mode in SearchMode:
+        _, there = pair(pushed, mode)
+        for limit in (1, 9, 41):
+            assert urls(there, "identical words here", limit) == [f"https://same.example/{n}" for n in range(limit)], mode
+
+
+def test_snippets_visits_and_pages_are_the_same(pushed: Pushed) -> None:
+    here, there = pair(pushed, SearchMode.LEXICAL)
+    for query in QUERIES:
+        snippets = {hit.url: hit.snippet for hit in here.search(query).hits}
+        for hit in there.search(query).hits:
+            assert snippets.get(hit.url, hit.snippet) == hit.snippet
+    odd = ("https://long.example/#page=2", "http://ZH.example:80/1/", "https://n.example/noise", "https://unknown.example/")
+    for url in [*[page.url for page in pushed.local.all_pages()][::25], *odd]:
+        assert here.visit(url, "founded mayor", max_words=60) == there.visit(url, "founded mayor", max_words=60)
+    hidden = Occasion(frozenset({"https://zh.example/1"}))
+    assert there.visit("https://zh.example/1", occasion=hidden).status is ToolStatus.NOT_FOUND
+    assert isinstance(there, MilvusWorld)
+    assert list(there.all_pages(140)) == list(pushed.local.all_pages(140))
+
+
+def test_the_pointer_is_accepted_as_a_world_and_masks_like_one(pushed: Pushed) -> None:
+    assert is_pointer(pushed.pointer) and not is_pointer(pushed.source)
+    world = open_as_met(pushed.pointer, "web", 1, SearchChoice(SearchMode.HYBRID))
+    assert world.search("mayor festival") == open_as_met(pushed.pointer, "web", 1, SearchChoice(SearchMode.HYBRID)).search(
+        "mayor festival"
+    )
+    (pushed.pointer / "blocklist.txt").write_text("same.example\n")
+    try:
+        assert open_as_met(pushed.pointer).search("identical").hits == ()
+    finally:
+        (pushed.pointer / "blocklist.txt").unlink()
+
+
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+from sanderling.world.milvus import client, push
+from sanderling.world.store import open_world
+
+push._BATCH_PAGES, push._BATCH_PASSAGES = 20, 30
+source, uri, target, kill_at = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
+calls = 0
+
+def counted(method):
+    def call(self, rows):
+        global calls
+        calls += 1
+        if calls == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        method(self, rows)
+    return call
+
+client.MilvusStore.put_pages = counted(client.MilvusStore.put_pages)
+client.MilvusStore.put_passages = counted(client.MilvusStore.put_passages)
+push.push_world(source, open_world(source), uri, target, vector_index=client.VectorIndex.FLAT)
+"""
+
+
+@pytest.mark.parametrize("kill_at", [3, 9])
+def test_killed_it_goes_on(tmp_path: Path, kill_at: int) -> None:
+    source, target, uri = tmp_path / "w", tmp_path / "there", str(tmp_path / "lite.db")
+    build_world(source, generate_pages(50, 1), name="t", source="test")
+    world, embedder = open_world(source), HashedEmbedder(16)
+    embed_world(source, world, embedder, settings_for(embedder), spec="hashed:16")
+    run = [sys.executable, "-c", CHILD, str(source), uri, str(target)]
+    killed = subprocess.run([*run, str(kill_at)], env=os.environ, timeout=120)
+    assert killed.returncode == -signal.SIGKILL and not is_pointer(target)
+    again = subprocess.run([*run, "-1"], env=os.environ, timeout=120, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert (read_pointer(target).pages, read_pointer(target).passages) == (world.page_count, world.page_count)
+    there = MilvusWorld(target)
+    assert list(there.all_pages()) == list(world.all_pages())
+    assert there.frequency("town") == world.frequency("town") > 1
+
+
+async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tmp_path: Path) -> None:
+    for name in ("milvus.json", WORDS):
+        (tmp_path / name).write_bytes((pushed.pointer / name).read_bytes())
+    with pytest.raises(UserError, match="no dense index"):
+        MilvusWorld(tmp_path, SearchChoice(SearchMode.DENSE))
+    there = MilvusWorld(pushed.pointer)
+    store = MilvusStore(pushed.uri, "other")
+    store.create(None, VectorIndex.FLAT)
+    record = (tmp_path / "milvus.json").read_text()
+    (tmp_path / "milvus.json").write_text(record.replace(read_pointer(tmp_path).collection, "other"))
+    with pytest.raises(UserError, match="does not hold the"):
+        MilvusWorld(tmp_path)
+    store.drop()
+    (tmp_path / WORDS).unlink()
+    (tmp_path / "milvus.json").write_text(record)
+    with pytest.raises(UserError, match="push the world again"):
+        MilvusWorld(tmp_path)
+    (tmp_path / "milvus.json").write_text("{}")
+    with pytest.raises(UserError, match="damaged"):
+        read_pointer(tmp_path)
+    there._remote._store._pages = "gone"
+    there._ranker._ranker._store._pages = "gone"  # type: ignore[attr-defined]
+    profile = get_profile("tiny")
+    with pytest.raises(ToolOutageError, match="refused a call"):
+        await world_tools(there, profile)[profile.tools.search]({profile.tools.search_query: ["festival"]}, ToolContext())
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymilvus", None)
+    with pytest.raises(UserError, match=r"pip install '.\[milvus\]'"):
+        MilvusStore("x.db", "w")
