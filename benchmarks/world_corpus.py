@@ -8,7 +8,7 @@ queries with common words are the hard case, and those without are what is left 
 import random
 from collections.abc import Iterator
 from functools import cache
-from itertools import islice, product
+from itertools import islice
 
 import numpy as np
 
@@ -30,13 +30,13 @@ _PLURAL_EVERY, _PLURAL_FROM = 12, 300
 @cache
 def vocabulary() -> tuple[str, ...]:
     """All word types, the most frequent first, of one to three syllables; every twelfth is the plural of the one before."""
-    words = [syllable for syllable in _SYLLABLES if syllable not in STOP_WORDS]
-    for syllables in (2, 3):
-        longer = ["".join(parts) for parts in product(_SYLLABLES, repeat=syllables)]
-        random.Random(syllables).shuffle(longer)
-        words += longer[:WORD_TYPES]
-    places = range(_PLURAL_FROM, WORD_TYPES, _PLURAL_EVERY)
-    for place in places:
+    words = list(_SYLLABLES)
+    rng, base = random.Random(0), len(_SYLLABLES)
+    words += [_SYLLABLES[n // base] + _SYLLABLES[n % base] for n in rng.sample(range(base**2), base**2)]
+    longer = rng.sample(range(base**3), WORD_TYPES)
+    words += [_SYLLABLES[n // base**2] + _SYLLABLES[n // base % base] + _SYLLABLES[n % base] for n in longer]
+    words = [word for word in words if word not in STOP_WORDS]
+    for place in range(_PLURAL_FROM, WORD_TYPES, _PLURAL_EVERY):
         words[place] = words[place - 1] + "s"
     return tuple(words[:WORD_TYPES])
 

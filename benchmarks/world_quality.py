@@ -1,105 +1,146 @@
-"""How often search finds the page that is looked for: recall@10 and mean reciprocal rank, by words, by nearness, by both.
+"""How good each engine's ranking is: recall@10 where the right pages are known. Short worlds, all engines, the same queries.
 
-Run: ``OMP_NUM_THREADS=1 python benchmarks/world_quality.py --size 2000 --queries 500`` for the hashed embedder, with
-``--embedder`` for any other. Prints only. The world is a generated encyclopedia; a query's page is known in three ways:
-
-- words: four words of a page's text, drawn at random; the page is that page
-- misspelt: the same, with one letter of every second word replaced
-- question: a question for one fact, in wordings that no page uses; the page is the atlas page that answers it
+Known item: a page of the generated encyclopedia by its four rarest words, and by its title with words of one of its sentences.
+Multi-hop evidence: for each hop of a generated question the page that states the fact, by the teacher's own query; and the page
+of the first hop by the whole question. Recorded lists: all pages of recorded trajectories in one world, and for each recorded
+query the pages of its recorded list; an upper bound for how alike the worlds are, no measure of fidelity, and neither text nor
+addresses are kept.
 """
 
-import argparse
 import random
-import string
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+import numpy as np
+from engines import ENGINES, OWN
+from world_child import RESULTS
+from world_stages import Log, Plan, documents
+
+from sanderling.evaluate.metrics import bootstrap_interval, mean_interval
+from sanderling.synth.questions import Path as Chain
 from sanderling.synth.questions import chain_questions
-from sanderling.world.contract import World
-from sanderling.world.dense.build import embed_world, settings_for
-from sanderling.world.dense.hybrid import HybridRanker
-from sanderling.world.dense.index import open_dense
-from sanderling.world.dense.registry import open_embedder
-from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
-from sanderling.world.store import build_world, open_world
-from sanderling.world.terms import content_terms
+from sanderling.trajectory.importers import import_tree
+from sanderling.world.canonical import canonical_url
+from sanderling.world.contract import Page
+from sanderling.world.encyclopedia import Encyclopedia, generate_encyclopedia
+from sanderling.world.encyclopedia.pages import Site, url_of
+from sanderling.world.fidelity.calls import recorded_calls
+from sanderling.world.local import LocalWorld
+from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.terms import STOP_WORDS, words
+from sanderling.world.text import sentences
 
-K = 10
+HOPS = {1: 1.0, 2: 1.0, 3: 1.0}
 
 
-class Item(NamedTuple):
-    """A query and the address of the page it looks for."""
+@dataclass(frozen=True)
+class Case:
+    """A query and the pages it should find."""
 
     query: str
-    url: str
+    right: frozenset[str]
 
 
-class Found(NamedTuple):
-    """What a world found of a list of items."""
+@dataclass(frozen=True)
+class Task:
+    """Cases over one set of pages."""
 
-    recall: float
-    """Share of the items whose page is among the first ten."""
-    mrr: float
-    """Mean of 1 / rank, 0 where the page is not among the first ten."""
+    name: str
+    cases: tuple[Case, ...]
 
 
-def known_items(world: Encyclopedia, count: int, seed: int) -> dict[str, list[Item]]:
-    """So many items of each kind."""
-    rng = random.Random(f"known:{seed}:{world.name}")
+def encyclopedia_tasks(world: Encyclopedia, count: int, seed: int) -> list[Task]:
+    """Known items and evidence."""
     pages = [item.page for item in world.pages]
-    words: list[Item] = []
-    while len(words) < count:
-        page = rng.choice(pages)
-        terms = content_terms(page.text, 1_000)
-        if len(terms) >= 4:
-            words.append(Item(" ".join(rng.sample(terms, 4)), page.url))
-    misspelt = [Item(_half_misspelt(item.query, rng), item.url) for item in words]
-    atlas = {item.entity: item.page.url for item in world.pages if item.site is Site.ATLAS}
-    questions = [Item(q.text, atlas[q.meta["start"]]) for q in chain_questions(world, count, seed, {1: 1.0})]
-    return {"words": words, "misspelt": misspelt, "question": questions}
+    rng = random.Random(f"quality {seed}")
+    chosen = rng.sample(pages, min(count, len(pages)))
+    holders = Counter(term for page in pages for term in set(words(page.text)))
+    questions = chain_questions(world, count, seed, HOPS)
+    hops = [case for question in questions for case in _hops(world, Chain.of(question))]
+    first = [Case(q.text, _hops(world, Chain.of(q))[0].right) for q in questions]
+    return [
+        Task("known item, its rarest words", tuple(_by_rarest(page, holders) for page in chosen)),
+        Task("known item, title and words of a fact", tuple(_by_fact(page, rng) for page in chosen)),
+        Task("evidence of each hop, the teacher's query", tuple(hops)),
+        Task("evidence of the first hop, the whole question", tuple(first)),
+    ]
 
 
-def _half_misspelt(query: str, rng: random.Random) -> str:
-    return " ".join(_misspelt(word, rng) if number % 2 else word for number, word in enumerate(query.split()))
+def _by_rarest(page: Page, holders: Counter[str]) -> Case:
+    own = dict.fromkeys(term for term in words(page.text) if term not in set(words(page.title)))
+    rarest = sorted(own, key=lambda term: (holders[term], term))[:4]
+    return Case(" ".join(rarest), _one(page.url))
 
 
-def _misspelt(word: str, rng: random.Random) -> str:
-    at = rng.randrange(len(word))
-    return word[:at] + rng.choice(string.ascii_lowercase.replace(word[at], "")) + word[at + 1 :]
+def _by_fact(page: Page, rng: random.Random) -> Case:
+    said = [term for term in dict.fromkeys(words(rng.choice(sentences(page.text)))) if term not in STOP_WORDS]
+    return Case(" ".join([page.title, *rng.sample(said, min(3, len(said)))]), _one(page.url))
 
 
-def found(world: World, items: Sequence[Item]) -> Found:
-    """Search for every item, all in one batch."""
-    ranks: list[int] = []
-    for item, reply in zip(items, world.search_many([item.query for item in items], limit=K), strict=True):
-        urls = [hit.url for hit in reply.hits]
-        ranks.append(urls.index(item.url) + 1 if item.url in urls else 0)
-    return Found(sum(rank > 0 for rank in ranks) / len(ranks), sum(1 / rank for rank in ranks if rank) / len(ranks))
+def _hops(world: Encyclopedia, chain: Chain) -> list[Case]:
+    at = [chain.start, *chain.objects[:-1]]
+    entities = [world.facts.entities[number] for number in at if isinstance(number, int)]
+    return [Case(f"{e.name} {e.occupation}".strip(), _one(url_of(Site.ATLAS, e.title))) for e in entities]
 
 
-def main() -> None:
-    """Build, embed, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=2000)
-    parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--embedder", default="hashed")
-    options = parser.parse_args()
-    truth = generate_encyclopedia(options.size, options.seed)
-    items = known_items(truth, options.queries, options.seed)
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "w"
-        build_world(place, (item.page for item in truth.pages), name="quality", source="quality")
-        world, embedder = open_world(place), open_embedder(options.embedder)
-        embed_world(place, world, embedder, settings_for(embedder), spec=options.embedder)
-        dense = open_dense(place, world.pages_fingerprint, world.page_count, embedder)
-        print(f"{world.page_count:,} pages, {options.queries} queries of each kind, {embedder.model}; recall@{K}, MRR@{K}")
-        for name, ranker in (("lexical", world.lexical), ("dense", dense), ("hybrid", HybridRanker([world.lexical, dense]))):
-            figures = {kind: found(world.with_ranker(ranker), group) for kind, group in items.items()}
-            print(f"{name:<8}" + "".join(f"   {kind} {each.recall:.3f}, {each.mrr:.3f}" for kind, each in figures.items()))
+def _one(url: str) -> frozenset[str]:
+    return frozenset([canonical_url(url)])
 
 
-if __name__ == "__main__":
-    main()
+def recorded_task(directory: Path) -> tuple[list[Page], Task]:
+    """All pages of recorded trajectories, and their queries that had results."""
+    trajectories = import_tree(directory).trajectories
+    pages, _ = pages_from_trajectories(trajectories)
+    searches = recorded_calls(trajectories).searches
+    cases = [Case(s.query, frozenset(canonical_url(hit.url) for hit in s.hits[:RESULTS])) for s in searches if s.hits]
+    return list(pages), Task("recorded lists", tuple(dict.fromkeys(cases)))
+
+
+def recalls(world: LocalWorld, task: Task) -> np.ndarray:
+    """Recall@10 of each case."""
+    found = [{canonical_url(hit.url) for hit in world.search(case.query, limit=RESULTS).hits} for case in task.cases]
+    return np.array([len(case.right & urls) / len(case.right) for case, urls in zip(task.cases, found, strict=True)])
+
+
+def quality_stage(plan: Plan, recorded: Path | None, log: Log) -> dict[str, Any]:
+    """Recall@10 of every engine on every task, with intervals, and the paired difference to the world's own."""
+    encyclopedia = generate_encyclopedia(plan.entities, plan.seed)
+    sets = [([item.page for item in encyclopedia.pages], encyclopedia_tasks(encyclopedia, plan.cases, plan.seed))]
+    if recorded is None:
+        log("recorded lists are skipped: name their directory with --recorded")
+    else:
+        pages, task = recorded_task(recorded)
+        sets.append((pages, [task]))
+    return {"rows": [row for pages, tasks in sets for row in _measured(pages, tasks, plan.seed, log)]}
+
+
+def _measured(pages: Sequence[Page], tasks: Sequence[Task], seed: int, log: Log) -> list[dict[str, Any]]:
+    world = LocalWorld.in_memory(pages, name="quality")
+    held = list(world.all_pages())
+    rows, ours = [], [recalls(world, task) for task in tasks]
+    for name in (OWN, *ENGINES):
+        if name != OWN and ENGINES[name].missing():
+            continue
+        log(f"quality of {name} over {len(held):,} pages")
+        with tempfile.TemporaryDirectory() as folder:
+            asked = world
+            if name != OWN:
+                ENGINES[name].build(Path(folder), documents(held))
+                asked = world.with_ranker(ENGINES[name].open(Path(folder)))
+            for task, own in zip(tasks, ours, strict=True):
+                began = time.perf_counter()
+                values = recalls(asked, task)
+                milliseconds = (time.perf_counter() - began) / len(values) * 1e3
+                row = {"task": task.name, "engine": name, "pages": len(held), "n": len(values), "mean_ms": milliseconds}
+                row |= {"recall": float(values.mean()), "interval": list(mean_interval(values, seed=seed))}
+                row |= {
+                    "less_than_own": float((own - values).mean()),
+                    "interval_of_less": list(bootstrap_interval(own - values, seed=seed)),
+                }
+                rows.append(row)
+    return rows

@@ -29,6 +29,11 @@ _SCORE_DIGITS = 3
 _HEAP_BYTES = 64_000_000
 
 
+def indexed_text(title: str, text: str) -> str:
+    """The terms of a page as they are indexed, separated by spaces."""
+    return " ".join([*[terms.index_text(title)] * TITLE_WEIGHT, terms.index_text(spoken(text))])
+
+
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", stored=False, tokenizer_name="whitespace", index_option="freq")
@@ -62,7 +67,7 @@ class IndexBuilder:
     def add(self, number: int, title: str, text: str) -> None:
         """Index one page under its number, by what a reader sees of it. Raises UserError when the disk does not take it."""
         document = tantivy.Document()
-        document.add_text("text", " ".join([*[terms.index_text(title)] * TITLE_WEIGHT, terms.index_text(spoken(text))]))
+        document.add_text("text", indexed_text(title, text))
         document.add_unsigned("page", number)
         with _refused_writes():
             self._writer.add_document(document)
