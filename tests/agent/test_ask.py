@@ -16,6 +16,7 @@ from rich.console import Console
 
 from sanderling.agent.journal import JournalWarning
 from sanderling.cli.ask import ask, limited, research
+from sanderling.cli.backend import world_backend
 from sanderling.cli.watch import Reasoning
 from sanderling.errors import UserError
 from sanderling.policy.contract import PolicyOutageError, SampleKey
@@ -35,6 +36,7 @@ PAGES = [
     Page(url="https://w.example/eden", title="Eden", text="# Eden\nThe river Eden flows through Carlisle."),
 ]
 WORLD = LocalWorld.in_memory(PAGES, name="rivers")
+RIVERS = world_backend(WORLD, fake_profile())
 SEARCH = "<think>" + call("river Kendal", think="Let me look for the river.")
 ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
 
@@ -42,7 +44,7 @@ ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
 async def shown(turns: Sequence[str]) -> tuple[str, Trajectory]:
     out = io.StringIO()
     console = Console(file=out, width=200, force_terminal=False)
-    done = await research("Which river?", WORLD, ListPolicy(turns), fake_profile(), console=console)
+    done = await research("Which river?", RIVERS, ListPolicy(turns), fake_profile(), console=console)
     return out.getvalue(), done
 
 
@@ -76,7 +78,7 @@ async def test_ctrl_c_ends_with_a_record() -> None:
         return "<think>" + call(f"river {key.turn}")
 
     console = Console(file=io.StringIO())
-    done = await research("Which?", WORLD, ScriptedPolicy(interrupt), fake_profile(), console=console)
+    done = await research("Which?", RIVERS, ScriptedPolicy(interrupt), fake_profile(), console=console)
     assert done.ending is Ending.CANCELLED and 1 <= len(list(done.turns())) <= 2
     assert asyncio.get_running_loop().remove_signal_handler(signal.SIGINT) is False  # nothing is left behind
 
@@ -109,7 +111,7 @@ def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return "<think>" + call(f"river {key.turn}") if key.turn < 2 else ANSWER
 
     def again() -> str:
-        ask("Which river?", tmp_path / "world", str(tmp_path / "model"), out=tmp_path / "asked.jsonl")
+        ask("Which river?", world=tmp_path / "world", model=str(tmp_path / "model"), out=tmp_path / "asked.jsonl")
         return capsys.readouterr().out
 
     monkeypatch.setattr("sanderling.policy.load.open_policy", lambda model, on_retry: ScriptedPolicy(reply))

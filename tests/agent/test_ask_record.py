@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sanderling.cli.ask import ask, research
+from sanderling.cli.backend import world_backend
 from sanderling.cli.world import REPLAY_FILE, app
 from sanderling.errors import UserError
 from sanderling.policy.contract import PolicyOutageError
@@ -28,6 +29,7 @@ PAGES = [
     Page(url="https://w.example/eden", title="Eden", text="# Eden\nThe river Eden flows through Carlisle."),
 ]
 WORLD = LocalWorld.in_memory(PAGES, name="rivers")
+RIVERS = world_backend(WORLD, fake_profile())
 ANSWER = "<think>Known.</think>\n<answer>The Kent</answer>"
 
 
@@ -35,7 +37,7 @@ def asked(path: Path, question: str, query: str) -> None:
     turns = ["<think>" + call(query, think="Look."), ANSWER]
     log = open_recording(path)
     console = Console(file=io.StringIO())
-    asyncio.run(research(question, WORLD, ListPolicy(turns), fake_profile(), console=console, log=log))
+    asyncio.run(research(question, RIVERS, ListPolicy(turns), fake_profile(), console=console, log=log))
 
 
 def run(*arguments: object) -> str:

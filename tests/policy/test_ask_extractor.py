@@ -103,7 +103,7 @@ def test_an_episode_is_read_for_by_another_model(world: Path, tmp_path: Path) ->
     agent = [f"look</think>\n<tool_call>\n{call}\n</tool_call>", "so</think>\n<answer>Kendal</answer>"]
     with serve(*map(reply, agent)) as policy, serve(reply(FOUND)) as reader:
         ask(
-            "Which town?", world, f"{policy.url}#agent", profile="dr-venus-4b", out=tmp_path / "asked.jsonl",
+            "Which town?", world=world, model=f"{policy.url}#agent", profile="dr-venus-4b", out=tmp_path / "asked.jsonl",
             extractor=f"{reader.url}#reader", extractor_cache=tmp_path / "cache",
         )  # fmt: skip
     assert len(reader.asked) == 1

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from sanderling.cli.ask import research
+from sanderling.cli.backend import world_backend
 from sanderling.policy.scripted import ListPolicy
 from sanderling.protocol.profiles import get_profile
 from sanderling.recipes.tiny.config import TinyConfig
@@ -36,7 +37,8 @@ async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: s
     layout = Layout(tmp_path, TinyConfig(profile=profile))
     build_world(layout.world_directory(layout.held_out), PAGES, name="rivers", source="test")
     opened = open_world(layout.world_directory(layout.held_out))
-    served = await research(ASKED, opened, ListPolicy(TURNS), get_profile(profile), console=Console(file=io.StringIO()))
+    backend = world_backend(opened, get_profile(profile))
+    served = await research(ASKED, backend, ListPolicy(TURNS), get_profile(profile), console=Console(file=io.StringIO()))
     rollout = rollout_over(layout, ListPolicy(TURNS), layout.open_world(layout.held_out), 0)
     trained = await rollout(Question(id="q", text=ASKED), 0)
     assert observed(served) == observed(trained)

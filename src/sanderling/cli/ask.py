@@ -1,4 +1,4 @@
-"""``sanderling ask``: research one question over a world, and watch the turns. Thin: the loop does the work.
+"""``sanderling ask``: research one question over a world or the live web, and watch the turns. Thin: the loop does the work.
 
 Exit status: 0 for an answer, 1 for none, 130 after Ctrl-C. The first Ctrl-C ends the episode with a readable record, which is
 stored like any other; a second one interrupts at once. With ``--out`` a journal lies beside the store while the episode is
@@ -20,10 +20,11 @@ from rich.console import Console
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.cli import exits
+from sanderling.cli.backend import Backend, Place, ReaderUrl, SearchUrl, Web
 from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec, opened_extractor
 from sanderling.cli.watch import Watcher, show_retry
-from sanderling.cli.world_dynamics import Dynamics, WorldSeed
-from sanderling.cli.world_embed import Search, search_choice
+from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
+from sanderling.cli.world_embed import Search
 from sanderling.errors import UserError
 from sanderling.policy.contract import Policy
 from sanderling.protocol.clock import SystemClock
@@ -32,12 +33,10 @@ from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import PROFILES, get_profile
 from sanderling.tools.extractor.contract import OnOutage
 from sanderling.tools.recording import open_recording, recorded_tools
-from sanderling.tools.registry import tool_roles, world_tools
+from sanderling.tools.registry import tool_roles
 from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
 from sanderling.trajectory.record import Question, Seeds, Trajectory
-from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
-from sanderling.world.dynamics.opening import open_as_met
 
 _DEFAULT = "tiny"
 _CHOICES = ", ".join(PROFILES)
@@ -45,10 +44,12 @@ _CHOICES = ", ".join(PROFILES)
 
 def ask(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to find out.")],
-    world: Annotated[Path, typer.Option("--world", help="Directory of a world (see sanderling world build).")],
     model: Annotated[
         str, typer.Option("--model", help="Directory of a Hugging Face model, or an endpoint: http://host:port/v1#model.")
     ],
+    world: Annotated[
+        Path | None, typer.Option("--world", help="Directory of a world (see sanderling world build); or --web.")
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
@@ -67,6 +68,11 @@ def ask(
     dynamics: Dynamics = None,
     world_seed: WorldSeed = 0,
     mode: Search = SearchMode.LEXICAL,
+    inject: Inject = 0.0,
+    pace: Pace = None,
+    web: Web = False,
+    search_url: SearchUrl = None,
+    reader_url: ReaderUrl = None,
     record: Annotated[
         Path | None,
         typer.Option("--record", help="Append every tool call, its result, status and latency to this file (JSON lines)."),
@@ -84,7 +90,7 @@ def ask(
     if profile is None and is_endpoint(model):
         raise UserError(f"Name the profile that {model} was trained with: --profile with one of {_CHOICES}.")
     chosen = limited(get_profile(profile or _DEFAULT), max_turns)
-    opened = open_as_met(world, dynamics, world_seed, search_choice(mode))
+    opened = Place(world, web, search_url, reader_url, dynamics, world_seed, mode, pace, inject).open(chosen)
     store = None if out is None else TrajectoryStore(out)
     if store is not None:
         store.prepare()  # a place that cannot be written is told before the work, not after it
@@ -96,7 +102,7 @@ def ask(
         episode = research(
             question, opened, policy, chosen, seed=seed, console=console, journal=journal, log=log, reader=reader
         )
-        done = asyncio.run(_ask_and_close(episode, policy))
+        done = asyncio.run(_ask_and_close(episode, policy, opened))
         if store is not None:
             store.append(done)
         if journal is not None:
@@ -109,7 +115,7 @@ def ask(
 
 async def research(
     question: str,
-    world: World,
+    backend: Backend,
     policy: Policy,
     profile: Profile,
     *,
@@ -120,9 +126,9 @@ async def research(
     reader: ExtractorChoice | None = None,
 ) -> Trajectory:
     """Run the episode, printing its turns; Ctrl-C ends it with the record so far. ``log``: where calls are recorded."""
-    id = _episode_id(question, policy, world, profile, seed, reader)
+    id = _episode_id(question, policy, backend, profile, seed, reader)
     async with opened_extractor(reader, console) as extractor:
-        tools = world_tools(world, profile, extractor)
+        tools = backend.tools(extractor)
         if log is not None:
             tools = recorded_tools(tools, tool_roles(profile), log, episode=id, question=question)
         with _stop_on_interrupt() as stop:
@@ -134,7 +140,7 @@ async def research(
                 clock=SystemClock(),
                 seeds=Seeds(run=seed, episode=seed),
                 trajectory_id=id,
-                world=world.name,
+                world=backend.name,
                 on_event=Watcher(console),
                 cancel=stop,
                 journal=journal,
@@ -156,14 +162,15 @@ def _journal(out: Path | None, id: str, model: str, console: Console) -> Iterato
         yield journal
 
 
-async def _ask_and_close(episode: Awaitable[Trajectory], policy: Policy) -> Trajectory:
-    """The episode's record; the policy's connections are closed whatever happens."""
+async def _ask_and_close(episode: Awaitable[Trajectory], policy: Policy, backend: Backend) -> Trajectory:
+    """The episode's record; the policy's and the tools' connections are closed whatever happens."""
     from sanderling.policy.load import close_policy
 
     try:
         return await episode
     finally:
         await close_policy(policy)
+        await backend.close()
 
 
 def limited(profile: Profile, max_turns: int | None) -> Profile:
@@ -190,11 +197,11 @@ def _stop_on_interrupt() -> Iterator[asyncio.Event]:
 
 
 def _episode_id(
-    question: str, policy: Policy, world: World, profile: Profile, seed: int, reader: ExtractorChoice | None = None
+    question: str, policy: Policy, backend: Backend, profile: Profile, seed: int, reader: ExtractorChoice | None = None
 ) -> str:
     """The same for the same command."""
     read_by = () if reader is None else (reader.spec, reader.on_outage)
-    return f"ask-{_digest(question, policy.name, world.fingerprint, profile.name, str(seed), *read_by)}"
+    return f"ask-{_digest(question, policy.name, backend.fingerprint, profile.name, str(seed), *read_by)}"
 
 
 def _digest(*parts: str) -> str:

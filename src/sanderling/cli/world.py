@@ -15,6 +15,7 @@ from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_d
 from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
 from sanderling.cli.world_fidelity import fidelity, read_recorded
 from sanderling.cli.world_links import links
+from sanderling.cli.world_obedience import obedience
 from sanderling.cli.world_progress import build_progress
 from sanderling.cli.world_push import push
 from sanderling.cli.world_serve import serve
@@ -46,6 +47,7 @@ app.command("embed")(embed)
 app.command("fidelity")(fidelity)
 app.command("fit-dynamics")(fit_dynamics)
 app.command("links")(links)
+app.command("obedience")(obedience)
 app.command("push")(push)
 app.command("serve")(serve)
 app.command("visit")(visit)

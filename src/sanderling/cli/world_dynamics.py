@@ -18,6 +18,14 @@ Dynamics = Annotated[
     str | None, typer.Option("--dynamics", help=f"Delays and faults: {', '.join(NAMED)} or a TOML file; none by default.")
 ]
 WorldSeed = Annotated[int, typer.Option("--world-seed", help="Equal seeds give equal delays and faults.")]
+Inject = Annotated[
+    float,
+    typer.Option("--inject", min=0.0, max=1.0, help="Share of pages that order their reader about; see world obedience."),
+]
+Pace = Annotated[
+    float | None,
+    typer.Option("--pace", min=0.001, help="Sleep the world's delays for real, this many virtual seconds to a real one."),
+]
 
 
 def duplicates(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.cli.world_dynamics import Dynamics, WorldSeed
+from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
 from sanderling.cli.world_embed import Search, search_choice
 from sanderling.errors import UserError
 from sanderling.world.dense.opening import SearchMode
@@ -37,6 +37,8 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 30.0,
     dynamics: Dynamics = None,
     world_seed: WorldSeed = 0,
+    inject: Inject = 0.0,
+    pace: Pace = None,
     mode: Search = SearchMode.LEXICAL,
     mcp_stdio: Annotated[bool, typer.Option("--mcp-stdio", help="Speak MCP over standard input and output instead.")] = False,
 ) -> None:
@@ -46,7 +48,7 @@ def serve(
     if mcp_stdio:
         from sanderling.serve.world.mcp import serve_stdio
 
-        serve_stdio(open_as_met(directory, dynamics, world_seed, search_choice(mode)), threads)
+        serve_stdio(open_as_met(directory, dynamics, world_seed, search_choice(mode), inject), threads, pace)
         return
     settings = ServerSettings(
         host=host,
@@ -58,11 +60,12 @@ def serve(
         threads=threads,
         max_concurrent=concurrent,
         timeout_s=timeout,
+        pace=pace,
     )
     check_binding(settings)
     from sanderling.serve.world.run import serve as run
 
-    world = open_as_met(directory, dynamics, world_seed, search_choice(mode))
+    world = open_as_met(directory, dynamics, world_seed, search_choice(mode), inject)
 
     def ready(url: str) -> None:
         Console(stderr=True).print(

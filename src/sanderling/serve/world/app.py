@@ -33,7 +33,7 @@ def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
     check_binding(settings)
     dialects, with_mcp = chosen(settings.dialects)
     counters = Counters()
-    calls = WorldCalls(world, settings.threads, counters)
+    calls = WorldCalls(world, settings.threads, counters, settings.pace)
     routes: list[BaseRoute] = _own_routes(world, counters)
     running: list[Callable[[], AbstractAsyncContextManager[None]]] = []
     if with_mcp:

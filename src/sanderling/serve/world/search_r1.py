@@ -37,7 +37,7 @@ async def retrieve(asked: Asked) -> Response:
 
 
 async def _passage(asked: Asked, query: str, hit: SearchHit, scored: bool) -> dict[str, object]:
-    (page,) = await asked.calls.visit([hit.url], query, max_words=PASSAGE_WORDS)
+    (page,) = await asked.calls.visit([hit.url], query, max_words=PASSAGE_WORDS, paced=False)
     text = page.text if page.status is ToolStatus.OK else hit.snippet
     document: dict[str, object] = {"id": hit.url, "url": hit.url, "contents": f'"{" ".join(hit.title.split())}"\n{text}'}
     return {"document": document, "score": hit.score} if scored else document

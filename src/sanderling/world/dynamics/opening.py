@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import LEXICAL, SearchChoice, ranked_world
-from sanderling.world.dynamics.profile import get_dynamics
+from sanderling.world.dynamics.profile import DynamicsProfile, get_dynamics, with_injections
 from sanderling.world.dynamics.world import DynamicWorld
 from sanderling.world.masking import masked_world
 from sanderling.world.milvus.pointer import is_pointer
@@ -12,12 +12,22 @@ from sanderling.world.milvus.world import MilvusWorld
 from sanderling.world.store import open_world
 
 
-def open_as_met(directory: Path, dynamics: str | None = None, world_seed: int = 0, search: SearchChoice = LEXICAL) -> World:
+def open_as_met(
+    directory: Path,
+    dynamics: str | None = None,
+    world_seed: int = 0,
+    search: SearchChoice = LEXICAL,
+    injected: float = 0.0,
+) -> World:
     """Open a world with its near-duplicates and ``blocklist.txt``, and with a named profile or TOML file of dynamics.
 
+    ``injected``: the share of pages that hold an instruction to whoever reads them by machine, whatever the profile says.
     Raises UserError when the world, one of these files, its dense index or the profile cannot be used.
     """
     here = not is_pointer(directory)
     local = ranked_world(directory, open_world(directory), search) if here else MilvusWorld(directory, search)
     world = masked_world(local, directory, local.pages_fingerprint)
-    return world if dynamics is None else DynamicWorld(world, get_dynamics(dynamics), world_seed)
+    if dynamics is None and not injected:
+        return world
+    profile = DynamicsProfile(name="still") if dynamics is None else get_dynamics(dynamics)
+    return DynamicWorld(world, with_injections(profile, injected) if injected else profile, world_seed)

@@ -157,3 +157,9 @@ def get_dynamics(name: str) -> DynamicsProfile:
     if Path(name).is_file():
         return read_config(DynamicsProfile, Path(name))
     raise UserError(f"There are no dynamics {name!r}: choose {', '.join(NAMED)}, or give a TOML file.")
+
+
+def with_injections(profile: DynamicsProfile, share: float) -> DynamicsProfile:
+    """The profile with another share of pages that hold instructions; its name says so. Raises ValueError outside [0, 1]."""
+    pages = PageNoise(stale=profile.pages.stale, injected=share)
+    return profile.model_copy(update={"pages": pages, "name": f"{profile.name}-injected-{share:g}"})

@@ -1,0 +1,101 @@
+"""What an agent asks its calls of: a world's directory or the live web, with the options that choose it. Thin."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sanderling.cli.world_embed import search_choice
+from sanderling.errors import UserError
+from sanderling.protocol.profile import Profile
+from sanderling.tools.contract import Tool
+from sanderling.tools.extractor.contract import Extractor
+from sanderling.tools.paced import PacedTool
+from sanderling.tools.registry import world_tools
+from sanderling.world.contract import World
+from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dynamics.opening import open_as_met
+
+LIVE_WEB = "live web"
+"""What a record says instead of a world's name."""
+
+Web = Annotated[bool, typer.Option("--web", help="Ask the live web instead of a world, through Serper and Jina Reader.")]
+SearchUrl = Annotated[
+    str | None, typer.Option("--search-url", help="With --web: another service that answers as Serper does (SERPER_API_KEY).")
+]
+ReaderUrl = Annotated[
+    str | None,
+    typer.Option("--reader-url", help="With --web: another service that answers as Jina does (JINA_API_KEY)."),
+]
+
+
+async def _nothing_to_close() -> None:
+    """A world holds no connection."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What an agent's tools ask, and what the record calls it."""
+
+    tools: Callable[[Extractor | None], Mapping[str, Tool]]
+    """The tools; with an extractor, a model reads the pages."""
+    name: str
+    fingerprint: str
+    close: Callable[[], Awaitable[None]] = _nothing_to_close
+
+
+def world_backend(world: World, profile: Profile, pace: float | None = None) -> Backend:
+    """A world; with a pace, its tools take the time they say."""
+
+    def tools(extractor: Extractor | None) -> Mapping[str, Tool]:
+        plain = world_tools(world, profile, extractor)
+        return plain if pace is None else {name: PacedTool(tool, pace) for name, tool in plain.items()}
+
+    return Backend(tools, world.name, world.fingerprint)
+
+
+def web_backend(profile: Profile, search_url: str | None, reader_url: str | None) -> Backend:
+    """The live web. Raises UserError where a key is missing or an address is none."""
+    from sanderling.tools.web.backend import LiveWeb
+    from sanderling.tools.web.settings import READER_URL, SEARCH_URL, web_settings
+    from sanderling.tools.web.tools import web_tools
+
+    settings = web_settings(search_url or SEARCH_URL, reader_url or READER_URL, env=os.environ)
+    web = LiveWeb(settings)
+    return Backend(
+        lambda extractor: web_tools(web, profile, extractor),
+        LIVE_WEB,
+        f"{settings.search_url} {settings.reader_url}",
+        web.aclose,
+    )
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the options name, before anything is opened."""
+
+    world: Path | None
+    web: bool = False
+    search_url: str | None = None
+    reader_url: str | None = None
+    dynamics: str | None = None
+    world_seed: int = 0
+    mode: SearchMode = SearchMode.LEXICAL
+    pace: float | None = None
+    injected: float = 0.0
+
+    def open(self, profile: Profile) -> Backend:
+        """Open it. Raises UserError for options that do not go together."""
+        if self.web == (self.world is not None):
+            raise UserError("Name one place to search: a world with --world DIRECTORY, or the live web with --web.")
+        if self.world is None:
+            if self.dynamics is not None or self.pace is not None or self.injected or self.mode is not SearchMode.LEXICAL:
+                raise UserError("--dynamics, --inject, --pace and --search are a world's: leave them out with --web.")
+            return web_backend(profile, self.search_url, self.reader_url)
+        if self.search_url is not None or self.reader_url is not None:
+            raise UserError("--search-url and --reader-url are the live web's: give --web with them, and no --world.")
+        world = open_as_met(self.world, self.dynamics, self.world_seed, search_choice(self.mode), self.injected)
+        return world_backend(world, profile, self.pace)

@@ -1,0 +1,115 @@
+"""The circle: a served world is researched as the live web is, the record becomes a world, and both are compared with it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.ask import ask
+from sanderling.cli.backend import LIVE_WEB, Place, web_backend
+from sanderling.cli.world import app
+from sanderling.errors import UserError
+from sanderling.policy.scripted import ListPolicy
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.profiles import get_profile
+from sanderling.protocol.status import ToolStatus
+from sanderling.tools.paced import PacedTool
+from sanderling.tools.recording import read_recording
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.world.store import build_world, open_world
+
+FILM = "https://en.example/wiki/Alien_(film)"
+BEES = "https://b.example/x?y=1&z=a%2Fb"
+SERVE = "from sanderling.cli.main import main; main()"
+
+
+def turn(tool: str, **arguments: object) -> str:
+    return f"<think>Look.</think>\n<tool_call>\n{json.dumps({'name': tool, 'arguments': arguments})}\n</tool_call>"
+
+
+TURNS = [
+    turn("search", query=["ridley scott film", "honey"]),
+    turn("visit", url=[FILM], goal="who plays Ripley"),
+    turn("visit", url=["https://no.example/"], goal="nothing"),
+    turn("search", query=["外星人"]),
+    "<think>Known.</think>\n<answer>Sigourney Weaver</answer>",
+]
+
+
+@pytest.fixture
+def served(tmp_path, pages):
+    """A world in a directory, and the base URL of a server of it."""
+    build_world(tmp_path / "a", pages, name="small", source="test")
+    command = [sys.executable, "-c", SERVE, "world", "serve", str(tmp_path / "a"), "--port", "0", "--token-env", "THE_KEY"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"THE_KEY": "k"})
+    try:
+        assert process.stderr is not None
+        found = re.search(r"at (http://\S+)", process.stderr.readline())
+        assert found
+        yield tmp_path / "a", found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False, env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def figures(report: Path) -> dict[str, float | None]:
+    (part,) = json.loads((report / "fidelity.json").read_text())["parts"]
+    return {figure["name"]: figure["value"] for figure in part["figures"]}
+
+
+def test_from_a_served_world_to_a_recorded_one_and_back(tmp_path, served, monkeypatch):
+    world, url = served
+    monkeypatch.setattr("sanderling.policy.load.open_policy", lambda model, on_retry: ListPolicy(TURNS))
+    monkeypatch.setenv("SERPER_API_KEY", "k")
+    monkeypatch.setenv("JINA_API_KEY", "k")
+    log = tmp_path / "calls.jsonl"
+    where = {"web": True, "search_url": url, "reader_url": url, "record": log, "out": tmp_path / "asked.jsonl"}
+    ask("Who plays Ripley?", model=str(tmp_path), profile="literesearcher-4b", **where)
+    (done,) = TrajectoryStore(tmp_path / "asked.jsonl")
+    assert done.ending is Ending.ANSWERED and done.world == LIVE_WEB
+    calls = list(read_recording(log))
+    assert [call.parts for call in calls] == [(ToolStatus.OK,) * 2, (ToolStatus.OK,), (ToolStatus.NOT_FOUND,), (ToolStatus.OK,)]
+    assert all(call.latency_s > 0 and call.elapsed_s > 0 for call in calls)  # real seconds, not a world's
+
+    run("build", "recorded", "--from", log, "--out", tmp_path / "b")
+    recorded = open_world(tmp_path / "b")
+    page = recorded.page(FILM)
+    assert page is not None and "Sigourney Weaver" in page.text and recorded.page(BEES) is not None
+    run("fidelity", tmp_path / "b", "--against", log, "--out", tmp_path / "of-b", "--built-in")
+    assert figures(tmp_path / "of-b")["coverage"] == 1.0
+    run("fidelity", world, "--against", log, "--out", tmp_path / "of-a")  # the record of a world, against that world
+    of_a = figures(tmp_path / "of-a")
+    assert [of_a[name] for name in ("overlap", "rbo", "coverage", "snippet_jaccard", "visit_same_outcome")] == [1.0] * 5
+
+
+def test_one_place_is_named_and_only_its_own_options(tmp_path, pages):
+    build_world(tmp_path / "w", pages, name="small", source="test")
+    profile = get_profile("tiny")
+    for place, words in (
+        (Place(None), "--world DIRECTORY"),
+        (Place(tmp_path / "w", web=True), "Name one place"),
+        (Place(None, web=True, dynamics="web"), "leave them out"),
+        (Place(None, web=True, pace=1.0), "leave them out"),
+        (Place(tmp_path / "w", search_url="http://127.0.0.1:1"), "--web"),
+    ):
+        with pytest.raises(UserError, match=words):
+            place.open(profile)
+    paced = Place(tmp_path / "w", pace=100.0).open(profile)
+    assert all(isinstance(tool, PacedTool) for tool in paced.tools(None).values()) and paced.name == "small"
+
+
+def test_serper_itself_wants_a_key(monkeypatch):
+    monkeypatch.delenv("SERPER_API_KEY", raising=False)
+    with pytest.raises(UserError, match="SERPER_API_KEY"):
+        web_backend(get_profile("tiny"), None, None)

@@ -1,0 +1,314 @@
+"""Search and visit over the live web: against our own server of a world, and against services that fail in every known way."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.protocol.profile import Profile, ResultLayout
+from sanderling.protocol.status import ToolStatus
+from sanderling.serve.world.app import create_app
+from sanderling.serve.world.settings import ServerSettings
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.extractor.contract import Counts, Reading
+from sanderling.tools.registry import world_tools
+from sanderling.tools.web.backend import BROKEN_IN_A_ROW, LiveWeb
+from sanderling.tools.web.settings import WebSettings, web_settings
+from sanderling.tools.web.tools import web_tools
+from sanderling.world.contract import Page, SearchesOneByOne, SearchReply, VisitReply
+from sanderling.world.local import LocalWorld
+from sanderling.world.masking import Blocklist
+
+FILM = "https://w.example/wiki/Alien_(film)"
+BEES = "https://w.example/x?y=1&z=a%2Fb"
+PAGES = [
+    Page(url=FILM, title="Alien (film)", text=f"Alien is a film by Ridley Scott. See [bees]({BEES}).", date="1979-05-25"),
+    Page(url=BEES, title="Bees", text="Bees make honey. A film about bees followed."),
+    Page(url="https://z.example/维基", title="外星人", text="外星人 is a film."),
+]
+HERE = "http://127.0.0.1:8018"
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture(scope="module")
+def world() -> LocalWorld:
+    return LocalWorld.in_memory(PAGES, name="films")
+
+
+def profile(layout: ResultLayout = ResultLayout.MARKDOWN) -> Profile:
+    words = {"system_prompt": "{tools}", "force_hint": "Answer.", "malformed_hint": "{problem}"}
+    return Profile(name="t", source="test", results=layout, **words)
+
+
+@asynccontextmanager
+async def tools_over(transport, key: str = "k", blocklist: Blocklist | None = None, extractor=None, **settings):
+    env = {"SERPER_API_KEY": key, "JINA_API_KEY": key}
+    told = web_settings(HERE, HERE, env=env).model_copy(update={"pause_s": 0.0} | settings)
+    async with LiveWeb(told, transport) as web:
+        yield web_tools(web, profile(), extractor, blocklist or Blocklist())
+
+
+def served(world, **settings) -> httpx.ASGITransport:
+    return httpx.ASGITransport(create_app(world, ServerSettings(**settings)))
+
+
+def service(handler: Handler) -> httpx.MockTransport:
+    return httpx.MockTransport(handler)
+
+
+# over our own server: the circle
+
+
+@pytest.mark.parametrize("layout", list(ResultLayout))
+async def test_the_agent_reads_the_same_as_over_the_world_itself(world, layout):
+    """Serper's and Jina's routes of `world serve`, read by the live tools, give what the world's own tools give."""
+    told = profile(layout).model_copy(update={"visit_words": 6, "visit_parts": True})
+    direct = world_tools(world, told)
+    env = {"SERPER_API_KEY": "k", "JINA_API_KEY": "k"}
+    async with LiveWeb(web_settings(HERE, HERE, env=env), served(world, token="k")) as web:
+        live = web_tools(web, told)
+        for name, arguments in (
+            ("search", {"query": ["alien film", "honey", "!!!"]}),
+            ("visit", {"url": [FILM, BEES, "https://z.example/维基", "https://no.example/"], "goal": "who directed it"}),
+            ("visit", {"url": [f"{BEES}#page=2", f"{BEES}#page=9"], "goal": ""}),
+        ):
+            theirs, ours = await direct[name](arguments, ToolContext()), await live[name](arguments, ToolContext())
+            assert (ours.text, ours.status, ours.parts, ours.provenance) == (
+                theirs.text, theirs.status, theirs.parts, theirs.provenance,
+            )  # fmt: skip
+            assert ours.latency_s > 0 and live[name].spec == direct[name].spec
+
+
+async def test_masks_and_blocklists_hide_pages_links_and_where_redirections_lead(world):
+    context = ToolContext(masked_urls=frozenset({"http://W.example/x?y=1&z=a/b"}))
+    async with tools_over(served(world, token="k"), blocklist=Blocklist.parse("z.example")) as tools:
+        found = await tools["search"]({"query": "film"}, context)
+        assert found.provenance == (FILM,)
+        pages = await tools["visit"]({"url": [BEES, "https://z.example/维基", FILM], "goal": ""}, context)
+        assert pages.parts == (ToolStatus.NOT_FOUND, ToolStatus.NOT_FOUND, ToolStatus.OK)
+        assert "See bees." in pages.text and "honey" not in pages.text
+    moved = {"data": {"title": "Bees", "url": BEES, "content": "Bees make honey."}}
+    async with tools_over(service(lambda _: httpx.Response(200, json=moved))) as tools:
+        result = await tools["visit"]({"url": "https://short.example/1", "goal": ""}, context)
+        assert result.status is ToolStatus.NOT_FOUND and "honey" not in result.text
+
+
+class Failing(SearchesOneByOne):
+    """A world in which every call fails alike."""
+
+    name, fingerprint, page_count = "failing", "0" * 64, 1
+
+    def __init__(self, status: ToolStatus) -> None:
+        self.status = status
+
+    def search(self, query, **_) -> SearchReply:
+        return SearchReply(query=query, hits=(), status=self.status)
+
+    def visit(self, url, goal="", **_) -> VisitReply:
+        return VisitReply(url=url, title="", text="", status=self.status)
+
+
+SERVED_STATUSES = [s for s in ToolStatus if s not in (ToolStatus.OK, ToolStatus.BAD_ARGUMENTS, ToolStatus.UNKNOWN_TOOL)]
+
+
+@pytest.mark.parametrize("status", [s for s in SERVED_STATUSES if s is not ToolStatus.EMPTY])
+async def test_every_status_of_a_page_survives_the_way_through_http(status):
+    async with tools_over(served(Failing(status), token="k"), attempts=1) as tools:
+        assert (await tools["visit"]({"url": FILM, "goal": "x"}, ToolContext())).parts == (status,)
+
+
+@pytest.mark.parametrize("status", [ToolStatus.EMPTY, ToolStatus.TIMEOUT, ToolStatus.RATE_LIMITED, ToolStatus.OUTAGE])
+async def test_every_status_of_a_search_survives_the_way_through_http(status):
+    async with tools_over(served(Failing(status), token="k"), attempts=1) as tools:
+        result = await tools["search"]({"query": ["a", "b"]}, ToolContext())
+        assert result.parts == (status, status) and result.provenance == ()
+
+
+class Reader:
+    """An extractor that quotes the second sentence of what it is given."""
+
+    page_words = 1_000
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.read_pages: list[VisitReply] = []
+
+    async def read(self, page: VisitReply, goal: str, max_words: int) -> Reading:
+        self.read_pages.append(page)
+        return Reading(text=page.text.split(". ")[1], summary=f"of {goal}")
+
+
+async def test_a_model_reads_the_pages_that_were_fetched_once(world):
+    asked, reader = [], Reader()
+
+    def count(request: httpx.Request) -> httpx.Response:
+        url = json.loads(request.content)["url"]
+        asked.append(url)
+        page = world.page(url)
+        return httpx.Response(200, json={"data": {"url": url, "title": page.title, "content": page.text}} if page else {})
+
+    async with tools_over(service(count), extractor=reader) as tools:
+        result = await tools["visit"]({"url": [BEES, "https://no.example/x"], "goal": "films"}, ToolContext())
+    assert asked == [BEES, "https://no.example/x"] and [page.url for page in reader.read_pages] == [BEES]
+    assert "A film about bees followed" in result.text and "honey" not in result.text and "of films" in result.text
+    assert result.parts == (ToolStatus.OK, ToolStatus.OUTAGE)
+
+
+# services as they are
+
+
+async def test_what_is_sent():
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, json={"organic": [], "data": {}})
+
+    async with tools_over(service(answer)) as tools:
+        await tools["search"]({"query": "tidal flats"}, ToolContext())
+        await tools["visit"]({"url": [FILM, "local://1", "nothing"], "goal": ""}, ToolContext())
+    search, page = asked  # what is no web address is asked of nobody
+    assert (search.method, str(search.url), search.headers["x-api-key"]) == ("POST", f"{HERE}/search", "k")
+    assert json.loads(search.content) == {"q": "tidal flats", "num": 10}
+    assert (page.method, str(page.url), page.headers["authorization"]) == ("POST", f"{HERE}/", "Bearer k")
+    assert page.headers["accept"] == "application/json" and json.loads(page.content) == {"url": FILM}
+
+
+@pytest.mark.parametrize(
+    ("warning", "status"),
+    [
+        ("Target URL returned error 404: Not Found", ToolStatus.NOT_FOUND),
+        ("Target URL returned error 403: Forbidden", ToolStatus.BLOCKED),
+        ("Target URL returned error 410: Gone", ToolStatus.GONE),
+        ("Target URL returned error 402: Payment Required", ToolStatus.PAYWALLED),
+        ("Target URL returned error 599: Odd", ToolStatus.BLOCKED),
+        ("This is a cached snapshot of the original page", ToolStatus.OK),
+    ],
+)
+async def test_a_readers_warning_says_what_the_site_said(warning, status):
+    body = {"code": 200, "data": {"title": "T", "url": FILM, "content": "Some words.", "warning": warning}}
+    async with tools_over(service(lambda _: httpx.Response(200, json=body))) as tools:
+        assert (await tools["visit"]({"url": FILM, "goal": "x"}, ToolContext())).parts == (status,)
+
+
+async def test_odd_bodies_are_no_crash():
+    bodies = [
+        {"organic": [{"title": 3, "link": "https://a.example", "snippet": None}, {"link": 4}, "x", {"title": "t"}]},
+        {"organic": "none"},
+        {"data": {"content": "\ud800 words", "title": None}},
+        {"data": {"content": "  "}},
+        {"data": []},
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=json.dumps(bodies[int(json.loads(request.content).get("q", "0"))]).encode())
+
+    async with tools_over(service(answer)) as tools:
+        found = await tools["search"]({"query": ["0", "1"]}, ToolContext())
+        assert found.parts == (ToolStatus.OK, ToolStatus.EMPTY) and found.provenance == ("https://a.example",)
+    for body, status in zip(bodies[2:], (ToolStatus.OK, ToolStatus.NOT_TEXT, ToolStatus.OUTAGE), strict=True):
+        content = json.dumps(body).encode()
+        async with tools_over(service(lambda _, content=content: httpx.Response(200, content=content))) as tools:
+            result = await tools["visit"]({"url": FILM, "goal": ""}, ToolContext())
+            assert result.parts == (status,) and result.text.isprintable is not None
+            result.text.encode("utf-8")
+
+
+async def test_busy_services_are_asked_again_and_then_told():
+    answers = [429, 503, 200]
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        status = answers.pop(0) if answers else 429
+        return httpx.Response(status, json={"organic": [{"link": "https://a.example"}]}, headers={"retry-after": "0"})
+
+    async with tools_over(service(answer)) as tools:
+        assert (await tools["search"]({"query": "a"}, ToolContext())).status is ToolStatus.OK
+        assert (await tools["search"]({"query": "a"}, ToolContext())).status is ToolStatus.RATE_LIMITED
+    assert answers == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (401, {"message": "no such key"}, "SERPER_API_KEY"),
+        (403, {"message": "Unauthorized."}, "Unauthorized"),
+        (400, {"message": "Not enough credits"}, "no credit"),
+        (404, None, "refused"),
+    ],
+)
+async def test_a_refused_key_and_no_credit_are_outages(status, body, words):
+    async with tools_over(service(lambda _: httpx.Response(status, json=body)), key="sk-secret") as tools:
+        with pytest.raises(ToolOutageError, match=words) as told:
+            await tools["search"]({"query": ["a", "b"]}, ToolContext())
+    assert "sk-secret" not in str(told.value)
+
+
+async def test_a_query_the_engine_will_not_take_is_an_empty_list():
+    async with tools_over(service(lambda _: httpx.Response(400, json={"message": "Query too long"}))) as tools:
+        assert (await tools["search"]({"query": "a"}, ToolContext())).status is ToolStatus.EMPTY
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(500, json={}), httpx.Response(200, content=b"<html>")])
+async def test_one_broken_page_is_the_pages_and_a_row_of_them_the_services(answer):
+    fresh = {"content": answer.content, "status_code": answer.status_code}
+    async with tools_over(service(lambda _: httpx.Response(**fresh)), attempts=1) as tools:
+        for _ in range(BROKEN_IN_A_ROW - 1):
+            assert (await tools["visit"]({"url": FILM, "goal": ""}, ToolContext())).parts == (ToolStatus.OUTAGE,)
+        with pytest.raises(ToolOutageError, match="broken"):
+            await tools["visit"]({"url": FILM, "goal": ""}, ToolContext())
+
+
+async def test_a_service_that_cannot_be_reached_is_an_outage():
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    for error, match in ((refuse, "cannot be reached"),):
+        async with tools_over(service(error)) as tools:
+            with pytest.raises(ToolOutageError, match=match):
+                await tools["search"]({"query": "a"}, ToolContext())
+
+
+async def test_no_answer_in_time_is_a_timeout():
+    def slow(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("slow", request=request)
+
+    async with tools_over(service(slow)) as tools:
+        assert (await tools["search"]({"query": "a"}, ToolContext())).status is ToolStatus.TIMEOUT
+
+
+async def test_a_part_that_misses_the_deadline_costs_only_itself():
+    class Slow(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if b"slow" in request.content:
+                await asyncio.Event().wait()
+            return httpx.Response(200, json={"organic": [{"title": "A", "link": "https://a.example"}]})
+
+    async with tools_over(Slow()) as tools:
+        result = await tools["search"]({"query": ["slow", "fast"]}, ToolContext(deadline_s=0.2))
+    assert result.parts == (ToolStatus.TIMEOUT, ToolStatus.OK) and result.status is ToolStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("search", {}), ("search", {"query": []}), ("visit", {"goal": "x"}), ("visit", {"url": FILM, "goal": 3})],
+)
+async def test_wrong_arguments_are_told_as_over_a_world(world, name, arguments):
+    async with tools_over(served(world, token="k")) as tools:
+        ours = await tools[name](arguments, ToolContext())
+    assert ours.status is ToolStatus.BAD_ARGUMENTS
+    assert ours == await world_tools(world, profile())[name](arguments, ToolContext())
+
+
+def test_settings_say_what_is_missing():
+    with pytest.raises(UserError, match="SERPER_API_KEY"):
+        web_settings(env={})
+    with pytest.raises(UserError, match="--reader-url"):
+        web_settings(HERE, "r.jina.ai", env={})
+    told = web_settings(env={"SERPER_API_KEY": "sk-secret"})
+    assert told.reader_key is None and "sk-secret" not in repr(told) and "sk-secret" not in told.model_dump_json()
+    with pytest.raises(ValueError, match="attempts"):
+        WebSettings(attempts=0)
