@@ -105,7 +105,7 @@ class World(Protocol):
         snippet_words: int = 30,
         occasion: Occasion = NO_OCCASION,
     ) -> SearchReply:
-        """Rank pages for a query, each with a snippet of at most ``snippet_words`` words.
+        """Rank pages for a query, each with a snippet of at most ``snippet_words`` words, and no wider than live ones.
 
         Never raises for any text; an empty query has status EMPTY.
         """

@@ -2,7 +2,8 @@
 
 The window of ``most_words`` words whose distinct query terms weigh most (rare terms weigh more), earliest first; it opens at a
 sentence where one is near, closes at one where the window allows, and an ellipsis says where text was cut, as live engines do.
-Query-aware and deterministic. Knows no index: weights are handed in.
+A snippet is no wider than live ones are: of 7,198 recorded ones nine in ten have at most 163 characters, or 97 of a script
+without spaces, whose words are single characters. Query-aware and deterministic. Knows no index: weights are handed in.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,10 @@ _UNIT = 1 << 20
 """Weights are counted in whole parts of one, so that sums do not depend on their order."""
 _REPEAT = _UNIT // 1_000
 _MOST_REPEATS = 10
+_WIDTH = 165
+"""Most characters of a snippet of up to 30 words; longer ones may have as many for each word."""
+_WIDE_SHARE = 2.5
+"""Characters a word below which a page counts as one without spaces."""
 
 
 def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
@@ -27,19 +32,26 @@ def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
     Args:
         flow: the page.
         weights: query term -> weight; two-character terms of scripts without spaces count by their characters.
-        most_words: length of the window.
+        most_words: length of the window; of a script without spaces, as many characters as are as wide.
 
     """
     total = len(flow.starts)
     if not total:
         return flow.text[:200].strip()
-    begin, last = _best_window(flow, weights, most_words)
-    end = _close_at_sentence(flow, begin, last, min(begin + most_words, total))
+    width = max(_WIDTH, most_words * _WIDTH // 30)
+    if len(flow.text) < _WIDE_SHARE * total:  # characters twice as wide, each a word of its own
+        width //= 2
+        most_words = max(most_words, width * most_words // 30)
+    most_words = max(min(most_words, width * total // len(flow.text)), 1)
+    begin, first, last = _best_window(flow, weights, most_words)
+    fits = max(int(np.searchsorted(flow.ends, flow.starts[begin] + width, side="right")), first + 1)
+    end = min(begin + most_words, fits, total)
+    end = _close_at_sentence(flow, begin, min(last, end - 1), end)
     return _cut(flow, begin, end)
 
 
-def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> tuple[int, int]:
-    """First word and last matching word of the best window; (0, 0) when nothing matches.
+def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> tuple[int, int, int]:
+    """First word, first and last matching word of the best window; zeros when nothing matches.
 
     Windows begin at the sentence of a match, or a little before the match. Beginning at a sentence is worth a part of the
     heaviest term, so that a common word more does not cut a sentence in two; many matches are worth a little.
@@ -47,10 +59,11 @@ def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> t
     units = {term: round(weight * _UNIT) for term, weight in weights.items()}
     places, matches = _matches(flow, weights)
     if not places:
-        return 0, 0
+        return 0, 0, 0
     bonus = round(_SENTENCE_SHARE * _UNIT * max(weights.values()))
     inside = dict.fromkeys(units, 0)
-    value = first = end = best = begin_of_best = last_of_best = 0
+    value = first = end = best = 0
+    window = (0, 0, 0)
     for begin in _beginnings(flow, places, most_words):
         while end < len(places) and places[end] < begin + most_words:
             term = matches[end]
@@ -66,8 +79,8 @@ def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> t
             first += 1
         total = value + _REPEAT * min(end - first, _MOST_REPEATS) + (bonus if begin in flow.opens else 0)
         if total > best:
-            best, begin_of_best, last_of_best = total, begin, places[end - 1]
-    return begin_of_best, last_of_best
+            best, window = total, (begin, places[first], places[end - 1])
+    return window
 
 
 def _matches(flow: Flow, terms: Iterable[str]) -> tuple[list[int], list[str]]:
