@@ -181,3 +181,16 @@ def test_a_plain_build_leaves_nothing_to_go_on_from(tmp_path):
     with pytest.raises(RuntimeError):
         build_world(tmp_path / "w", broken(), name="w", source="test")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_addition_that_was_killed_after_its_last_step_is_in_nobodys_way(tmp_path, monkeypatch):
+    one, two, three = (write_pages(tmp_path / name, numbers) for name, numbers in
+                       (("one", range(3)), ("two", range(3, 6)), ("three", range(6, 9))))  # fmt: skip
+    build_from_feed(tmp_path / "w", Gathering(open_sources([one])), name="w", source="test")
+    with monkeypatch.context() as patched:
+        patched.setattr("sanderling.world.building._remove", lambda _path: None)
+        add_to_world(tmp_path / "w", Gathering(open_sources([two])), source="two")
+    assert (tmp_path / "w" / "adding" / "stamp").exists()
+    info, counts = add_to_world(tmp_path / "w", Gathering(open_sources([three])), source="three")
+    assert (info.page_count, counts.kept) == (9, 3)
+    assert not (tmp_path / "w" / "adding").exists()

@@ -246,16 +246,15 @@ def _lease(path: Path) -> IO[bytes]:
     file = path.open("rb")
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if os.fstat(file.fileno()).st_ino == path.stat().st_ino:
-            return file
     except BlockingIOError:
         file.close()
         raise FileNotFoundError(f"{path} is about to be discarded") from None
-    except OSError:
+    except OSError:  # a file system without locks: whoever adds pages there must stop the readers first
+        return file
+    if not path.exists() or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
         file.close()
-        raise
-    file.close()
-    raise FileNotFoundError(f"{path} was replaced")
+        raise FileNotFoundError(f"{path} was replaced")
+    return file
 
 
 def discard(path: Path) -> bool:

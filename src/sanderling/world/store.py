@@ -112,6 +112,7 @@ def build_from_feed(
             _require_free(directory)
             place.path.rename(directory)
             unmark(directory)
+            sync(directory.parent)
     return info
 
 
@@ -130,7 +131,8 @@ def add_to_world(
     """
     directory = directory.absolute()
     before = read_manifest(directory)
-    with building_place(directory / _ADDING, feed.stamp, fresh=fresh) as place:
+    is_done = (directory / _ADDING / _pages_name(before.generation)).exists()  # killed after its last step
+    with building_place(directory / _ADDING, feed.stamp, fresh=fresh or is_done) as place:
         before = read_manifest(directory)  # another process may have added meanwhile
         generation = before.generation + 1
         pages, index = place.path / _pages_name(generation), place.path / _index_name(generation)
