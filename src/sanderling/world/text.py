@@ -25,6 +25,7 @@ _NOT_ABBREVIATED = rf"(?<!{_OPENS}[^\W\d_]\.)(?<!{_OPENS}(?:{_TWO})\.)(?<!{_OPEN
 _SENTENCE_END = re.compile(
     rf"[.!?。！？](?:(?<=[.!?]){_NOT_ABBREVIATED}[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)"
 )
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n\r\t\f\v]")
 _SAMPLE = 20_000
 _NOISE_SHARE = 0.05
 
@@ -44,7 +45,7 @@ def is_text(text: str) -> bool:
     sample = text[:_SAMPLE]
     if "\ufffd" not in sample and sample.replace("\n", "").isprintable():  # nearly every page, and quickly told
         return True
-    noise = sum(1 for char in sample if not char.isprintable() and _is_noise(char)) + sample.count("\ufffd")
+    noise = sum(1 for char in _UNUSUAL.findall(sample) if not char.isprintable() and _is_noise(char)) + sample.count("\ufffd")
     return noise <= len(sample) * _NOISE_SHARE
 
 

@@ -43,7 +43,7 @@ def test_an_article_as_a_reader_sees_it():
     assert "## Cast & crew" in lines
     assert any(line.strip().startswith("- Sigourney Weaver") for line in lines)
     assert "    # not a heading" in lines and "    " + "    x = 1" in lines
-    assert "directed by Ridley Scott, who" in page.text
+    assert "directed by [Ridley Scott](https://w.example/docs/a/Ridley_(director).html), who" in page.text
     for gone in ("never", "color", "¶"):
         assert gone not in page.text
 

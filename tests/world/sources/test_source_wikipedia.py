@@ -4,6 +4,8 @@ import bz2
 import gzip
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from source_makers import HEAD, element
 
 from sanderling.errors import UserError
@@ -39,7 +41,8 @@ def test_articles_and_reasons(tmp_path):
     orlo, *_, island = found
     assert isinstance(orlo, Page) and isinstance(island, Page)
     assert (orlo.url, orlo.title) == ("https://en.example/wiki/Orlo_(town)", "Orlo (town)")
-    assert orlo.text == "Orlo is a town on the Venn."
+    town, venn = "[town](https://en.example/wiki/Town)", "[Venn](https://en.example/wiki/River_Venn)"
+    assert orlo.text == f"Orlo is a {town} on the {venn}."
     assert orlo.links == ("https://en.example/wiki/Town", "https://en.example/wiki/River_Venn")
     assert island.url == "https://en.example/wiki/%C3%86r%C3%B8_%26_co"
     assert found[1:-1] == [
@@ -84,15 +87,23 @@ def test_noise_is_a_reason(tmp_path, data):
 
 
 def test_wikitext():
-    text, titles = read_wikitext(
-        "Lead [[a b|c]]. [[File:X.png|thumb|Caption [[inner]]]]\n== History ==\n# one\n* two {{cite|x}}\n=== Late ===\n"
-        "<ref name=x>gone</ref>End[[Category:Y]]."
+    text, links = read_wikitext(
+        "Lead [[a b|''c'']] and [[Self]], [[#part|above]], [[d_(e)]]s, [[x|]], [https://o.example o].\n"
+        "== [[H]]istory ==\n# one\n* two {{cite|[[hidden]]}}\n[[File:X.png|thumb|Caption [[inner]]]]\n=== Late ===\n"
+        "<ref name=x>gone [[a b]]</ref>End[[Category:Y]].",
+        lambda title: "" if title == "Self" else f"https://w.example/{title.replace(' ', '_')}",
     )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    assert lines[0] == "Lead c."
-    assert "## History" in lines and "### Late" in lines and lines[-1] == "End."
+    assert lines[0] == "Lead [c](https://w.example/A_b) and Self, above, [d_(e)](https://w.example/D_(e))s, , o."
+    assert "## [H](https://w.example/H)istory" in lines and "### Late" in lines and lines[-1] == "End."
     assert "gone" not in text and "Caption" not in text and "cite" not in text
-    assert titles[0] == "A b"
+    assert links[:2] == ("https://w.example/A_b", "https://w.example/D_(e)")
+
+
+@given(st.text(alphabet="[]|{}<>=#'ab:\n \ue001\ue002\ue0030", max_size=60))
+def test_no_mark_is_left_in_any_wikitext(text):
+    read, _ = read_wikitext(text, lambda title: "https://w.example/" + title)
+    assert not set(read) & set("\ue000\ue001\ue002\ue003")
 
 
 def test_no_file(tmp_path):

@@ -20,17 +20,30 @@ from sanderling.world.sources.links import address
 from sanderling.world.sources.markdown import read_markdown
 from sanderling.world.sources.pdf import read_pdf
 
-Reader = Callable[[bytes, str, Limits], Document | Reason]
+Reader = Callable[[bytes, str, Limits, Callable[[str], str]], Document | Reason]
+
+
+def _html(data: bytes, url: str, limits: Limits, follow: Callable[[str], str]) -> Document | Reason:
+    return read_html(data, url, limits, follow=follow)
+
+
+def _plain_text(data: bytes, url: str, limits: Limits, follow: Callable[[str], str]) -> Document | Reason:
+    return read_markdown(data, url, limits, follow, marked=False)
+
+
+def _pdf(data: bytes, _url: str, limits: Limits, _follow: Callable[[str], str]) -> Document | Reason:
+    return read_pdf(data, limits)
+
 
 READERS: dict[str, Reader] = {
-    ".html": read_html,
-    ".htm": read_html,
-    ".xhtml": read_html,
+    ".html": _html,
+    ".htm": _html,
+    ".xhtml": _html,
     ".md": read_markdown,
     ".markdown": read_markdown,
-    ".txt": lambda data, url, limits: read_markdown(data, url, limits, marked=False),
-    ".text": lambda data, url, limits: read_markdown(data, url, limits, marked=False),
-    ".pdf": lambda data, _url, limits: read_pdf(data, limits),
+    ".txt": _plain_text,
+    ".text": _plain_text,
+    ".pdf": _pdf,
 }
 """Who reads files of which ending."""
 
@@ -112,12 +125,12 @@ class FolderSource(DocumentSource[Path]):
             return Skipped(where, Reason.UNREADABLE)
         base = _base(self.base_url, root)
         url = address(base, os.fsencode(file.relative_to(root)))
-        document = reader(data, url, self.limits)
+        document = reader(data, url, self.limits, lambda link: _to_index(base, root, link))
         if isinstance(document, Reason):
             return Skipped(where, document)
-        links = tuple(_to_index(base, root, link) for link in document.links)
         title = document.title or os.fsencode(file.stem).decode("utf-8", "replace")
-        return Page(url=url, title=title, text=document.text, links=links, date=document.date, source=f"folder {root.name}")
+        source = f"folder {root.name}"
+        return Page(url=url, title=title, text=document.text, links=document.links, date=document.date, source=source)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

@@ -1,38 +1,36 @@
 """One HTML page: its title, text, links, date and canonical address.
 
-The text is what `resiliparse` takes for the main content (the whole body, where that leaves next to nothing), headings as ``#``
-lines, list items as ``-`` lines, code indented by four spaces. Links are taken from the document before boilerplate goes, so a
-navigation bar still links. Scripts are not run; what only a script would show is unknown. Does not know where the page lies.
+The text is what `resiliparse` takes for the main content (the whole body, where that leaves next to nothing), as Markdown with
+its links. `Document.links` are those of the whole page, taken before boilerplate goes, so a navigation bar still links. Scripts
+are not run; what only a script would show is unknown. Does not know where the page lies.
 """
 
 import re
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from html import unescape
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from sanderling.world.sources.contract import Limits, Reason, world_extra
 from sanderling.world.sources.decoding import decode
-from sanderling.world.sources.links import resolve, resolve_all
+from sanderling.world.sources.html_text import markdown, tidy_line
+from sanderling.world.sources.links import Resolver, resolve
 from sanderling.world.text import is_text
 
 if TYPE_CHECKING:
     from resiliparse.parse.html import ElementNode, HTMLTree
 
-_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
-_FLAT_TEXT = "area base br col embed hr img input link meta source track wbr p li dt dd tr td th thead tbody tfoot option"
-_FLAT = frozenset(_FLAT_TEXT.split())
-"""Elements that hold nothing, or that the next of their kind closes: they make no depth by themselves."""
-_DATES = tuple(
-    f'meta[{attribute}="{name}"]'
-    for name in ("article:published_time", "date", "dc.date", "DC.date", "dcterms.date", "datePublished")
-    for attribute in ("property", "name", "itemprop")
-)
-_BULLET_MARK = "\U000f0001"
-"""Opens the items of a bullet list within the tree; of the private signs, one that `resiliparse` does not drop as an icon."""
-_BULLET = re.compile(rf"^( *)(?:• |\d+\. {_BULLET_MARK}\s*)", re.MULTILINE)
-_CELLS = re.compile(r" ?\t[ \t]*")
-_PERMALINKS = "¶\uf0c1"
-_BLANK_LINES = re.compile(r"\n{3,}")
+_LISTS = (("<ul", "<menu"), ("</ul", "</menu"), ("<UL", "<menu"), ("</UL", "</menu"))
+_RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
+"""What a serialized page holds that is no markup, though it may look like it."""
+_TAG = re.compile(r"</?[A-Za-z][^\s/>]*")
+_CHUNK = 4_096
+_VOID = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"))
+_HREF = re.compile(r"<a(?:rea)?\s(?:[^>\"]|\"[^\"]*\")*?(?<=\s)href=\"([^\"]*)\"")
+_LINK_WORDS = re.compile(r"<a\b[^>]*>(.*?)</a>", re.DOTALL)
+_ANY_TAG = re.compile(r"<[^>]*>")
+_DATES = ("article:published_time", "date", "dc.date", "dcterms.date", "datepublished")
 _LEAST_CHARS = 120
 _MOST_LINKED = 0.7
 """Of a list's letters, the share within links past which it is navigation."""
@@ -51,8 +49,19 @@ class Document:
     """The address that the page gives as its own; empty: none."""
 
 
-def read_html(data: bytes, url: str, limits: Limits, charset: str = "") -> Document | Reason:
-    """Read a page that lies at ``url``; ``charset`` as its sender declared. Never raises for any bytes."""
+def read_html(
+    data: bytes, url: str, limits: Limits, charset: str = "", follow: Callable[[str], str] | None = None
+) -> Document | Reason:
+    """Read a page that lies at ``url``. Never raises for any bytes.
+
+    Args:
+        data: the file.
+        url: its address.
+        limits: bounds.
+        charset: as the sender declared it.
+        follow: from the address of a link to where it leads (through a redirect, to a folder's index).
+
+    """
     if len(data) > limits.document_bytes:
         return Reason.TOO_LARGE
     source = decode(data, charset)
@@ -60,20 +69,32 @@ def read_html(data: bytes, url: str, limits: Limits, charset: str = "") -> Docum
         return Reason.EMPTY
     if not is_text(source):
         return Reason.NOT_TEXT
-    with world_extra():
-        from resiliparse.parse.html import HTMLTree
-    tree = HTMLTree.parse(source.encode("utf-8", "replace").decode())
+    source = source.encode("utf-8", "replace").decode()
+    tree = _parsed(source)
     if tree.body is None:
         return Reason.EMPTY
-    if _guessed_depth(source) > limits.depth and _is_deeper(tree, limits.depth):
+    body = _RAW.sub("", tree.body.html)
+    if _may_be_deeper(body, limits.depth) and _guessed_depth(body) > limits.depth and _is_deeper(tree, limits.depth):
         return Reason.TOO_NESTED
-    base = resolve(url, _attribute(tree, "base[href]", "href")) or url
-    links = tuple(link for link in resolve_all(base, _hrefs(tree)) if link != url)
+    base = resolve(url, _attribute(tree, "base[href]", "href")) if "<base" in source else ""
+    target = Resolver(url, base, follow)
+    links = target.all(unescape(href) for href in _HREF.findall(body))
     title = " ".join((tree.title or "").split()) or _first_heading(tree)
-    date = next((found for query in _DATES if (found := _attribute(tree, query, "content"))), "")
-    canonical = resolve(url, _attribute(tree, 'link[rel="canonical"]', "href"))
-    text = _text(tree)
+    canonical = resolve(url, _attribute(tree, 'link[rel="canonical"]', "href")) if "canonical" in source else ""
+    date = _date(tree)
+    text = markdown(_main_content(tree), target)
+    if len(text) < _LEAST_CHARS:
+        text = markdown(_whole(_parsed(source)), target)
     return Document(title, text, links, date, canonical) if text else Reason.EMPTY
+
+
+def _parsed(source: str) -> "HTMLTree":
+    """The tree, with ``menu`` in place of ``ul``: HTML treats them alike, and `resiliparse` drops most ``ul`` elements."""
+    with world_extra():
+        from resiliparse.parse.html import HTMLTree
+    for bullets, menu in _LISTS:
+        source = source.replace(bullets, menu)
+    return HTMLTree.parse(source)
 
 
 def _attribute(tree: "HTMLTree", query: str, name: str) -> str:
@@ -81,73 +102,72 @@ def _attribute(tree: "HTMLTree", query: str, name: str) -> str:
     return (found.getattr(name) or "").strip() if found else ""
 
 
+def _date(tree: "HTMLTree") -> str:
+    """The first date that the page's meta elements give, by the order of `_DATES`."""
+    given: dict[str, str] = {}
+    for meta in tree.document.query_selector_all("meta[content]").values() if tree.document else ():
+        name = meta.getattr("property") or meta.getattr("name") or meta.getattr("itemprop") or ""
+        given.setdefault(name.lower(), (meta.getattr("content") or "").strip())
+    return next((given[name] for name in _DATES if given.get(name)), "")
+
+
 def _all(tree: "HTMLTree", query: str) -> list["ElementNode"]:
     """The elements of the body; as a list, because iterating over the library's takes time that grows with the square."""
     return tree.body.query_selector_all(query).values() if tree.body else []
 
 
-def _hrefs(tree: "HTMLTree") -> list[str]:
-    return [element.getattr("href") or "" for element in _all(tree, "a[href], area[href]")]
-
-
 def _first_heading(tree: "HTMLTree") -> str:
     found = tree.body.query_selector("h1") if tree.body else None
-    return _tidy(" ".join((found.text or "").split())) if found else ""
+    return tidy_line(" ".join((found.text or "").split())) if found else ""
 
 
-def _tidy(line: str) -> str:
-    """A line without the sign that links to itself, and without spaces at its end."""
-    return line.rstrip().rstrip(_PERMALINKS).rstrip()
-
-
-def _text(tree: "HTMLTree") -> str:
-    """The main content as Markdown; changes the tree."""
+def _main_content(tree: "HTMLTree") -> str:
+    """Reduced HTML of the main content. Changes the tree: hides lists of links, which are navigation."""
     from resiliparse.extract.html2text import extract_plain_text
 
-    for heading in _all(tree, "h1, h2, h3, h4, h5, h6"):
-        words = " ".join((heading.text or "").split())
-        heading.text = f"{'#' * int((heading.tag or 'h1')[1])} {words}" if _tidy(words) else ""
-    for code in _all(tree, "pre"):
-        code.text = "\n" + "\n".join("    " + line.expandtabs(4) for line in (code.text or "").splitlines())
-    _keep_bullet_lists(tree)
-    text = extract_plain_text(tree, preserve_formatting=True, main_content=True, alt_texts=False)
-    if len(text.strip()) < _LEAST_CHARS:
-        text = extract_plain_text(tree, preserve_formatting=True, main_content=False, alt_texts=False)
-    text = _BULLET.sub(r"\1- ", _CELLS.sub(" | ", text)).replace(_BULLET_MARK, "")
-    text = "\n".join(_tidy(line) for line in text.split("\n"))
-    return _BLANK_LINES.sub("\n\n", text).strip("\n")
-
-
-def _keep_bullet_lists(tree: "HTMLTree") -> None:
-    """Make bullet lists of more than links into numbered ones, marked: `resiliparse` drops every ``ul`` as navigation."""
-    for bullets in _all(tree, "ul"):
-        linked = sum(len(link.text or "") for link in bullets.query_selector_all("a").values())
-        numbered, parent = tree.create_element("ol"), bullets.parent
-        if numbered is None or parent is None or linked > _MOST_LINKED * len((bullets.text or "").strip()):
+    within = 0  # how many of the next lists are within a hidden one
+    for bullets in _all(tree, "menu"):
+        if within:
+            within -= 1
             continue
-        while (child := bullets.first_child) is not None:
-            if child.tag == "li" and (mark := tree.create_text_node(_BULLET_MARK)) is not None:
-                child.insert_before(mark, child.first_child) if child.first_child else child.append_child(mark)
-            numbered.append_child(child)
-        parent.replace_child(numbered, bullets)
+        inner = bullets.inner_html
+        linked = _ANY_TAG.sub("", "".join(_LINK_WORDS.findall(inner)))
+        if len(linked) > _MOST_LINKED * len(_ANY_TAG.sub("", inner).strip()):
+            bullets.setattr("aria-expanded", "false")  # the main content is without what has this attribute
+            within = inner.count("<menu")
+    return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=True, alt_texts=False, links=True)
 
 
-def _guessed_depth(source: str) -> int:
-    """At least the true depth, from the tags alone: quick, and too high where elements are left open."""
-    open_tags: Counter[str] = Counter()
-    depth = deepest = 0
-    for closing, name in _TAG.findall(source):
-        name = name.lower()
-        if name in _FLAT:
-            continue
-        if not closing:
-            open_tags[name] += 1
-            depth += 1
-            deepest = max(deepest, depth)
-        elif open_tags[name]:
-            open_tags[name] -= 1
-            depth -= 1
-    return deepest
+def _whole(tree: "HTMLTree") -> str:
+    from resiliparse.extract.html2text import extract_plain_text
+
+    return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=False, alt_texts=False, links=True)
+
+
+def _may_be_deeper(body: str, most: int) -> bool:
+    """False where a serialized tree cannot be deeper: quickest, and true too often where many elements have no end."""
+    depth = 0
+    for start in range(0, len(body), _CHUNK):
+        opened = body.count("<", start, start + _CHUNK)
+        closed = body.count("</", start, start + _CHUNK + 1)
+        if depth + opened - closed > most:
+            return True
+        depth += opened - 2 * closed
+    return False
+
+
+class _Steps(dict[str, int]):
+    """From a tag to what it adds to the depth."""
+
+    def __missing__(self, tag: str) -> int:
+        closes = tag.startswith("</")
+        self[tag] = step = 0 if tag[1 + closes :] in _VOID else -1 if closes else 1
+        return step
+
+
+def _guessed_depth(body: str) -> int:
+    """The depth of a serialized tree from its tags: quick, and wrong where attributes hold what looks like tags."""
+    return max(accumulate(map(_Steps().__getitem__, _TAG.findall(body))), default=0)
 
 
 def _is_deeper(tree: "HTMLTree", most: int) -> bool:

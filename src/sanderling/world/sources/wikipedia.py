@@ -157,14 +157,13 @@ class WikipediaSource(DocumentSource[tuple[_Article, str]]):
         if not article.title:
             return Skipped("a page without title", Reason.NO_URL)
         try:
-            text, titles = read_wikitext(article.text)
+            text, links = read_wikitext(article.text, lambda title: "" if title == article.title else _address(base, title))
         except UserError:
             raise
         except Exception:  # the parser is no validator: odd wikitext fails in its depths, with any error
             return Skipped(article.title, Reason.DAMAGED)
         if not text.strip():
             return Skipped(article.title, Reason.EMPTY)
-        links = tuple(_address(base, title) for title in titles if title != article.title)
         url = _address(base, article.title)
         return Page(url=url, title=article.title, text=text, links=links, source=f"wikipedia {self.name}")
 

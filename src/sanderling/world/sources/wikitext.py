@@ -1,32 +1,40 @@
-"""Wikitext as Markdown: headings as ``#`` lines, links by their words; templates, references, files and categories go.
+"""Wikitext as Markdown: headings as ``#`` lines, links to articles; templates, references, files and categories go.
 
-Read by `mwparserfromhell`. Templates are not expanded, so what only a template would say (infobox facts) is lost.
+Links to other sites are their words. Read by `mwparserfromhell`. Templates are not expanded, so what only a template would say
+(infobox facts) is lost.
 """
 
 import re
+from collections.abc import Callable
 
 from sanderling.world.sources.contract import world_extra
+from sanderling.world.sources.html_text import link as markdown_link
 
 _HEADING = re.compile(r"^(={1,6})[ \t]*([^=\n]{1,500}?)[ \t]*\1[ \t]*$", re.MULTILINE)
 _MARK = "\ue000"
 """Stands for ``#`` until the text is plain: at a line's start that would be a numbered list."""
+_OPEN, _BAR, _CLOSE = "\ue001", "\ue002", "\ue003"
+"""Stand around a link's number and words until the text is plain."""
+_MARKS = re.compile("[\ue000-\ue003]")
+_LINK = re.compile("\ue001([0-9]+)\ue002([^\ue001-\ue003]*)\ue003")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def read_wikitext(text: str) -> tuple[str, tuple[str, ...]]:
-    """The words of an article, and the titles that it links to, in order, each once.
+def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
+    """The words of an article with its links, and the addresses that it links to, in order, each once.
 
-    Raises what the parser raises for text that it cannot take.
+    ``address``: of a title; empty: a link to it is its words. Raises what the parser raises for text that it cannot take.
     """
     with world_extra():
         import mwparserfromhell
-    marked = _HEADING.sub(lambda found: f"\n{_MARK * len(found[1])} {found[2]}\n", text.replace(_MARK, ""))
+    marked = _HEADING.sub(lambda found: f"\n{_MARK * len(found[1])} {found[2]}\n", _MARKS.sub("", text))
     code = mwparserfromhell.parse(marked)
-    titles: dict[str, None] = {}
+    addresses: list[str] = []
     for link in code.filter_wikilinks():
         title = " ".join(str(link.title).partition("#")[0].replace("_", " ").split())
         if ":" not in title:
-            titles.setdefault(title[:1].upper() + title[1:])
+            addresses.append(address(title[:1].upper() + title[1:]) if title else "")
+            link.text = f"{_OPEN}{len(addresses) - 1}{_BAR}{link.title if link.text is None else link.text}{_CLOSE}"
         elif not title.startswith(":"):  # a file or category: its words are not the article's
             try:
                 code.remove(link)
@@ -37,6 +45,11 @@ def read_wikitext(text: str) -> tuple[str, tuple[str, ...]]:
             code.remove(tag)
         except ValueError:  # within a tag that went before
             continue
+
+    def write(found: re.Match[str]) -> str:
+        url, words = addresses[int(found[1])], found[2]
+        return markdown_link(words, url) if url and words.strip() else words
+
     plain = str(code.strip_code(normalize=True, collapse=True)).replace(_MARK, "#")
-    titles.pop("", None)
-    return _BLANK_LINES.sub("\n\n", plain).strip(), tuple(titles)
+    plain = _MARKS.sub("", _LINK.sub(write, plain))
+    return _BLANK_LINES.sub("\n\n", plain).strip(), tuple(dict.fromkeys(url for url in addresses if url))

@@ -76,15 +76,14 @@ class ZimSource(DocumentSource[int]):
             item = entry.get_item()
             if item.size > self.limits.document_bytes:
                 return Skipped(where, Reason.TOO_LARGE)
-            document = _document(item.mimetype, item.content, url, self.limits)
+            document = _document(item.mimetype, item.content, url, self.limits, lambda link: self._target(archive, link))
             if isinstance(document, Reason):
                 return Skipped(where, document)
-            links = tuple(dict.fromkeys(self._target(archive, link) for link in document.links))
             title = document.title or entry.title
         except (RuntimeError, KeyError, ValueError):
             return Skipped(where, Reason.DAMAGED)
-        links = tuple(link for link in links if link != url)
-        return Page(url=url, title=title, text=document.text, links=links, date=document.date, source=f"zim {self.name}")
+        source = f"zim {self.name}"
+        return Page(url=url, title=title, text=document.text, links=document.links, date=document.date, source=source)
 
     def _target(self, archive: "Archive", link: str) -> str:
         """Where a link ends once redirects are followed."""
@@ -112,10 +111,10 @@ def _open(path: Path) -> "Archive":
         raise UserError(f"{path} is no ZIM file, or not a whole one: get it again.") from error
 
 
-def _document(mime: str, content: memoryview, url: str, limits: Limits) -> Document | Reason:
+def _document(mime: str, content: memoryview, url: str, limits: Limits, follow: Callable[[str], str]) -> Document | Reason:
     kind = mime.partition(";")[0].strip().lower()
     if kind in ("text/html", "application/xhtml+xml"):
-        return read_html(bytes(content), url, limits)
+        return read_html(bytes(content), url, limits, follow=follow)
     if kind in ("text/plain", "text/markdown"):
-        return read_markdown(bytes(content), url, limits, marked=kind == "text/markdown")
+        return read_markdown(bytes(content), url, limits, follow, marked=kind == "text/markdown")
     return read_pdf(bytes(content), limits) if kind == "application/pdf" else Reason.OTHER_KIND
