@@ -9,13 +9,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sanderling.cli import exits
 from sanderling.errors import UserError
+from sanderling.world.dense.approximate import build_cells, has_cells
 from sanderling.world.dense.build import embed_world, rows_of, settings_for
 from sanderling.world.dense.cache import CachedEmbedder
 from sanderling.world.dense.chunks import Chunking
 from sanderling.world.dense.embedder import Embedder, Prefixes
 from sanderling.world.dense.opening import SearchChoice, SearchMode
 from sanderling.world.dense.registry import FORMS, open_embedder, opens_socket
-from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_info
+from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
 from sanderling.world.local import LocalWorld
 from sanderling.world.manifest import read_manifest
 from sanderling.world.store import open_world
@@ -55,6 +56,9 @@ def embed(
     full_precision: Annotated[
         bool | None, typer.Option("--float32/--float16", help="How vectors are stored; float16, half the disk, by default.")
     ] = None,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Also sort the passages into cells, for millions of them; needs faiss.")
+    ] = False,
     cache: Annotated[
         Path | None, typer.Option(help="File that keeps every vector by its text, for the next world with the same pages.")
     ] = None,
@@ -79,6 +83,10 @@ def embed(
     }
     asked = opened if cache is None else CachedEmbedder(opened, cache)
     done = _embed(directory, world, asked, made.model_copy(update=given), spec)
+    place = directory / DIRECTORY
+    if approximate or has_cells(place):
+        with Console(stderr=True).status("sorting the passages into cells"):
+            build_cells(place, done, read_arrays(place, done)[0], lambda _: None)
     Console().print(
         f"{done.pages:,} pages as {done.rows:,} passages of {done.settings.dimension} dimensions by {done.settings.model} "
         f"({rows_of(done) / 1e6:,.1f} MB): {directory / DIRECTORY}",

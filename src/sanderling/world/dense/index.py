@@ -1,4 +1,4 @@
-"""Dense ranking: a page is as near to a query as its nearest passage, by cosine. Exact, over every passage.
+"""Dense ranking: a page is as near to a query as its nearest passage, by cosine. Over every passage, or those of near cells.
 
 Blocks of passages are compared by matrix products, which may differ in their last digits from machine to machine and with the
 number of queries. They only choose candidates, with a margin wider than that error; candidates are scored anew in float64, one
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sanderling.errors import UserError
+from sanderling.world.dense.approximate import Cells, open_cells
 from sanderling.world.dense.embedder import Embedder, Kind, Vectors, embed_units
 from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
 from sanderling.world.ranking import Ranked
@@ -20,6 +21,11 @@ _MARGIN = 1e-4
 _DIGITS = 6
 _BLOCK_VALUES = 4_000_000
 """Values of one block: 16 MB as float32."""
+_KEPT_BYTES = 512_000_000
+"""Up to here, what is stored as float16 is kept as float32 once used: converting it costs ten times what comparing does."""
+_EXACT_PLACES = 2_000
+_FEWEST_CANDIDATES = 200
+"""Pages that cells are asked for at least: a short list begins a longer one, and quantised scores are not trusted."""
 _NONE = np.float32(-2.0)
 """Below every cosine."""
 
@@ -32,12 +38,20 @@ class DenseIndex:
         vectors: one row for each passage, of unit length.
         owners: the page of each row, rising.
         embedder: of the queries; the one the vectors were made by.
+        cells: proposes candidates in place of a look at every passage.
 
     Raises UserError when the embedder is another one.
 
     """
 
-    def __init__(self, info: DenseInfo, vectors: NDArray[np.floating], owners: NDArray[np.uint32], embedder: Embedder) -> None:
+    def __init__(
+        self,
+        info: DenseInfo,
+        vectors: NDArray[np.floating],
+        owners: NDArray[np.uint32],
+        embedder: Embedder,
+        cells: Cells | None = None,
+    ) -> None:
         settings = info.settings
         check_embedder(settings, embedder)
         self._info = info
@@ -46,11 +60,14 @@ class DenseIndex:
         self._starts = np.flatnonzero(np.diff(owners, prepend=np.uint32(0xFFFFFFFF))).astype(np.int64)
         self._pages = owners[self._starts].astype(np.int64)
         self._ends = np.append(self._starts[1:], len(owners))
+        self._cells = cells
+        self._kept: dict[int, Vectors] = {}
         self._blocks = _blocks(self._ends, max(_BLOCK_VALUES // settings.dimension, 1))
 
     @property
     def identity(self) -> str:
-        return f"dense-{self._info.settings.identity}"
+        cells = f"-{self._cells.identity}" if self._cells else ""
+        return f"dense-{self._info.settings.identity}{cells}"
 
     def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
         """The nearest pages; none for a query without a word."""
@@ -64,10 +81,21 @@ class DenseIndex:
             return found
         texts = [queries[number] for number in asked]
         vectors = embed_units(self._embedder, texts, Kind.QUERY, self._info.settings.prefixes)
-        for number, vector, rows in zip(asked, vectors, self._candidates(vectors, limit, hidden), strict=True):
+        if self._cells is None:
+            proposed = self._candidates(vectors, limit, hidden)
+        else:
+            proposed = [self._from_cells(self._cells, vector, limit, hidden) for vector in vectors]
+        for number, vector, places in zip(asked, vectors, proposed, strict=True):
             if vector.any():
-                found[number] = self._exact(vector, rows, limit)
+                found[number] = self._exact(vector, places, limit)
         return found
+
+    def _from_cells(self, cells: Cells, vector: Vectors, limit: int, hidden: Collection[int]) -> NDArray[np.int64]:
+        """As `_candidates` for one query, of the passages in the cells near it."""
+        pages = max(limit, _FEWEST_CANDIDATES) + len(hidden)
+        rows = cells.nearest(vector, min(pages * self._info.settings.chunking.most, self._info.rows))
+        places = np.unique(np.searchsorted(self._starts, rows, side="right") - 1)
+        return places[~np.isin(self._pages[places], np.fromiter(hidden, np.int64, len(hidden)))]
 
     def _candidates(self, vectors: Vectors, limit: int, hidden: Collection[int]) -> list[NDArray[np.int64]]:
         """For each query the places in ``_pages`` that may be among its best, by approximate score."""
@@ -75,7 +103,7 @@ class DenseIndex:
         kept = [_Best(limit) for _ in vectors]
         for first, last in self._blocks:
             rows = slice(int(self._starts[first]), int(self._ends[last - 1]))
-            block = np.ascontiguousarray(self._vectors[rows], dtype=np.float32)
+            block = self._block(rows)
             scores = np.maximum.reduceat(block @ vectors.T, self._starts[first:last] - rows.start, axis=0)
             if shown is not None:
                 scores[~shown[first:last]] = _NONE
@@ -83,12 +111,25 @@ class DenseIndex:
                 best.take(first, column)
         return [best.places for best in kept]
 
+    def _block(self, rows: slice) -> Vectors:
+        """Rows as float32; a view of the file where it holds float32."""
+        if self._vectors.size * 4 > _KEPT_BYTES or self._vectors.dtype == np.float32:
+            return np.asarray(self._vectors[rows], dtype=np.float32)
+        if rows.start not in self._kept:
+            self._kept[rows.start] = np.asarray(self._vectors[rows], dtype=np.float32)
+        return self._kept[rows.start]
+
     def _exact(self, vector: Vectors, places: NDArray[np.int64], limit: int) -> Ranked:
+        """The best of some places, each row scored by itself: neither the order nor the number of rows tells in a score."""
         wide = vector.astype(np.float64)
         scored: Ranked = []
-        for place in places:
-            rows = self._vectors[self._starts[place] : self._ends[place]].astype(np.float64)
-            scored.append((int(self._pages[place]), round(float((rows * wide).sum(axis=1).max()), _DIGITS)))
+        for part in np.array_split(places, len(places) // _EXACT_PLACES + 1):
+            counts = self._ends[part] - self._starts[part]
+            offsets = np.cumsum(counts) - counts
+            rows = np.repeat(self._starts[part] - offsets, counts) + np.arange(counts.sum())
+            scores = (self._vectors[rows].astype(np.float64) * wide).sum(axis=1)
+            best = np.maximum.reduceat(scores, offsets) if len(part) else scores
+            scored += zip(self._pages[part].tolist(), np.round(best, _DIGITS).tolist(), strict=True)
         scored.sort(key=lambda pair: (-pair[1], pair[0]))
         return scored[:limit]
 
@@ -154,4 +195,10 @@ def fitting_info(directory: Path, fingerprint: str, pages: int) -> DenseInfo:
 def open_dense(directory: Path, fingerprint: str, pages: int, embedder: Embedder) -> DenseIndex:
     """The dense index of a world. Raises UserError when there is none, or none of exactly these pages and this embedder."""
     info = fitting_info(directory, fingerprint, pages)
-    return DenseIndex(info, *read_arrays(directory / DIRECTORY, info), embedder)
+    return dense_index(directory, info, embedder)
+
+
+def dense_index(directory: Path, info: DenseInfo, embedder: Embedder) -> DenseIndex:
+    """The dense index that a manifest tells of, approximate where that was made."""
+    place = directory / DIRECTORY
+    return DenseIndex(info, *read_arrays(place, info), embedder, open_cells(place, info))

@@ -7,9 +7,9 @@ from pathlib import Path
 from sanderling.world.dense.cache import CachedEmbedder
 from sanderling.world.dense.embedder import Embedder
 from sanderling.world.dense.hybrid import HybridRanker
-from sanderling.world.dense.index import DenseIndex, check_embedder, fitting_info
+from sanderling.world.dense.index import check_embedder, dense_index, fitting_info
 from sanderling.world.dense.registry import open_embedder, opens_socket
-from sanderling.world.dense.store import DIRECTORY, DenseInfo, read_arrays
+from sanderling.world.dense.store import DIRECTORY, DenseInfo
 from sanderling.world.local import LocalWorld
 
 QUERIES = "queries.sqlite"
@@ -53,5 +53,5 @@ def ranked_world(directory: Path, world: LocalWorld, choice: SearchChoice) -> Lo
     if choice.mode is SearchMode.LEXICAL:
         return world
     info, embedder = open_for_queries(directory, world.pages_fingerprint, world.page_count, choice)
-    dense = DenseIndex(info, *read_arrays(directory / DIRECTORY, info), embedder)
+    dense = dense_index(directory, info, embedder)
     return world.with_ranker(dense if choice.mode is SearchMode.DENSE else HybridRanker([world.lexical, dense]))
