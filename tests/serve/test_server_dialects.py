@@ -259,6 +259,15 @@ def test_literesearchers_browse_service_gives_the_agents_own_text(client, name):
     assert missing.status_code == 200 and missing.json()["success"] is False and missing.json()["result"]
 
 
+def test_clients_that_know_no_parts_ask_for_none(client):
+    """A fragment such as a link into a PDF has is dropped, as the live services do."""
+    assert "Paragraph 0" in client.post("/", json={"url": f"{SHIPS}#page=40"}).text
+    assert client.post("/web_parser", json={"url": f"{SHIPS}#page=40"}).json()["found"] is True
+    assert client.post("/check_url", json={"url": f"{SHIPS}#page=40"}).json()["exists"] is True
+    browsed = client.post("/query", json={"url": f"{SHIPS}#page=40", "goal": "year 1777"}).json()
+    assert browsed["success"] is True and "1777" in browsed["result"]
+
+
 # Search-R1
 
 

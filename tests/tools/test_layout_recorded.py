@@ -88,7 +88,7 @@ def test_extracts_have_the_recorded_frame():
     checked = 0
     for text in observations():
         found = EXTRACT.fullmatch(text)
-        if found is None:
+        if found is None or "\n" in found[2]:  # several pages in one observation
             continue
         ours = visit_text([VisitReply(found[1], "", found[3])], found[2], ResultLayout.JSON)
         assert text.startswith(ours[: ours.rindex("\n\nSummary: \n") + len("\n\nSummary: \n")])

@@ -107,3 +107,46 @@ def test_a_gap_within_a_paragraph_is_marked():
 def test_text_without_sentences_is_cut():
     text = extract("word " * 5_000, "", 50)
     assert 0 < word_count(text) <= 50
+
+
+ROWS = "\n".join(f"| Town {n} | {1_200 + n} | Mayor {n} |" for n in range(80))
+TABLE = (
+    "# Towns\n\nA list of towns.\n\n## All\n\nAs of today:\n| Town | Founded | Mayor |\n|:--|--:|---|\n"
+    f"{ROWS}\n\n## More\n\n{FILLER}"
+)
+
+
+def test_rows_of_a_table_come_with_its_head_and_a_mark_for_those_between():
+    text = extract(TABLE, "mayor of Town 17 and Town 41", 20)
+    assert text == (
+        "# Towns\n\nA list of towns.\n\n## All\n\n| Town | Founded | Mayor |\n|:--|--:|---|\n"
+        "| Town 17 | 1217 | Mayor 17 |\n| … |\n| Town 41 | 1241 | Mayor 41 |"
+    )
+    both = extract(TABLE, "Town 17, Town 18", 34)
+    assert "| Town 17 | 1217 | Mayor 17 |\n| Town 18 | 1218 | Mayor 18 |" in both
+
+
+def test_what_only_looks_like_a_table_is_prose():
+    for page in ("| a | b |\n| c | d |\n| e | f |", "a | b\n---\nc | d", "| a |\n|---|", "text\n---\nmore | text"):
+        found = extract(f"Top.\n\n{page}\n\n{FILLER * 9}", "zzz", 100)
+        assert found.startswith(f"Top.\n\n{page}\n\n")
+
+
+def test_a_paragraph_that_goes_on_about_the_subject_is_kept_where_there_is_room():
+    lines = ["Ivo Kern was a mason.", "The mason held a post with the Redfir Press.", "He was born in Orlo."]
+    page = "\n\n".join(["Towns of the north.", *[FILLER] * 20, *lines, *[FILLER] * 20])
+    assert extract(page, "employer of Ivo Kern", 200) == "\n\n".join(
+        ["Towns of the north.", FILLER.strip(), FILLER.strip(), *lines]
+    )
+    assert extract(page, "employer of Ivo Kern", 60) == "Towns of the north.\n\nIvo Kern was a mason."
+
+
+@given(
+    st.lists(
+        st.sampled_from(["| a | b |", "|---|---|", "| [x](https://w.example/a_(b)) | y |", "## H", "", "alpha beta.", "|"]),
+        max_size=40,
+    ),
+    st.integers(1, 80),
+)
+def test_extracts_of_tables_keep_their_budget(lines, most):
+    assert word_count(extract("\n".join(lines), "beta y b", most)) <= most

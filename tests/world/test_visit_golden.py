@@ -10,7 +10,7 @@ from sanderling.world.local import LocalWorld
 
 GOALS = ("", "born", "who founded it and in which year", "population of the town; mayor", "zzz")
 SHORT = "600310be71e1e714808b65cb70dfb4a346824c2bbc01e4b1ffd0e7a324286207"
-LONG = "f9a7101e331fb80c10c10f5902705fc4ec134883b29ee8d5cc5fdfceca3497ed"
+LONG = "c3e9c22d44b8af0560d174096eae6a0f656d2edb3bbc742c069fd545fa074c28"
 
 
 async def test_visits_of_the_tiny_profile_keep_their_bytes() -> None:
@@ -25,6 +25,7 @@ async def test_visits_of_the_tiny_profile_keep_their_bytes() -> None:
 
 def test_extracts_of_long_encyclopedia_pages_keep_their_bytes() -> None:
     pages = list(generate_pages(120, 8))
+    # Budgets of three full passages and more have no published number.
     joined = [
         page.model_copy(update={"text": "\n\n".join(other.text for other in pages[start : start + 30])})
         for start, page in enumerate(pages[:40])
@@ -33,6 +34,6 @@ def test_extracts_of_long_encyclopedia_pages_keep_their_bytes() -> None:
     digest = hashlib.sha256()
     for goal in GOALS:
         for page in joined:
-            for words in (1, 8, 24, 60, 200, 500, 2_000):
+            for words in (1, 8, 24, 60, 120, 179):
                 digest.update(world.visit(page.url, goal, max_words=words).text.encode())
     assert digest.hexdigest() == LONG

@@ -31,6 +31,7 @@ from sanderling.world.contract import VisitReply, World
 from sanderling.world.dynamics.opening import open_as_met
 
 _WORDS = 2_000
+_LONGEST_ADDRESS = 300
 
 
 def visit(
@@ -84,7 +85,8 @@ async def _as_person(world: World, url: str, goal: str, words: int, choice: Extr
 def _show(url: str, reply: VisitReply) -> None:
     """The page, or one sentence on standard error."""
     if reply.status is not ToolStatus.OK:
-        said = f"{plain(url) or 'No address'}: {plain(visit_miss(reply, ResultLayout.MARKDOWN))}"
+        address = url if len(url) <= _LONGEST_ADDRESS else f"{url[:_LONGEST_ADDRESS]}…"
+        said = f"{plain(address) or 'No address'}: {plain(visit_miss(reply, ResultLayout.MARKDOWN))}"
         Console(stderr=True).print(said, soft_wrap=True, highlight=False)
         return
     show = partial(Console().print, highlight=False, soft_wrap=True)

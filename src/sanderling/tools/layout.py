@@ -16,6 +16,7 @@ from sanderling.world.text import plain, sentences, word_count
 BETWEEN = "\n=======\n"
 """Stands between the blocks of one call in the JSON and Markdown layouts."""
 _SUMMARY_WORDS = 60
+_LONGEST_ECHO = 2_000
 _NO_SUMMARY = "No information from this page is available."
 
 _SENTENCES = {
@@ -105,6 +106,11 @@ def _failed(status: ToolStatus) -> bool:
     return status not in (ToolStatus.OK, ToolStatus.EMPTY)
 
 
+def _echo(text: str) -> str:
+    """The caller's own words, which may be of any length, at a length that leaves room for the reply."""
+    return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -150,5 +156,5 @@ def _extract_block(reply: VisitReply, goal: str, layout: ResultLayout) -> str:
         evidence, short = reply.text, reply.summary or summary(reply.text)
     else:
         evidence, short = visit_miss(reply, layout), _NO_SUMMARY
-    head = f"The useful information in {reply.url} for user goal {goal} as follows: \n\n"
+    head = f"The useful information in {_echo(reply.url)} for user goal {_echo(goal)} as follows: \n\n"
     return f"{head}Evidence in page: \n{evidence}\n\nSummary: \n{short}"

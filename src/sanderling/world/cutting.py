@@ -33,7 +33,8 @@ def blocks(text: str) -> list[Block]:
     """The paragraphs and headings of a page, in order."""
     found: list[Block] = []
     for start, end in _between(text, [match.span() for match in _BLANK_LINES.finditer(text)]):
-        lines = [line.span() for line in _LINE.finditer(text, start, end) if _HEADING.match(line[0])] if "#" in text else []
+        marked = text.find("#", start, end) >= 0
+        lines = [line.span() for line in _LINE.finditer(text, start, end) if _HEADING.match(line[0])] if marked else []
         at = start
         for a, b in lines:
             _add(found, text, at, a, heading=False)

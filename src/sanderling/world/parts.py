@@ -7,9 +7,10 @@ link. A link that alone costs more than the budget is given without its address.
 """
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
-from sanderling.world.cutting import blocks, pieces
+from sanderling.world.cutting import Block, blocks, pieces
 from sanderling.world.inline_links import Prices, affordable
 
 _ASKED = re.compile(r"#(?:[^#]*&)?page=([0-9]{1,9})(?:&[^#]*)?$")
@@ -40,14 +41,14 @@ def same_part(asked: str, url: str) -> str:
 def split_page(text: str, max_words: int) -> tuple[str, ...]:
     """The parts of a page: at least one, each of at most ``max_words`` words, together the whole text."""
     prices = affordable(Prices(text), max_words)
-    cuts = part_cuts(prices, max_words)
+    cuts = part_cuts(prices, blocks(prices.text), max_words)
     return tuple(prices.text[a:b] for a, b in pairwise([*cuts, len(prices.text)]))
 
 
-def part_cuts(prices: Prices, max_words: int) -> list[int]:
-    """Where the parts of a text begin, the first at 0; no link in it costs more than ``max_words``."""
+def part_cuts(prices: Prices, page: Sequence[Block], max_words: int) -> list[int]:
+    """Where the parts of a text of these blocks begin, the first at 0; no link in it costs more than ``max_words``."""
     cuts, left = [0], max_words
-    for start, end in _chunks(prices, max_words):
+    for start, end in _chunks(prices, page, max_words):
         price = prices.of(start, end)
         if price > left and left < max_words:
             cuts.append(start)
@@ -56,14 +57,13 @@ def part_cuts(prices: Prices, max_words: int) -> list[int]:
     return cuts
 
 
-def _chunks(prices: Prices, most: int) -> list[tuple[int, int]]:
+def _chunks(prices: Prices, page: Sequence[Block], most: int) -> list[tuple[int, int]]:
     """Paragraphs with the headings above them, cut where they cost more than ``most``."""
     chunks: list[tuple[int, int]] = []
     opened: int | None = None
-    found = blocks(prices.text)
-    for i, block in enumerate(found):
+    for i, block in enumerate(page):
         start = block.start if opened is None else opened
-        opened = start if block.heading and i + 1 < len(found) else None
+        opened = start if block.heading and i + 1 < len(page) else None
         if opened is None:
             chunks += pieces(prices, start, block.end, most)
     return chunks

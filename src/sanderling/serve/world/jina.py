@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from sanderling.serve.world.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
 from sanderling.serve.world.refusal import RefusalError, no_route, require_served
 from sanderling.world.contract import VisitReply
+from sanderling.world.parts import page_address
 
 _READER = re.compile(r"^/(?:jina/)?(?:r/)?")
 _SCHEME = re.compile(r"^(https?):/+", re.IGNORECASE)
@@ -61,7 +62,7 @@ def _asked_for(request: Request) -> str:
 
 
 async def _page(asked: Asked, url: str) -> Response:
-    (reply,) = await asked.calls.visit([url], max_words=asked.settings.page_words)
+    (reply,) = await asked.calls.visit([page_address(url)], max_words=asked.settings.page_words)
     require_served(reply.status)
     if "application/json" in asked.request.headers.get("accept", ""):
         return JSONResponse(_json(reply))

@@ -17,6 +17,7 @@ from sanderling.serve.world.dialect import MOST_QUERIES, MOST_URLS, Asked, Diale
 from sanderling.serve.world.refusal import RefusalError, require_any_served, require_served, sentence_of
 from sanderling.tools.layout import visit_text
 from sanderling.world.contract import SearchReply
+from sanderling.world.parts import page_address
 
 BROWSE_WORDS = 2_000
 
@@ -95,7 +96,7 @@ async def _batch_check_url(asked: Asked) -> Response:
 
 async def _web_parser(asked: Asked) -> Response:
     body = parse(UrlBody, asked.body)
-    (reply,) = await asked.calls.visit([body.url], max_words=asked.settings.page_words)
+    (reply,) = await asked.calls.visit([page_address(body.url)], max_words=asked.settings.page_words)
     if reply.status is not ToolStatus.OK:
         return JSONResponse({"found": False, "url": body.url, "title": "", "text": ""})
     return JSONResponse({"found": True, "url": reply.url, "title": reply.title, "text": reply.text})
@@ -106,7 +107,7 @@ async def _browse(asked: Asked) -> Response:
     goal = body.goal or body.question
     if not goal:
         raise RefusalError(400, "The body names no goal: say what to look for in goal or question.")
-    (reply,) = await asked.calls.visit([body.url], goal, max_words=BROWSE_WORDS)
+    (reply,) = await asked.calls.visit([page_address(body.url)], goal, max_words=BROWSE_WORDS)
     text = visit_text([reply], goal, ResultLayout.MARKDOWN)  # the very text that the agent is trained and measured on
     served = reply.status is ToolStatus.OK
     return JSONResponse(
@@ -122,7 +123,7 @@ def _failure(status: ToolStatus) -> str:
 async def _exist(asked: Asked, urls: list[str]) -> list[bool]:
     """Whether the world holds a page: one that is there but unreadable counts."""
     there = (ToolStatus.OK, ToolStatus.NOT_TEXT, ToolStatus.PAYWALLED)
-    return [reply.status in there for reply in await asked.calls.visit(urls, max_words=1)]
+    return [reply.status in there for reply in await asked.calls.visit([page_address(url) for url in urls], max_words=1)]
 
 
 def _results(reply: SearchReply) -> list[dict[str, object]]:
