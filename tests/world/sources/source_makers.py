@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pypdf
 from libzim.writer import Creator, Hint, Item, StringProvider
 
@@ -137,6 +139,20 @@ def write_recorded(place: Path) -> Path:
     return folder
 
 
+def write_parquet(place: Path) -> Path:
+    """Groups of different sizes; every seventh row is no page."""
+    rows = [
+        {"docid": str(n), "url": f"https://w.example/{n}", "text": f"---\ntitle: T{n}\ndate: 2020-01-02\n---\nWords of {n}."}
+        for n in range(30)
+    ]
+    for row in rows[6::7]:
+        row["text"] = " "
+    with pq.ParquetWriter(place / "corpus.parquet", pa.Table.from_pylist(rows).schema) as writer:
+        for start, end in ((0, 1), (1, 9), (9, 30)):
+            writer.write_table(pa.Table.from_pylist(rows[start:end]))
+    return place / "corpus.parquet"
+
+
 def write_world(place: Path) -> Path:
     pages = [Page(url=f"https://w.example/{n}", title=f"Page {n}", text=f"Words of page {n}.") for n in range(5)]
     build_world(place / "old", pages, name="old", source="test")
@@ -146,6 +162,7 @@ def write_world(place: Path) -> Path:
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "folder": write_folder,
     "jsonl": write_jsonl,
+    "parquet": write_parquet,
     "recorded": write_recorded,
     "warc": write_warc,
     "wikipedia": write_dump,

@@ -35,7 +35,7 @@ def test_it_goes_on_from_any_item(kind, tmp_path):
 @pytest.mark.parametrize("kind", WRITERS)
 def test_its_length_is_right_where_it_is_known(kind, tmp_path):
     source = opened(kind, tmp_path)
-    assert source.total() == (len(list(source.items())) if kind in ("folder", "zim", "world") else None)
+    assert source.total() == (len(list(source.items())) if kind in ("folder", "parquet", "zim", "world") else None)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in WRITERS if kind != "world"])
@@ -52,6 +52,8 @@ def test_its_stamp_tells_other_content_and_other_options(kind, tmp_path):
     os.utime(changed, ns=(1, 1))
     again = source.stamp()
     assert again != stamp
+    if kind == "parquet":  # it says its length at its end
+        return
     with changed.open("ab") as file:
         file.write(b" ")
     os.utime(changed, ns=(1, 1))

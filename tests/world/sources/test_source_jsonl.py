@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,10 +28,21 @@ def items(tmp_path, data: bytes, limits: Limits | None = None, name: str = "page
             {"id": "7", "text": "words", "metadata": {"url": "https://w.example/x", "title": "X"}},
             ("https://w.example/x", "X", "words"),
         ),
-        ({"id": "7", "contents": '"A title"\nThe passage.'}, ("local://7", "A title", '"A title"\nThe passage.')),
+        ({"id": "7", "contents": '"A title"\nThe passage.'}, ("local://7", "A title", "The passage.")),
         ({"id": 7, "contents": "One line."}, ("local://7", "", "One line.")),
         ({"docid": "d7", "url": "https://w.example/o", "text": "words"}, ("https://w.example/o", "", "words")),
         ({"docid": "d7", "text": "words"}, ("local://d7", "", "words")),
+        ({"id": "https://w.example/i", "text": "words", "metadata": {"title": "X"}}, ("https://w.example/i", "X", "words")),
+        ({"link": "https://w.example/l", "title": "L", "content": "", "snippet": "s"}, ("https://w.example/l", "L", "s")),
+        (
+            {
+                "docid": 7,
+                "url": "https://w.example/o",
+                "text": "---\ntitle: Of: it\nauthor: A\ndate: 2020\n---\nBody\n---\nmore",
+            },
+            ("https://w.example/o", "Of: it", "Body\n---\nmore"),
+        ),
+        ({"docid": "d7", "text": "---\nno head\n---\nwords"}, ("local://d7", "", "---\nno head\n---\nwords")),
     ],
 )
 def test_layouts(tmp_path, record, page):
@@ -73,6 +85,16 @@ def test_a_cut_or_damaged_gzip_file_keeps_what_came_before(tmp_path):
     assert isinstance(cut[-1], Skipped) and cut[-1].reason is Reason.TRUNCATED
     damaged = items(tmp_path, packed + b"trailing noise", name="c.jsonl.gz")
     assert len(damaged) == 3_001
+    assert isinstance(damaged[-1], Skipped) and damaged[-1].reason is Reason.DAMAGED
+
+
+def test_zstd_as_literesearchers_corpus(tmp_path):
+    rows = b"".join(b'{"url": "https://w.example/%d", "title": "T", "doc": "%d"}\n' % (i, i * 7_919) for i in range(3_000))
+    packed = pa.compress(rows, "zstd", asbytes=True)
+    assert len(items(tmp_path, packed, name="a.jsonl.zst")) == 3_000
+    cut = items(tmp_path, packed[: len(packed) // 2], name="b.jsonl.zst")
+    assert isinstance(cut[-1], Skipped) and cut[-1].reason in (Reason.TRUNCATED, Reason.DAMAGED)
+    damaged = items(tmp_path, packed[:2_000] + b"noise" * 100 + packed[3_000:], name="c.jsonl.zst")
     assert isinstance(damaged[-1], Skipped) and damaged[-1].reason is Reason.DAMAGED
 
 

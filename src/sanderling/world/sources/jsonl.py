@@ -1,23 +1,27 @@
-"""Pages from JSON lines, line by line: the layouts of LiteResearcher (flat, nested), Search-R1 and OpenResearcher.
+"""Pages from JSON lines, line by line, in the layouts of `world.jsonl`; here a line that is no page is a reason, not an error.
 
-As `world.jsonl`, but a line that is no page is a reason, not an error. Files may be compressed by gzip.
+Files may be compressed by gzip or zstd (as the corpus of LiteResearcher is).
 Knows no further fields.
 """
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.jsonl import page_of
 from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of
 
-_GZIP = b"\x1f\x8b"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
@@ -58,16 +62,13 @@ class JsonlSource(DocumentSource[tuple[int, bytes]]):
             yield Skipped(f"after line {number}", Reason.TRUNCATED)
         except zlib.error:
             yield Skipped(f"after line {number}", Reason.DAMAGED)
-        except OSError as error:
-            damaged = isinstance(error, gzip.BadGzipFile)
-            yield Skipped(f"after line {number}", Reason.DAMAGED if damaged else Reason.UNREADABLE)
+        except OSError as error:  # what unpacks has no number for its errors, the system has
+            yield Skipped(f"after line {number}", Reason.DAMAGED if error.errno is None else Reason.UNREADABLE)
 
     def _lines(self) -> Iterator[bytes | None]:
         """The lines; None for one past the limit, of which no more than that is held."""
         most = self.limits.document_bytes
-        with self.path.open("rb") as file:
-            packed = file.read(2) == _GZIP
-        with gzip.open(self.path) if packed else self.path.open("rb") as lines:
+        with _opened(self.path) as lines:
             while line := lines.readline(most + 1):
                 if len(line) <= most or line.endswith(b"\n"):
                     yield line
@@ -77,12 +78,30 @@ class JsonlSource(DocumentSource[tuple[int, bytes]]):
                 yield None
 
 
+def _opened(path: Path) -> IO[bytes]:
+    """The file's bytes, unpacked where gzip or zstd packed them."""
+    with path.open("rb") as file:
+        head = file.read(4)
+    if head == _ZSTD:
+        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))  # type: ignore[arg-type]
+    return gzip.open(path) if head.startswith(_GZIP) else path.open("rb")
+
+
 def _read(numbered: tuple[int, bytes]) -> Page | Skipped:
     number, line = numbered
     where = f"line {number}"
     try:
-        page = page_of(json.loads(line.decode("utf-8", "replace")))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        record = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return Skipped(where, Reason.NOT_A_PAGE)
+    return read_record(record, where)
+
+
+def read_record(record: Any, where: str) -> Page | Skipped:
+    """The page of one record, or why there is none."""
+    try:
+        page = page_of(record)
+    except (ValueError, KeyError, TypeError):
         return Skipped(where, Reason.NOT_A_PAGE)
     if not page.url.strip():
         return Skipped(where, Reason.NO_URL)

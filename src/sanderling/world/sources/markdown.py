@@ -8,6 +8,7 @@ other dialect.
 import re
 from collections.abc import Callable
 
+from sanderling.world.front_matter import split_front_matter
 from sanderling.world.sources.contract import Limits, Reason
 from sanderling.world.sources.decoding import decode
 from sanderling.world.sources.html import Document
@@ -15,9 +16,6 @@ from sanderling.world.sources.html_text import link, tidy_line
 from sanderling.world.sources.links import Resolver
 from sanderling.world.text import is_text, plain
 
-_HEAD = re.compile(r"---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
-_HEAD_LINE = re.compile(r"(title|date)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
-_MOST_HEAD = 10_000
 _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*)$", re.MULTILINE)
 _UNDERLINED = re.compile(r"^(\S.*)\n(=+|-+)[ \t]*$", re.MULTILINE)
 _CODE = (
@@ -56,21 +54,13 @@ def read_markdown(
     target = Resolver(url, follow=follow)
     if not marked:
         return Document("", text.strip("\n"), target.all(found[1].rstrip(_AFTER_BARE) for found in _BARE.finditer(text)))
-    given, text = _without_head(text)
+    given, text = split_front_matter(text)
     text = _UNDERLINED.sub(lambda found: f"{'#' if found[2][0] == '=' else '##'} {found[1]}", text)
     text, links = _with_full_links(text, target)
     heading = _HEADING.search(text)
     title = given.get("title", "") or (plain(heading[1].rstrip(" \t#")).strip() if heading else "")
     text = text.strip("\n")
     return Document(title, text, target.all(links), given.get("date", "")) if text.strip() else Reason.EMPTY
-
-
-def _without_head(text: str) -> tuple[dict[str, str], str]:
-    head = _HEAD.match(text[:_MOST_HEAD])
-    if head is None:
-        return {}, text
-    lines = (_HEAD_LINE.fullmatch(line.strip()) for line in head[1].splitlines())
-    return {line[1].lower(): line[2].strip().strip("'\"") for line in lines if line}, text[head.end() :]
 
 
 def _with_full_links(text: str, target: Resolver) -> tuple[str, list[str]]:

@@ -15,6 +15,7 @@ from sanderling.world.sources.encyclopedia import EncyclopediaSource
 from sanderling.world.sources.folder import READERS, FolderSource
 from sanderling.world.sources.jsonl import JsonlSource
 from sanderling.world.sources.links import address
+from sanderling.world.sources.parquet import ParquetSource
 from sanderling.world.sources.recorded import RecordedSource
 from sanderling.world.sources.warc import WarcSource
 from sanderling.world.sources.wikipedia import WikipediaSource
@@ -24,6 +25,7 @@ from sanderling.world.sources.zim import ZimSource
 SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "folder": lambda rest, base, limits: FolderSource(Path(rest), base, limits),
     "jsonl": lambda rest, _base, limits: JsonlSource(Path(rest), limits),
+    "parquet": lambda rest, _base, limits: ParquetSource(Path(rest), limits),
     "warc": lambda rest, _base, limits: WarcSource(Path(rest), limits),
     "wikipedia": lambda rest, base, limits: WikipediaSource(Path(rest), base, limits),
     "zim": lambda rest, base, limits: ZimSource(Path(rest), base, limits),
@@ -33,8 +35,8 @@ SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
 }
 """Makes a source from what stands behind its kind (mostly a path), a base URL (empty: the kind's own) and limits."""
 
-_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".warc": "warc", ".wet": "warc", ".zim": "zim"}
-_PACKED = {".gz", ".bz2"}
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".warc": "warc", ".wet": "warc", ".zim": "zim", ".parquet": "parquet"}
+_PACKED = {".gz", ".bz2", ".zst"}
 _HEAD = 4096
 _OF_A_WORLD = {"format", "fingerprint", "package"}
 
@@ -91,7 +93,7 @@ def kind_of(path: Path) -> str:
     if path.suffix.lower() in READERS:
         return "folder"
     head = _head(path).lstrip()
-    for start, kind in ((b"WARC/", "warc"), (b"ZIM\x04", "zim"), (b"%PDF", "folder"), (b"{", "jsonl")):
+    for start, kind in ((b"WARC/", "warc"), (b"ZIM\x04", "zim"), (b"%PDF", "folder"), (b"PAR1", "parquet"), (b"{", "jsonl")):
         if head.startswith(start):
             return kind
     if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name) or head.startswith(b"BZh"):
