@@ -18,8 +18,8 @@ import numpy as np
 
 import sanderling
 from sanderling.evaluate.fidelity import Figure, Part, by_question, part
-from sanderling.evaluate.fidelity_report import interval, number
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
+from sanderling.evaluate.fidelity_table import interval, number
 from sanderling.evaluate.metrics import mean_interval
 from sanderling.evaluate.provenance import machine
 from sanderling.files import replace_file
@@ -50,7 +50,7 @@ class Pool:
     def figures(self, label: str, remark: str, trajectories: int) -> Part:
         """The figures of all rows."""
         counts = {"trajectories": trajectories, "distinct_queries": len(self.asked), "asked_before": self.dropped}
-        return part(label, remark, self.queries, self.visits, **counts, seed=SEED)
+        return part(label, remark, self.queries, self.visits, **counts, k=SETTINGS.k, seed=SEED)
 
 
 def put(pool: Pool, built: Sequence[Trajectory], asked: Sequence[Trajectory], *, drop: bool) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sanderling.cli.world_agents import agents
 from sanderling.cli.world_build import AGAIN, add, build_from
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
 from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
@@ -42,6 +43,7 @@ build = typer.Typer(help="Build a world from a source of pages.", no_args_is_hel
 app.add_typer(build, name="build")
 build.command("from")(build_from)
 app.command("add")(add)
+app.command("agents")(agents)
 app.command("duplicates")(duplicates)
 app.command("embed")(embed)
 app.command("fidelity")(fidelity)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 import sanderling
+from sanderling.cli.world_embed import Search, search_choice
 from sanderling.errors import UserError
+from sanderling.protocol.status import ToolStatus
 from sanderling.trajectory.importers.report import ImportReport
 from sanderling.trajectory.record import Trajectory
+from sanderling.world.contract import World
+from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.replay import ReplayTable
 
 
@@ -33,24 +39,25 @@ def fidelity(
         bool, typer.Option("--built-in", help="Also compare what the world was built from: an upper bound, labelled so.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Of the intervals.")] = 0,
+    mode: Search = SearchMode.LEXICAL,
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
-    from sanderling.evaluate.fidelity_report import interval, number, sentence, write_fidelity
+    from sanderling.evaluate.fidelity_report import sentence, write_fidelity
     from sanderling.evaluate.fidelity_run import Asked, Subject, report_of
+    from sanderling.evaluate.fidelity_table import interval, number
     from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
     from sanderling.evaluate.report_model import RunFacts
     from sanderling.world.fidelity.compare import Settings
     from sanderling.world.fidelity.split import read_built_from
     from sanderling.world.manifest import read_manifest
-    from sanderling.world.store import open_world
 
     if not 0.0 < p < 1.0:
         raise UserError(f"--p is {p:g}: give a number between 0 and 1, such as 0.9.")
     started, console = time.perf_counter(), Console(stderr=True)
     manifest, known = read_manifest(directory), read_built_from(directory)
-    opened = open_world(directory)
+    opened = open_as_met(directory, search=search_choice(mode))
     _make(out)
-    subject = Subject(opened, lambda url: opened.page(url) is not None, manifest.source, known)
+    subject = Subject(opened, partial(_holds, opened), manifest.source, known)
     with console.status("comparing"):
         trajectories = read_recorded(against).trajectories
         asked = Asked(Settings(k=k, p=p, snippet_words=snippet_words), built_in, seed)
@@ -76,6 +83,11 @@ def fidelity(
             table.add_row(found.name, f"{found.n:,}", number(found), *spans)
         console.print(table)
     console.print(Text(f"The report, with what it cannot show: {page}"))
+
+
+def _holds(world: World, url: str) -> bool:
+    """Whether an agent could find a page at an address: one that is blocked is not there."""
+    return world.visit(url, max_words=1).status is not ToolStatus.NOT_FOUND
 
 
 def _make(out: Path) -> None:

@@ -74,6 +74,11 @@ class Part(_Model):
     visits_recorded: dict[str, int]
     """Status -> count."""
     visits_world: dict[str, int]
+    gold_questions: int = 0
+    """Questions with a known answering page."""
+    gold_ranks_recorded: tuple[int, ...] = ()
+    """Lists whose first answering page has rank 1, 2, … k; last, those that list none."""
+    gold_ranks_world: tuple[int, ...] = ()
 
 
 STEP = 5
@@ -128,6 +133,7 @@ def part(
     distinct_queries: int,
     asked_before: int,
     seed: int,
+    k: int = 10,
 ) -> Part:
     """All figures of one set of trajectories. The same rows and seed give the same figures."""
     recorded = list(chain.from_iterable(row.lengths_recorded for row in queries))
@@ -149,7 +155,16 @@ def part(
         snippet_distance=distance(recorded, shown),
         visits_recorded=dict(sorted(Counter(row.recorded.value for row in visits).items())),
         visits_world=dict(sorted(Counter(row.world.value for row in visits).items())),
+        gold_questions=len({row.group for row in queries if row.gold_ranks is not None}),
+        gold_ranks_recorded=_ranks([row.gold_ranks[0] for row in queries if row.gold_ranks is not None], k),
+        gold_ranks_world=_ranks([row.gold_ranks[1] for row in queries if row.gold_ranks is not None], k),
     )
+
+
+def _ranks(ranks: Sequence[int], k: int) -> tuple[int, ...]:
+    """How many have rank 1, 2, … k, and how many none; empty for no list at all."""
+    counts = Counter(ranks)
+    return tuple(counts[rank] for rank in [*range(1, k + 1), 0]) if ranks else ()
 
 
 def by_question(groups: Sequence[str], values: FloatArray, *, seed: int) -> Interval | None:

@@ -1,15 +1,15 @@
 """The report of a world's fidelity: one HTML page that needs nothing else, and the same figures as JSON. Computes none."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from sanderling.evaluate.bars import Bar, bars, said, stack
 from sanderling.evaluate.bars import Part as Segment
-from sanderling.evaluate.fidelity import STEP, Figure, Part
+from sanderling.evaluate.fidelity import STEP, Part
 from sanderling.evaluate.fidelity_run import FidelityReport
-from sanderling.evaluate.format import MISSING, duration, memory, percent
+from sanderling.evaluate.fidelity_table import interval, number, table_of
+from sanderling.evaluate.format import duration, memory, percent
 from sanderling.evaluate.markup import Html, join, tag
-from sanderling.evaluate.metrics import Interval
 from sanderling.evaluate.page import figure, page, section
 from sanderling.evaluate.plots import Line, curves, legend
 from sanderling.files import replace_file
@@ -37,20 +37,10 @@ def render_fidelity(report: FidelityReport) -> str:
     """The page. The same report gives the same page."""
     title = f"Fidelity of {report.world}"
     sections = [_verdict(report)]
-    for number, part in enumerate(report.parts):
-        sections.append(section(f"part{number}", f"Figures: {part.label}", *_part(part)))
+    for place, part in enumerate(report.parts):
+        sections.append(section(f"part{place}", f"Figures: {part.label}", *_part(part)))
     sections.append(section("limits", "What this cannot show", tag("ul", *[tag("li", limit) for limit in report.limits])))
     return page(title, _header(report, title), tag("main", *sections), _footer(report))
-
-
-def number(figure: Figure) -> str:
-    """A figure as a person reads it: shares in percent, words and results as counts, entropies in bits."""
-    return _written(figure.name, figure.value)
-
-
-def interval(name: str, found: Interval | None) -> str:
-    """An interval in the unit of its figure."""
-    return MISSING if found is None else f"{_written(name, found[0])} to {_written(name, found[1])}"
 
 
 def sentence(part: Part, k: int) -> str:
@@ -65,14 +55,6 @@ def sentence(part: Part, k: int) -> str:
         f"over questions {interval('overlap', overlap.interval_by_question)}), where it holds {number(coverage)} of them "
         f"at all and a query of another question would share {number(floor)}."
     )
-
-
-def _written(name: str, value: float | None) -> str:
-    if value is None:
-        return MISSING
-    if name.startswith("entropy"):
-        return f"{value:.2f} bits"
-    return f"{value:.1f}" if "words" in name or name.startswith("results") else percent(value)
 
 
 def _header(report: FidelityReport, title: str) -> Html:
@@ -105,7 +87,9 @@ def _part(part: Part) -> Iterator[Html]:
     dropped = f"; {part.asked_before} lists left out, as the build knew their very query" if part.asked_before else ""
     yield tag("p", f"{part.remark} {counts}{dropped}.", class_="quiet")
     yield tag("div", *_plots(part), class_="grid2")
-    yield tag("div", _table([*part.figures, *part.domains]), class_="scroll")
+    if part.gold_ranks_recorded:
+        yield tag("div", *_gold(part), class_="grid2")
+    yield tag("div", table_of([*part.figures, *part.domains]), class_="scroll")
 
 
 def _plots(part: Part) -> list[Html]:
@@ -116,13 +100,35 @@ def _plots(part: Part) -> list[Html]:
         for name, side in (("recorded", part.snippets_recorded), ("world", part.snippets_world))
         if side.cumulative
     ]
-    snippets = curves(lines, title="Snippet length", x_label="words", y_label="share with at most so many words", percent=True)
+    snippets = curves(lines, title="Snippet length", x_label="words", y_label="share of snippets", percent=True)
     apart = "" if part.snippet_distance is None else f" Greatest distance of the curves: {percent(part.snippet_distance)}."
     sizes = f"{part.snippets_recorded.n:,} recorded snippets, {part.snippets_world.n:,} of the world.{apart}"
     return [
         figure("Ranked lists, with 95% intervals over queries", bars(shown, title="Agreement of ranked lists")),
         figure("Length of snippets", snippets, legend([line.name for line in lines]), tag("p", sizes, class_="quiet")),
         figure("What became of the same visits", _outcomes(part)),
+    ]
+
+
+def _gold(part: Part) -> list[Html]:
+    """Where answering pages rank, and how often a list gives the answer away."""
+    by_name = {found.name: found for found in part.figures}
+    total = sum(part.gold_ranks_recorded)
+    lines = [
+        Line(side, list(range(1, len(counts))), [sum(counts[:rank]) / total for rank in range(1, len(counts))])
+        for side, counts in (("recorded", part.gold_ranks_recorded), ("world", part.gold_ranks_world))
+    ]
+    title = "First answering page within the first ranks"
+    ranks = curves(lines, title=title, x_label="rank", y_label="share of lists", percent=True)
+    said_of = f"{total:,} lists of the {part.gold_questions} questions of which an answering page is known, found by words."
+    leaks = [
+        Bar(f"{what}, {side}", by_name[f"{name}_{side}"].value, by_name[f"{name}_{side}"].interval)
+        for name, what in (("gold_listed", "answer page"), ("leak", "snippet leak"))
+        for side in ("recorded", "world")
+    ]
+    return [
+        figure(title, ranks, legend([line.name for line in lines]), tag("p", said_of, class_="quiet")),
+        figure("Answers in lists, with 95% intervals over queries", bars(leaks, title="Answers in lists")),
     ]
 
 
@@ -137,22 +143,6 @@ def _outcomes(part: Part) -> Html:
         words = ", ".join(said(segment) for segment in segments if segment.count)
         rows.append(join(tag("dt", label), tag("dd", stack(segments), tag("span", words, class_="below"))))
     return tag("dl", *rows, class_="stacks")
-
-
-def _table(figures: Sequence[Figure]) -> Html:
-    heads = ("Measure", "n", "Mean", "95% over queries", "95% over questions")
-    rows = [
-        tag(
-            "tr",
-            tag("th", found.meaning, tag("br"), tag("code", found.name, class_="below"), scope="row"),
-            tag("td", f"{found.n:,}"),
-            tag("td", tag("b", number(found))),
-            tag("td", interval(found.name, found.interval)),
-            tag("td", interval(found.name, found.interval_by_question)),
-        )
-        for found in figures
-    ]
-    return tag("table", tag("thead", tag("tr", *[tag("th", head, scope="col") for head in heads])), tag("tbody", *rows))
 
 
 def _footer(report: FidelityReport) -> Html:

@@ -35,6 +35,8 @@ LIMITS = (
     "know what else the web would have shown.",
     "Recorded extracts were written by a language model that was given a goal; the world cuts passages. Shared words measure "
     "both differences at once. Why a recorded visit failed is mostly not told.",
+    "Answering pages and leaks are found by words, and nobody judged them. Answering pages are those that recorded agents "
+    "opened, mostly from the recorded lists themselves: the recorded side of these figures is favoured by construction.",
     "Latencies were not recorded in trajectories, so none are compared. A domain is a host name without www.",
 )
 """What the figures cannot show, in plain words."""
@@ -145,6 +147,7 @@ def _part(
         distinct_queries=len({search.query for search in searches}),
         asked_before=asked_before,
         seed=asked.seed,
+        k=asked.settings.k,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sanderling.protocol.status import ToolStatus
 from sanderling.trajectory.observations import ListedPage, Reading, read_observation
 from sanderling.trajectory.record import NodeKind, ToolEvent, Trajectory
+from sanderling.world.fidelity.gold import gold_pages, telling
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class RecordedSearch:
     """The question it was made for: queries of one question depend on each other."""
     query: str
     hits: tuple[ListedPage, ...]
+    answers: tuple[str, ...] = ()
+    """Accepted answers of the question that a text can give away (`gold.telling`)."""
+    gold: frozenset[str] = frozenset()
+    """Canonical URLs of pages that are known to answer the question (`gold.gold_pages`)."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +54,21 @@ class RecordedCalls:
 
 def recorded_calls(trajectories: Iterable[Trajectory]) -> RecordedCalls:
     """Every search and visit, in order. A trajectory's group is its question's id."""
+    trajectories = tuple(trajectories)
+    gold = gold_pages(trajectories)
     searches: list[RecordedSearch] = []
     visits: list[RecordedVisit] = []
     odd: Counter[str] = Counter()
-    count = 0
     for trajectory in trajectories:
-        count += 1
+        question = trajectory.question
+        answers, pages = telling(question.answers), gold.get(question.id, frozenset())
         for node in trajectory.nodes:
             if node.kind is NodeKind.OBSERVATION:
                 reading = read_observation(node.text)
                 odd.update(reading.problems)
-                searches += [RecordedSearch(trajectory.question.id, b.query, b.hits) for b in reading.blocks]
-                visits += _visits(trajectory.question.id, reading, node.events)
-    return RecordedCalls(tuple(searches), tuple(visits), count, tuple(sorted(odd.items())))
+                searches += [RecordedSearch(question.id, b.query, b.hits, answers, pages) for b in reading.blocks]
+                visits += _visits(question.id, reading, node.events)
+    return RecordedCalls(tuple(searches), tuple(visits), len(trajectories), tuple(sorted(odd.items())))
 
 
 def _visits(group: str, reading: Reading, events: Sequence[ToolEvent]) -> list[RecordedVisit]:

@@ -15,6 +15,7 @@ from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import SearchReply, World
 from sanderling.world.fidelity import texts
 from sanderling.world.fidelity.calls import RecordedSearch, RecordedVisit
+from sanderling.world.fidelity.gold import holds_answer
 from sanderling.world.fidelity.lists import distinct, overlap_at, rank_biased_overlap
 from sanderling.world.text import word_count
 
@@ -35,6 +36,14 @@ MEASURES: Mapping[str, str] = {
     "domains_world": "Distinct domains in the world's list, over its length",
     "duplicates_recorded": "Recorded results whose title and snippet nearly repeat an earlier result",
     "duplicates_world": "The world's results whose title and snippet nearly repeat an earlier result",
+    "gold_listed_recorded": "Recorded lists, of questions with a known answering page, that list one",
+    "gold_listed_world": "The world's lists for the same queries that list one",
+    "gold_rr_recorded": "1 / rank of the first answering page in the recorded list, 0 where none is listed",
+    "gold_rr_world": "The same in the world's list",
+    "leak_recorded": "Recorded lists, of questions with a known answer, with a snippet or title that holds it",
+    "leak_world": "The world's lists for the same queries with a snippet or title that holds it",
+    "leak_share_recorded": "Results of these recorded lists whose snippet or title holds the answer",
+    "leak_share_world": "Results of these lists of the world whose snippet or title holds the answer",
     "visit_held": "Visited pages that the world holds at all",
     "visit_failed_recorded": "Visits that failed when they were recorded",
     "visit_failed_world": "The same visits that fail in the world",
@@ -69,6 +78,8 @@ class QueryRow:
     lengths_recorded: tuple[int, ...]
     """Words of each snippet."""
     lengths_world: tuple[int, ...]
+    gold_ranks: tuple[int, int] | None = None
+    """Rank of the first answering page in the recorded and in the world's list, from 1, 0: not listed; None: none is known."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,9 @@ def compare_searches(
         other = others[index]
         values = _ranking(search, reply, None if other is None else replies[other], holds, settings)
         values |= _snippets(search, reply, settings)
-        rows.append(_row(search, reply, values, settings.k))
+        ranks = _gold_ranks(search, reply, settings.k)
+        values |= _answers(search, reply, ranks, settings.k)
+        rows.append(_row(search, reply, values, ranks, settings.k))
     return rows
 
 
@@ -191,7 +204,38 @@ def _snippets(search: RecordedSearch, reply: SearchReply, settings: Settings) ->
     }
 
 
-def _row(search: RecordedSearch, reply: SearchReply, values: dict[str, float | None], k: int) -> QueryRow:
+def _gold_ranks(search: RecordedSearch, reply: SearchReply, k: int) -> tuple[int, int] | None:
+    """Where the first gold page stands in both lists; None for a question without one, or a list without results."""
+    if not search.gold or not search.hits:
+        return None
+    recorded = distinct(canonical_url(hit.url) for hit in search.hits)[:k]
+    listed = distinct(canonical_url(hit.url) for hit in reply.hits)[:k]
+    first = [next((rank for rank, url in enumerate(side, start=1) if url in search.gold), 0) for side in (recorded, listed)]
+    return first[0], first[1]
+
+
+def _answers(search: RecordedSearch, reply: SearchReply, ranks: tuple[int, int] | None, k: int) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
+    for index, (side, hits) in enumerate((("recorded", search.hits[:k]), ("world", reply.hits))):
+        rank = None if ranks is None else ranks[index]
+        values[f"gold_listed_{side}"] = None if rank is None else float(rank > 0)
+        values[f"gold_rr_{side}"] = None if rank is None else 1.0 / rank if rank else 0.0
+        if not search.answers or not search.hits:
+            values[f"leak_{side}"] = values[f"leak_share_{side}"] = None
+            continue
+        leaks = [holds_answer(f"{hit.title}\n{hit.snippet}", search.answers) for hit in hits]
+        values[f"leak_{side}"] = float(any(leaks))
+        values[f"leak_share_{side}"] = sum(leaks) / len(leaks) if leaks else None
+    return values
+
+
+def _row(
+    search: RecordedSearch,
+    reply: SearchReply,
+    values: dict[str, float | None],
+    gold_ranks: tuple[int, int] | None,
+    k: int,
+) -> QueryRow:
     hits = search.hits[:k]
     return QueryRow(
         group=search.group,
@@ -200,6 +244,7 @@ def _row(search: RecordedSearch, reply: SearchReply, values: dict[str, float | N
         domains_world=tuple(texts.domain(hit.url) for hit in reply.hits),
         lengths_recorded=tuple(word_count(hit.snippet) for hit in hits),
         lengths_world=tuple(word_count(hit.snippet) for hit in reply.hits),
+        gold_ranks=gold_ranks,
     )
 
 
