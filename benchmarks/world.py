@@ -29,7 +29,7 @@ from sanderling.evaluate.provenance import machine
 from sanderling.files import replace_file
 
 RESULTS = Path(__file__).parent / "results"
-FULL = Plan((10_000, 100_000, 1_000_000), 100_000, 1_000, 30, 2_000, 2_000, 500, 0)
+FULL = Plan((10_000, 100_000, 1_000_000), 100_000, 1_000, 30, 2_000, 10_000, 300, 0)
 STAGES = ("index", "build", "search", "engines", "tries", "quality")
 SECONDS_A_PAGE = {"index": 1 / 8_000, "build": 1 / 2_000}
 SECONDS = {"search": 60, "engines": 420, "tries": 120, "quality": 300}

@@ -1,6 +1,7 @@
 """How good each engine's ranking is: recall@10 where the right pages are known. Short worlds, all engines, the same queries.
 
-Known item: a page of the generated encyclopedia by its four rarest words, and by its title with words of one of its sentences.
+Known item: a page of the generated encyclopedia by its four rarest words, by its title with words of one of its sentences, and,
+which is hard, by four of its words drawn blindly without the title's.
 Multi-hop evidence: for each hop of a generated question the page that states the fact, by the teacher's own query; and the page
 of the first hop by the whole question. Recorded lists: all pages of recorded trajectories in one world, and for each recorded
 query the pages of its recorded list; an upper bound for how alike the worlds are, no measure of fidelity, and neither text nor
@@ -66,15 +67,26 @@ def encyclopedia_tasks(world: Encyclopedia, count: int, seed: int) -> list[Task]
     return [
         Task("known item, its rarest words", tuple(_by_rarest(page, holders) for page in chosen)),
         Task("known item, title and words of a fact", tuple(_by_fact(page, rng) for page in chosen)),
+        Task("known item, four of its words drawn blindly", tuple(_by_chance(page, rng) for page in chosen)),
         Task("evidence of each hop, the teacher's query", tuple(hops)),
         Task("evidence of the first hop, the whole question", tuple(first)),
     ]
 
 
+def _own_words(page: Page) -> list[str]:
+    """What the text says beside the title, without stop words."""
+    known = {*words(page.title), *STOP_WORDS}
+    return [term for term in dict.fromkeys(words(page.text)) if term not in known]
+
+
 def _by_rarest(page: Page, holders: Counter[str]) -> Case:
-    own = dict.fromkeys(term for term in words(page.text) if term not in set(words(page.title)))
-    rarest = sorted(own, key=lambda term: (holders[term], term))[:4]
+    rarest = sorted(_own_words(page), key=lambda term: (holders[term], term))[:4]
     return Case(" ".join(rarest), _one(page.url))
+
+
+def _by_chance(page: Page, rng: random.Random) -> Case:
+    own = _own_words(page)
+    return Case(" ".join(rng.sample(own, min(4, len(own)))), _one(page.url))
 
 
 def _by_fact(page: Page, rng: random.Random) -> Case:
@@ -101,10 +113,14 @@ def recorded_task(directory: Path) -> tuple[list[Page], Task]:
     return list(pages), Task("recorded lists", tuple(dict.fromkeys(cases)))
 
 
-def recalls(world: LocalWorld, task: Task) -> np.ndarray:
-    """Recall@10 of each case."""
-    found = [{canonical_url(hit.url) for hit in world.search(case.query, limit=RESULTS).hits} for case in task.cases]
-    return np.array([len(case.right & urls) / len(case.right) for case, urls in zip(task.cases, found, strict=True)])
+def scores(world: LocalWorld, task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """Recall@10 and the reciprocal rank of the first right page (0: not among ten), for each case."""
+    recalls, reciprocal = [], []
+    for case in task.cases:
+        urls = [canonical_url(hit.url) for hit in world.search(case.query, limit=RESULTS).hits]
+        recalls.append(len(case.right & set(urls)) / len(case.right))
+        reciprocal.append(next((1 / rank for rank, url in enumerate(urls, 1) if url in case.right), 0.0))
+    return np.array(recalls), np.array(reciprocal)
 
 
 def quality_stage(plan: Plan, recorded: Path | None, log: Log) -> dict[str, Any]:
@@ -122,7 +138,7 @@ def quality_stage(plan: Plan, recorded: Path | None, log: Log) -> dict[str, Any]
 def _measured(pages: Sequence[Page], tasks: Sequence[Task], seed: int, log: Log) -> list[dict[str, Any]]:
     world = LocalWorld.in_memory(pages, name="quality")
     held = list(world.all_pages())
-    rows, ours = [], [recalls(world, task) for task in tasks]
+    rows, ours = [], [scores(world, task) for task in tasks]
     for name in (OWN, *ENGINES):
         if name != OWN and ENGINES[name].missing():
             continue
@@ -132,15 +148,15 @@ def _measured(pages: Sequence[Page], tasks: Sequence[Task], seed: int, log: Log)
             if name != OWN:
                 ENGINES[name].build(Path(folder), documents(held))
                 asked = world.with_ranker(ENGINES[name].open(Path(folder)))
-            for task, own in zip(tasks, ours, strict=True):
+            for task, (own, own_rank) in zip(tasks, ours, strict=True):
                 began = time.perf_counter()
-                values = recalls(asked, task)
+                values, ranks = scores(asked, task)
                 milliseconds = (time.perf_counter() - began) / len(values) * 1e3
                 row = {"task": task.name, "engine": name, "pages": len(held), "n": len(values), "mean_ms": milliseconds}
-                row |= {"recall": float(values.mean()), "interval": list(mean_interval(values, seed=seed))}
-                row |= {
-                    "less_than_own": float((own - values).mean()),
-                    "interval_of_less": list(bootstrap_interval(own - values, seed=seed)),
-                }
+                for measure, mine, theirs in (("recall", own, values), ("rank", own_rank, ranks)):
+                    row[measure] = float(theirs.mean())
+                    row[f"{measure}_interval"] = list(mean_interval(theirs, seed=seed))
+                    row[f"{measure}_less"] = float((mine - theirs).mean())
+                    row[f"{measure}_less_interval"] = list(bootstrap_interval(mine - theirs, seed=seed))
                 rows.append(row)
     return rows

@@ -154,20 +154,38 @@ def _tries(found: dict[str, Any]) -> str:
 
 
 def _quality(found: dict[str, Any]) -> str:
-    heads = ["Recall@10", "engine", "n", "recall", "95% interval", "less than Sanderling", "95% interval"]
+    heads = [
+        "Task",
+        "engine",
+        "pages",
+        "n",
+        "recall@10",
+        "95% interval",
+        "less than Sanderling",
+        "1/rank",
+        "less than Sanderling",
+    ]
     cells = [
         [
             r["task"],
             r["engine"],
+            f"{r['pages']:,}",
             f"{r['n']:,}",
             f"{r['recall']:.3f}",
-            "–".join(f"{end:.3f}" for end in r["interval"]),
-            f"{r['less_than_own']:+.3f}",
-            " to ".join(f"{end:+.3f}" for end in r["interval_of_less"]),
+            "–".join(f"{end:.3f}" for end in r["recall_interval"]),
+            _less(r, "recall"),
+            f"{r['rank']:.3f}",
+            _less(r, "rank"),
         ]
         for r in found["rows"]
     ]
-    return "### Ranking\n\n" + table(heads, cells)
+    note = "1/rank: of the first right page, 0 when it is not among ten. Less: the paired difference with its 95% interval."
+    return f"### Ranking\n\n{table(heads, cells)}\n\n{note}"
+
+
+def _less(row: dict[str, Any], measure: str) -> str:
+    low, high = row[f"{measure}_less_interval"]
+    return f"{row[f'{measure}_less']:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 def plot(rows: Sequence[dict[str, Any]]) -> str:

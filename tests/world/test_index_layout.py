@@ -1,0 +1,37 @@
+"""What is found, and with what score, does not depend on how the index came to lie on the disk."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from sanderling.world.index import IndexBuilder, TextIndex
+
+WORDS = [f"w{rank}" for rank in range(400)]
+SHARES = [1 / (rank + 1) for rank in range(400)]
+
+
+def build(directory: Path | None, commit_every: int) -> TextIndex:
+    rng = random.Random(1)
+    builder = IndexBuilder(directory)
+    for number in range(3_000):
+        words = rng.choices(WORDS, SHARES, k=rng.randrange(5, 60))
+        builder.add(number, " ".join(words[:2]), " ".join(words))
+        if number % commit_every == commit_every - 1:
+            builder.commit()
+    return builder.finish()
+
+
+@pytest.mark.parametrize("commit_every", [137, 1_000])
+def test_lists_and_scores_are_the_same_from_few_and_many_segments(tmp_path, commit_every):
+    (tmp_path / "many").mkdir()
+    whole, many = build(None, 10_000), build(tmp_path / "many", commit_every)
+    rng = random.Random(2)
+    for _ in range(300):
+        query = " ".join(rng.sample(WORDS, rng.randrange(1, 12)))
+        limit = rng.choice([1, 3, 10, 50])
+        hidden = rng.sample(range(3_000), rng.choice([0, 0, 5]))
+        found = whole.search(query, limit, hidden)
+        assert found == many.search(query, limit, hidden)
+        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+        assert not {number for number, _ in found} & set(hidden)
