@@ -8,8 +8,6 @@ without spaces, whose words are single characters. Query-aware and deterministic
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from sanderling.world.terms import term_starts
 from sanderling.world.text import Flow
 
@@ -44,7 +42,7 @@ def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
         most_words = max(most_words, width * most_words // 30)
     most_words = max(min(most_words, width * total // len(flow.text)), 1)
     begin, first, last = _best_window(flow, weights, most_words)
-    fits = max(int(np.searchsorted(flow.ends, flow.starts[begin] + width, side="right")), first + 1)
+    fits = max(int(flow.ends.searchsorted(flow.starts[begin] + width, side="right")), first + 1)
     end = min(begin + most_words, fits, total)
     end = _close_at_sentence(flow, begin, min(last, end - 1), end)
     return _cut(flow, begin, end)
@@ -93,7 +91,7 @@ def _matches(flow: Flow, terms: Iterable[str]) -> tuple[list[int], list[str]]:
             found.append((at + 1, term))
             at = flow.terms.find(sought, at + len(sought) - 1)
     found.sort()
-    places = np.searchsorted(term_starts(flow.terms), [at for at, _ in found])
+    places = term_starts(flow.terms).searchsorted([at for at, _ in found])
     return places.tolist(), [term for _, term in found]
 
 

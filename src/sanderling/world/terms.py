@@ -83,26 +83,25 @@ def _folded(part: str) -> str:
 
 def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Where the words of a text begin and end, in the order of `words`."""
-    codes, ascii_only = _codes(text), text.isascii()
-    kinds = _kinds()[codes if ascii_only else np.minimum(codes, _KNOWN)]
-    if not ascii_only and kinds.max() > _LETTER:
-        found = np.array([match.span() for match in WORD.finditer(text)], dtype=np.int32).reshape(-1, 2)
-        return found[:, 0], found[:, 1]
-    borders = np.flatnonzero(kinds[1:] != kinds[:-1]).astype(np.int32)
+    if text.isascii():
+        inside = np.frombuffer(f" {text} ".encode("ascii").translate(_ASCII), dtype=np.uint8) != _SPACE
+    else:
+        codes = np.frombuffer(f" {text} ".encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        inside = _kinds()[np.minimum(codes, _KNOWN)]
+        if inside.max() > _LETTER:
+            found = np.array([match.span() for match in WORD.finditer(text)], dtype=np.int32).reshape(-1, 2)
+            return found[:, 0], found[:, 1]
+    borders = (inside[1:] != inside[:-1]).nonzero()[0].astype(np.int32)
     return borders[::2], borders[1::2]
 
 
 def term_starts(spaced: str) -> NDArray[np.intp]:
-    """Where the terms of a `term_text` begin."""
-    inside = _codes(spaced) != _SPACE
-    return np.flatnonzero(inside[1:] > inside[:-1])
-
-
-def _codes(text: str) -> NDArray[np.uint8] | NDArray[np.uint32]:
-    """The characters of a text as numbers, a space before and after."""
-    if text.isascii():
-        return np.frombuffer(f" {text} ".encode("ascii"), dtype=np.uint8)
-    return np.frombuffer(f" {text} ".encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    """Where the terms begin in a `term_text` with a space before and after it."""
+    if spaced.isascii():
+        inside = np.frombuffer(spaced.encode("ascii"), dtype=np.uint8) != _SPACE
+    else:
+        inside = np.frombuffer(spaced.encode("utf-32-le"), dtype=np.uint32) != _SPACE
+    return (inside[1:] > inside[:-1]).nonzero()[0] + 1
 
 
 @cache

@@ -26,6 +26,7 @@ _SENTENCE_END = re.compile(
     rf"[.!?。！？](?:(?<=[.!?]){_NOT_ABBREVIATED}[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)"
 )
 _UNUSUAL = re.compile(r"[^\x20-\x7e\n\r\t\f\v]")
+_ENDS_WITHOUT_SPACE = "。！？"
 _SAMPLE = 20_000
 _NOISE_SHARE = 0.05
 
@@ -109,12 +110,21 @@ def flow(title: str, text: str) -> Flow:
     lines = [line for line in lines if line]
     if lines and lines[0].casefold() == " ".join(title.split()).casefold():
         lines = lines[1:]
-    parts = [part for line in lines for part in sentences(line)]
-    joined = " ".join(parts)
+    joined, borders = _run_together(lines)
     starts, ends = spans(joined)
-    borders = list(accumulate((len(part) + 1 for part in parts), initial=0))
-    opens = frozenset(np.searchsorted(starts, borders[:-1]).tolist()) - {len(starts)}
+    opens = frozenset(starts.searchsorted(borders).tolist()) - {len(starts)}
     return Flow(joined, f" {term_text(joined)} ", starts, ends, opens)
+
+
+def _run_together(lines: list[str]) -> tuple[str, list[int]]:
+    """Lines as one, and where sentences begin in it: at each line, and where `sentences` cuts one."""
+    joined = " ".join(lines)
+    if any(sign in joined for sign in _ENDS_WITHOUT_SPACE):
+        lines = [part for line in lines for part in sentences(line)]
+        joined = " ".join(lines)
+        return joined, [0, *accumulate(len(line) + 1 for line in lines[:-1])]
+    begins = accumulate((len(line) + 1 for line in lines[:-1]), initial=0)
+    return joined, [*begins, *(match.end() - 1 for match in _SENTENCE_END.finditer(" " + joined))]
 
 
 def _single_spaced(line: str) -> str:
