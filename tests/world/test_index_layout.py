@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+import tantivy
 
 from sanderling.world.index import IndexBuilder, TextIndex
 
@@ -35,3 +36,19 @@ def test_lists_and_scores_are_the_same_from_few_and_many_segments(tmp_path, comm
         assert found == many.search(query, limit, hidden)
         assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
         assert not {number for number, _ in found} & set(hidden)
+
+
+def test_pruning_changes_no_list(tmp_path):
+    """The exact list is that of every page scored by every term, asked of tantivy itself."""
+    found = build(tmp_path, 10_000)
+    raw = tantivy.Index.open(str(tmp_path))
+    searcher, rng = raw.searcher(), random.Random(3)
+    for _ in range(400):
+        asked = [*rng.sample(WORDS[:12], rng.randrange(0, 6)), *rng.sample(WORDS[60:], rng.randrange(0, 5))]
+        asked = [term for term in asked if searcher.doc_freq("text", term)]
+        clauses = [(tantivy.Occur.Should, tantivy.Query.term_query(raw.schema, "text", term, "freq")) for term in asked]
+        hits = searcher.search(tantivy.Query.boolean_query(clauses), limit=3_000).hits
+        numbers = searcher.fast_field_values("page", [address for _, address in hits])
+        exact = sorted(((n, round(hit[0], 3)) for n, hit in zip(numbers, hits, strict=True)), key=lambda p: (-p[1], p[0]))
+        limit = rng.choice([1, 10])
+        assert found.search(" ".join(asked), limit) == exact[:limit]
