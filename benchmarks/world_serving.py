@@ -1,6 +1,6 @@
 """What serving a world costs over asking it in the process: p50 and p99 of one connection, requests/s of eight, by dialect.
 
-    python benchmarks/world_serving.py WORLD [--requests 1000]
+    python benchmarks/world_serving.py WORLD [--requests 1000] [--out benchmarks/results/world_serving.json]
 
 The server is a process of its own, kept to one core where the system allows it; the client (plain ``http.client``, connections
 kept open, one thread each) stays on another. Queries are the first ten words of the world's pages, drawn with a fixed seed.
@@ -18,9 +18,13 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+import sanderling
+from sanderling.evaluate.provenance import machine
+from sanderling.files import replace_file
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import open_world
 
@@ -123,14 +127,45 @@ def start(directory: Path, core: int | None) -> tuple[subprocess.Popen[str], tup
     return process, (found[1], int(found[2]))
 
 
+@dataclass(frozen=True)
+class Row:
+    """What one kind of call took."""
+
+    p50_ms: float
+    p99_ms: float
+    requests_s: float
+
+
+def show(name: str, row: Row) -> None:
+    """A line of the Markdown table."""
+    print(f"| {name} | {row.p50_ms:.2f} | {row.p99_ms:.2f} | {row.requests_s:,.0f} |", flush=True)
+
+
+def keep(out: Path, world: LocalWorld, requests: int, rows: dict[str, Row]) -> None:
+    """Write the figures of this world beside those of others."""
+    worlds = json.loads(out.read_text(encoding="utf-8"))["worlds"] if out.exists() else {}
+    worlds[world.name] = {
+        "pages": world.page_count,
+        "requests": requests,
+        "machine": machine(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "calls": {name: {key: round(value, 3) for key, value in asdict(row).items()} for name, row in rows.items()},
+    }
+    command = "python benchmarks/world_serving.py WORLD --out benchmarks/results/world_serving.json"
+    data = {"command": command, "version": sanderling.__version__, "connections": CONNECTIONS, "worlds": worlds}
+    replace_file(out, json.dumps(data, indent=1) + "\n")
+
+
 def main() -> None:
-    """Measure and print a Markdown table."""
+    """Measure, print a Markdown table, and keep it if a file is named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("world", type=Path)
     parser.add_argument("--requests", type=int, default=1_000)
+    parser.add_argument("--out", type=Path, help="JSON file; figures of other worlds in it stay")
     options = parser.parse_args()
     world = open_world(options.world)
     queries, urls = inputs(world, options.requests)
+    rows: dict[str, Row] = {}
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     two = len(cores) > 1
     process, place = start(options.world, cores[0] if two else None)
@@ -145,14 +180,16 @@ def main() -> None:
         ):
             in_process(call, WARM_UP)
             seconds = in_process(call, options.requests)
-            p50, p99 = _percentiles(seconds)
-            print(f"| {name} | {p50:.2f} | {p99:.2f} | {len(seconds) / sum(seconds):,.0f} |", flush=True)
+            rows[name] = Row(*_percentiles(seconds), len(seconds) / sum(seconds))
+            show(name, rows[name])
         for name, calls in routes(queries, urls).items():
-            p50, p99, rate = measure(place, calls)
-            print(f"| {name} | {p50:.2f} | {p99:.2f} | {rate:,.0f} |", flush=True)
+            rows[name] = Row(*measure(place, calls))
+            show(name, rows[name])
     finally:
         process.terminate()
         process.wait(20)
+    if options.out is not None:
+        keep(options.out, world, options.requests, rows)
 
 
 if __name__ == "__main__":

@@ -166,3 +166,26 @@ def test_two_servers_share_nothing(client_with, held):
     one.post("/v1/search", json=SEARCH)
     assert "world_calls_total{" not in other.get("/metrics").text
     assert other.post("/search", json={"q": "x"}).status_code in (404, 405)
+
+
+async def test_bodies_that_are_on_their_way_shut_nobody_out(world):
+    """With one place, a body that does not end leaves it to others; four such bodies are all that may wait."""
+    app = create_app(world, ServerSettings(max_concurrent=1, timeout_s=30))
+
+    async def slow():
+        yield b'{"queries": '
+        await asyncio.Event().wait()
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8018") as client:
+        waiting = [asyncio.create_task(client.post("/v1/search", content=slow())) for _ in range(3)]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert (await client.post("/v1/search", json=SEARCH)).status_code == 200
+        waiting.append(asyncio.create_task(client.post("/v1/search", content=slow())))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert (await client.post("/v1/search", json=SEARCH)).status_code == 429
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert (await client.post("/v1/search", json=SEARCH)).status_code == 200

@@ -149,6 +149,22 @@ def test_the_raw_request_line_survives(directory):
             assert reply.startswith(b"HTTP/1.1 " + status), (target, reply)
 
 
+def test_a_server_keeps_the_world_it_opened_while_pages_are_added(pages, tmp_path):
+    """Whoever reads goes on with the world as it was; a server that is started afterwards has the new pages."""
+    build_world(tmp_path / "w", pages, name="small", source="test")
+    fresh = tmp_path / "new.jsonl"
+    fresh.write_text(json.dumps({"url": "https://new.example/quagga", "title": "Quagga", "text": "The quagga is a zebra."}))
+    query = {"q": "quagga zebra"}
+    with server("world", "serve", str(tmp_path / "w"), "--port", "0") as (_, url):
+        before = httpx.get(f"{url}/v1/info").json()
+        assert run("world", "add", str(tmp_path / "w"), str(fresh)).returncode == 0
+        assert httpx.post(f"{url}/search", json=query).json()["organic"] == []
+        assert httpx.get(f"{url}/r/{FILM}").status_code == 200 and httpx.get(f"{url}/v1/info").json() == before
+    with server("world", "serve", str(tmp_path / "w"), "--port", "0") as (_, url):
+        assert httpx.post(f"{url}/search", json=query).json()["organic"][0]["link"] == "https://new.example/quagga"
+        assert httpx.get(f"{url}/v1/info").json()["page_count"] == before["page_count"] + 1
+
+
 def test_a_request_in_flight_finishes_after_sigterm(tmp_path):
     with server(str(tmp_path), code=HELD) as (process, url):
         replies: list[httpx.Response] = []

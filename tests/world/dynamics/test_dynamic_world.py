@@ -28,6 +28,7 @@ from sanderling.world.dynamics.profile import (
     get_dynamics,
 )
 from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.masking import Blocklist, MaskedWorld
 
 COAST = coast()
 HARSH = HOSTILE.model_copy(update={"pages": PageNoise(stale=0.3, injected=0.3)})
@@ -54,6 +55,32 @@ def test_order_company_and_instance_change_no_reply(calls, rng: random.Random, e
     other = DynamicWorld(COAST, HARSH, seed=5)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda call: made(other, call, episode), shuffled)) == [plain[call] for call in shuffled]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.sampled_from(["tidal flat", "waders winter", "1998", "", "zzz", "flat 3"]), min_size=1, max_size=6),
+    st.integers(1, 6),
+    st.frozensets(st.sampled_from([page.url for page in TIDES]), max_size=3),
+    st.integers(0, 3),
+)
+def test_queries_asked_together_alone_or_in_threads_are_answered_alike(queries, size, masked, episode) -> None:
+    """How a call groups its queries, and what runs beside it, changes no reply; masks reach what noise adds."""
+    groups = [[page.url for page in TIDES[:4]]]
+
+    def fresh() -> DynamicWorld:
+        return DynamicWorld(MaskedWorld(COAST, groups, Blocklist.parse("https://coast.example/wiki/Flat_(9)")), HARSH, seed=5)
+
+    occasion = Occasion(masked, episode, 1)
+    alone = [fresh().search(query, limit=5, occasion=occasion) for query in queries]
+    parts = [queries[start : start + size] for start in range(0, len(queries), size)]
+    together = fresh()
+    assert [reply for part in parts for reply in together.search_many(part, limit=5, occasion=occasion)] == alone
+    with ThreadPoolExecutor(4) as pool:
+        threaded = pool.map(lambda part: together.search_many(part, limit=5, occasion=occasion), parts)
+        assert [reply for part in threaded for reply in part] == alone
+    hidden = set(masked) | (set(groups[0]) if masked & set(groups[0]) else set())
+    assert not hidden & {hit.url for reply in alone for hit in reply.hits}
 
 
 def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:

@@ -19,6 +19,8 @@ from sanderling.serve.world.tokens import check_client
 HEALTH = "/health"
 _DRAINED = 32
 """A body up to this many times the limit is read to its end and dropped: many clients only read a reply after sending all."""
+_ARRIVING = 4
+"""Bodies may be on their way for so many times the requests that are answered at a time: slow clients shut nobody out."""
 _DIGITS = 18
 """More make no difference to what is too large."""
 _log = logging.getLogger(__name__)
@@ -56,6 +58,8 @@ class Limits:
         self._settings = settings
         self._counters = counters
         self._running = 0
+        self._arriving = 0
+        """Requests whose bodies are on their way: they take no place among those that are answered."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -83,15 +87,18 @@ class Limits:
             return None
         try:
             check_client(Headers(scope=scope), self._settings)
-            if self._running >= self._settings.max_concurrent:
-                raise RefusalError(429, "Too many requests at once: try again in a moment.", "concurrency")
+            self._require_place()
         except RefusalError as error:
             return error
-        self._running += 1
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                body = await self._body(Headers(scope=scope), receive)
-                await self._app(scope, _replay(body, receive), reply)
+                body = await self._arrived(Headers(scope=scope), receive)
+                self._require_place()
+                self._running += 1
+                try:
+                    await self._app(scope, _replay(body, receive), reply)
+                finally:
+                    self._running -= 1
         except RefusalError as error:
             return error
         except TimeoutError:
@@ -101,9 +108,20 @@ class Limits:
         except Exception:
             _log.exception("a request failed")
             return FAILURE
-        finally:
-            self._running -= 1
         return None
+
+    def _require_place(self) -> None:
+        most = self._settings.max_concurrent
+        if self._running >= most or self._arriving >= most * _ARRIVING:
+            raise RefusalError(429, "Too many requests at once: try again in a moment.", "concurrency")
+
+    async def _arrived(self, headers: Headers, receive: Receive) -> bytes:
+        """The whole body."""
+        self._arriving += 1
+        try:
+            return await self._body(headers, receive)
+        finally:
+            self._arriving -= 1
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         most = self._settings.max_body_bytes

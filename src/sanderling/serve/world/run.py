@@ -15,6 +15,7 @@ import uvicorn
 
 from sanderling.errors import UserError
 from sanderling.serve.world.app import create_app
+from sanderling.serve.world.patience import PatientProtocol
 from sanderling.serve.world.settings import ServerSettings
 from sanderling.world.contract import World
 
@@ -33,6 +34,7 @@ def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) 
     with listen(settings) as listening:
         config = uvicorn.Config(
             app,
+            http=PatientProtocol,
             log_level="warning",
             access_log=False,
             lifespan="on",

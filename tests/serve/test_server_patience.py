@@ -1,0 +1,67 @@
+"""A head that never ends costs its sender the connection, and nobody else anything."""
+
+import asyncio
+
+import pytest
+import uvicorn
+
+from sanderling.serve.world import patience
+from sanderling.serve.world.app import create_app
+from sanderling.serve.world.run import listen
+from sanderling.serve.world.settings import ServerSettings
+
+WHOLE = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+async def port(world, monkeypatch):
+    monkeypatch.setattr(patience, "HEAD_S", 0.2)
+    settings = ServerSettings(port=0)
+    listening = listen(settings)
+    config = uvicorn.Config(create_app(world, settings), http=patience.PatientProtocol, log_level="error", lifespan="on")
+    server = uvicorn.Server(config)
+    running = asyncio.create_task(server.serve(sockets=[listening]))
+    yield listening.getsockname()[1]  # it listens: who comes before it is ready waits in the backlog
+    server.should_exit = True
+    await running
+
+
+async def rest(reader: asyncio.StreamReader) -> bytes:
+    """All that comes until the server closes the connection; a server that never does fails the test."""
+    return await asyncio.wait_for(reader.read(), 30)
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /health HT", WHOLE[:-2]])
+async def test_a_head_that_does_not_come_is_given_up(port, begun):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(begun)
+    assert b"200" not in await rest(reader)
+    writer.close()
+
+
+async def test_dribbling_does_not_wind_the_clock_back(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def dribble():
+        for byte in WHOLE[:-2] * 10_000:
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.02)
+
+    dribbling = asyncio.create_task(dribble())
+    assert b"200" not in await rest(reader)
+    dribbling.cancel()
+    writer.close()
+
+
+async def test_a_kept_connection_is_served_again_and_its_second_head_has_its_time_too(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for _ in range(2):
+        writer.write(WHOLE)
+        assert (await asyncio.wait_for(reader.readline(), 30)).startswith(b"HTTP/1.1 200")
+        while (await asyncio.wait_for(reader.readline(), 30)) not in (b"\r\n", b""):
+            pass
+        await reader.readexactly(len(b'{"status":"ok","world":"small"}'))
+        await asyncio.sleep(0.3)  # idle between requests: that is another limit's affair
+    writer.write(WHOLE[:20])
+    assert b"200" not in await rest(reader)
+    writer.close()
