@@ -12,6 +12,7 @@ Run: ``OMP_NUM_THREADS=1 python benchmarks/visit.py``; writes ``benchmarks/resul
 
 import argparse
 import datetime
+import itertools
 import json
 import random
 import statistics
@@ -216,10 +217,13 @@ def latencies(world: Encyclopedia) -> Iterator[dict[str, object]]:
     for name, layout in (("plain", sections), ("linked", linked)):
         blocks = [layout(item, world) for item in world.pages]
         for words in LATENCY_WORDS:
-            text, number = "", 0
-            while Prices(text[-200_000:]).whole < min(words, 10_000) or len(text.split()) < words:
-                text += "\n\n".join(blocks[i % len(blocks)] for i in range(number, number + 4)) + "\n\n"
-                number += 4
+            chosen, size = [], 0
+            for block in itertools.cycle(blocks):
+                if size >= words:
+                    break
+                chosen.append(block)
+                size += len(block.split())
+            text = "\n\n".join(chosen)
             local = LocalWorld.in_memory([Page(url="https://w.example/x", title="X", text=text)], name="x")
             row: dict[str, object] = {"pages": name, "words": words}
             for call, url in (("goal", "https://w.example/x"), ("part", "https://w.example/x#page=2")):

@@ -12,6 +12,7 @@ from sanderling.world.cutting import Block, Stretch, pieces
 from sanderling.world.inline_links import Prices
 
 _LINE = re.compile(r"[^\n]+")
+_LEAST_LINES = 3
 _RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 
 
@@ -37,6 +38,8 @@ class Passage:
     """Numbers of the leads it is read with, outermost first."""
     row: bool = False
     """Whether it is a row of a table."""
+    line: bool = False
+    """Whether it begins a line of its paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ def outline(prices: Prices, page: Sequence[Block], passage_words: int) -> Outlin
 
     def add(stretch: Stretch, paragraph: int, above: tuple[int, ...], *, row: bool) -> None:
         for start, end in pieces(prices, *stretch, passage_words):
-            passages.append(Passage(prices.text[start:end], prices.of(start, end), paragraph, above, row))
+            line = "\n" in prices.text[max(start - 2, 0) : start]
+            passages.append(Passage(prices.text[start:end], prices.of(start, end), paragraph, above, row, line))
 
     for number, block in enumerate(page):
         if block.heading:
@@ -81,7 +85,10 @@ def outline(prices: Prices, page: Sequence[Block], passage_words: int) -> Outlin
 
 
 def _table(prices: Prices, block: Block) -> tuple[Stretch, list[Stretch]] | None:
-    """The head of a table (names of columns and the rule below) and its rows; None for what is no table with rows."""
+    """The head of a table (names of columns, and the rule below if there is one) and its rows; None for what is no table.
+
+    Without a rule, three lines and more of as many cells each, to the end of the paragraph, are a table; the first is its head.
+    """
     text = prices.text
     if "|" not in text[block.start : block.end]:
         return None
@@ -90,7 +97,9 @@ def _table(prices: Prices, block: Block) -> tuple[Stretch, list[Stretch]] | None
         rule = text[slice(*lines[i])]
         if "|" in rule and _RULE.fullmatch(rule) and "|" in text[slice(*lines[i - 1])]:
             return (lines[i - 1][0], lines[i][1]), lines[i + 1 :]
-    return None
+    cells = [text.count(" | ", *line) for line in lines]
+    first = next((i for i, count in enumerate(cells) if count and set(cells[i:]) == {count}), len(lines))
+    return (lines[first], lines[first + 1 :]) if len(lines) - first >= _LEAST_LINES else None
 
 
 def _lines(text: str, block: Block) -> Iterator[Stretch]:

@@ -22,7 +22,7 @@ _MOST_GOAL_TERMS = 64
 _PASSAGE_WORDS = 60
 _SPREAD = (0.5, 0.25)
 """How much of the score of the passage before or after it, and of the next but one, counts for a passage."""
-_GAP, _ROW_GAP = " … ", "\n| … |\n"
+_GAP, _LINE_GAP, _ROW_GAP = " … ", "\n…\n", "\n| … |\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +154,6 @@ def _glue(before: Passage, passage: Passage, *, adjacent: bool) -> str:
         return ""
     if passage.row:
         return "\n" if adjacent else _ROW_GAP
+    if passage.line:
+        return "\n" if adjacent else _LINE_GAP
     return " " if adjacent else _GAP

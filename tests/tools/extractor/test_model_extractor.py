@@ -55,6 +55,15 @@ async def test_without_evidence_there_is_no_reading(replies: tuple[str | Excepti
     assert dict(extractor.counts.fallbacks) == {fallback: 1} and model.replies == []
 
 
+async def test_a_server_that_stays_away_is_not_asked_for_ever() -> None:
+    down = ExtractorOutageError("down")
+    model = Model(down, down, said(FOUNDED), down, down, down)
+    extractor = ModelExtractor(model, "m")
+    readings = [(await extractor.read(PAGE, GOAL, 200)).fallback for _ in range(10)]
+    assert readings == [Fallback.UNREACHABLE] * 2 + [None] + [Fallback.UNREACHABLE] * 7
+    assert model.replies == [] and extractor.counts.asked == 6
+
+
 async def test_an_outage_may_be_refused() -> None:
     with pytest.raises(ExtractorOutageError):
         await ModelExtractor(Model(ExtractorOutageError("down")), "m", on_outage=OnOutage.REFUSE).read(PAGE, GOAL, 200)

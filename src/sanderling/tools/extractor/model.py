@@ -42,6 +42,8 @@ class ReadingLimits:
     most_parts: int = 5
     at_a_time: int = 4
     """Replies waited for at the same time, over all pages."""
+    most_outages: int = 3
+    """After so many pages in a row that met no server, none is asked any more: each would wait for it in vain."""
 
 
 class ModelExtractor:
@@ -71,6 +73,7 @@ class ModelExtractor:
         self._limits = limits or ReadingLimits()
         self._on_outage = on_outage
         self._counts = Counts()
+        self._outages = 0
         self._turns = asyncio.Semaphore(self._limits.at_a_time)
 
     @property
@@ -85,10 +88,14 @@ class ModelExtractor:
         """See `contract.Extractor`."""
         self._counts.pages += 1
         try:
+            if self._outages >= self._limits.most_outages:
+                raise ExtractorOutageError(f"The extractor was not reached for {self._outages} pages in a row.")
             reading = await self._read(page, goal, max_words)
+            self._outages = 0
         except ExtractorOutageError:
             if self._on_outage is OnOutage.REFUSE:
                 raise
+            self._outages += 1
             reading = Reading(fallback=Fallback.UNREACHABLE)
         except ExtractorRefusedError:
             reading = Reading(fallback=Fallback.REFUSED)
