@@ -26,6 +26,8 @@ from sanderling.world.text import Flow, flow
 
 _CACHED_PAGES = 256
 _LONGEST_SNIPPET_SOURCE = 200_000
+_LIGHTEST = 0.1
+"""Of the heaviest word's weight: what weighs less does not move a snippet, and stands on half of the pages."""
 
 
 class LocalWorld(SearchesTogether):
@@ -152,11 +154,13 @@ class LocalWorld(SearchesTogether):
         return (self._pages.get(number).page for number in range(first, self.page_count))
 
     def _weights(self, query: str) -> dict[str, float]:
-        """Inverse document frequency of the query's words."""
+        """Inverse document frequency of the query's words, but for those that say next to nothing."""
         total = self._index.page_count
         words = content_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)
         counts = {word: self._index.frequency(word) for word in words}
-        return {word: math.log1p((total - n + 0.5) / (n + 0.5)) for word, n in counts.items() if n}
+        weights = {word: math.log1p((total - n + 0.5) / (n + 0.5)) for word, n in counts.items() if n}
+        least = _LIGHTEST * max(weights.values(), default=0.0)
+        return {word: weight for word, weight in weights.items() if weight >= least}
 
     def _hit(self, number: int, score: float, weights: dict[str, float], snippet_words: int) -> SearchHit:
         page, laid_out = self._laid_out(number)
