@@ -26,7 +26,8 @@ MAX_QUERY_CHARS = 8_192
 """Queries are read up to here; agents' queries are sentences, and what is longer is a pasted page."""
 _MOST_FETCHED = 20_000
 _SCORE_DIGITS = 3
-_HEAP_BYTES = 64_000_000
+_HEAP_BYTES = 128_000_000
+"""Of both writer threads together, at most; twice as much as 64 MB saves a twelfth of the time in fewer merges."""
 _THREADS = 2
 """Of the writer, beside the caller's own, which makes the terms in half of the time that one of these takes for a page."""
 
