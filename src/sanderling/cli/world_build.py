@@ -1,5 +1,6 @@
 """``sanderling world build from`` and ``add``: pages of any kind, of several sources. Thin: `world.sources` reads them."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sanderling.cli.world_progress import build_progress
+from sanderling.errors import UserError
 from sanderling.terminal import visible
 from sanderling.world.manifest import SourceAccount, WorldCounts
 from sanderling.world.sources.contract import Limits
@@ -81,6 +83,8 @@ def add(
 
 def _feed(specs: Sequence[str], kind: str, base_url: str, largest: int) -> tuple[Gathering, str, str]:
     """The feed of the sources, what it is in words, and the first source's name."""
+    if base_url and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", base_url):
+        raise UserError(f"--base-url {base_url!r} is no address: write it as https://docs.example/.")
     opened = open_sources(specs, kind, base_url, Limits(document_bytes=largest * _MEGABYTE))
     source = " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
     return Gathering(opened), source, opened[0].name

@@ -79,3 +79,9 @@ def test_nothing_to_hold_leaves_nothing(tmp_path):
     with pytest.raises(UserError, match="would hold no page"):
         run("build", "from", tmp_path / "docs", "--out", tmp_path / "w")
     assert not (tmp_path / "w").exists()
+
+
+def test_a_base_that_is_no_address_is_refused(sources, tmp_path):
+    for base in ("docs.example", "ht tp://docs.example/", "https://"):
+        with pytest.raises(UserError, match="is no address"):
+            run("build", "from", sources[0], "--base-url", base, "--out", tmp_path / "w")
