@@ -18,7 +18,9 @@ async def port(world, monkeypatch):
     monkeypatch.setattr(patience, "HEAD_S", 0.2)
     settings = ServerSettings(port=0)
     listening = listen(settings)
-    config = uvicorn.Config(create_app(world, settings), http=patience.PatientProtocol, log_level="error", lifespan="on")
+    config = uvicorn.Config(
+        create_app(world, settings), http=patience.PatientProtocol, log_level="error", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     yield listening.getsockname()[1]  # it listens: who comes before it is ready waits in the backlog
@@ -28,7 +30,10 @@ async def port(world, monkeypatch):
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
     """All that comes until the server closes the connection; a server that never does fails the test."""
-    return await asyncio.wait_for(reader.read(), 30)
+    try:
+        return await asyncio.wait_for(reader.read(), 30)
+    except ConnectionError:  # closed with bytes of ours unread
+        return b""
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /health HT", WHOLE[:-2]])
@@ -43,14 +48,17 @@ async def test_dribbling_does_not_wind_the_clock_back(port):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
     async def dribble():
-        for byte in WHOLE[:-2] * 10_000:
-            writer.write(bytes([byte]))
+        writer.write(WHOLE[:-2] + b"X-A: ")
+        while not writer.is_closing():
+            writer.write(b"a")
             await asyncio.sleep(0.02)
 
     dribbling = asyncio.create_task(dribble())
-    assert b"200" not in await rest(reader)
-    dribbling.cancel()
-    writer.close()
+    try:
+        assert b"200" not in await rest(reader)
+    finally:
+        dribbling.cancel()
+        writer.close()
 
 
 async def test_a_kept_connection_is_served_again_and_its_second_head_has_its_time_too(port):
