@@ -1,6 +1,7 @@
 """Folders: order, addresses, links between files, and what is kept out."""
 
 import os
+import subprocess
 
 import pytest
 from source_makers import pdf
@@ -77,8 +78,7 @@ def test_nothing_outside_is_read_and_nothing_hangs(docs, tmp_path):
         "elsewhere": Reason.LINK,
         "pipe.md": Reason.OTHER_KIND,
     }
-    assert skipped["loop.md"] in (Reason.UNREADABLE, Reason.OTHER_KIND)
-    assert skipped["broken.md"] is Reason.OTHER_KIND
+    assert skipped["loop.md"] is skipped["broken.md"] is Reason.UNREADABLE
 
 
 def test_the_folder_itself_may_be_a_link(docs, tmp_path):
@@ -92,6 +92,41 @@ def test_names_that_are_no_utf8(docs):
     pages, _ = split(FolderSource(docs))
     found = next(page for page in pages if "caf" in page.url)
     assert (found.url, found.title) == ("local://my%20docs/caf%E9.md", "caf\ufffd")
+
+
+def test_names_with_line_ends_and_escapes_are_quoted_in_addresses(docs):
+    (docs / "new\nline\x1b[31m.md").write_text(WORDS)
+    (docs / "..%2f..%2fetc%2fpasswd.md").write_text(WORDS)
+    pages, _ = split(FolderSource(docs))
+    urls = [page.url.removeprefix("local://my%20docs/") for page in pages]
+    assert "new%0Aline%1B%5B31m.md" in urls and "..%252f..%252fetc%252fpasswd.md" in urls
+
+
+def test_a_file_that_vanishes_or_may_not_be_read_is_counted(docs, monkeypatch):
+    found = FolderSource(docs).items()
+    first = next(found)
+    (docs / "c.html").unlink()
+    assert isinstance(first, Page) and Skipped("c.html", Reason.UNREADABLE) in list(found)
+
+    def refuse(path):
+        raise PermissionError(13, "no", str(path))
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    assert Skipped("a (1).md", Reason.UNREADABLE) in list(FolderSource(docs).items())
+
+
+def test_folders_deeper_than_any_stack(docs):
+    here = os.open(docs, os.O_RDONLY)
+    for _ in range(1_500):  # one by one, as no path may be that long
+        os.mkdir("d", dir_fd=here)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+    pages, skipped = split(FolderSource(docs))
+    subprocess.run(["rm", "-r", str(docs / "d")], check=True)  # pytest's own cleaning would not get to the bottom
+    assert len(pages) == 4
+    assert set(skipped.values()) <= {Reason.OTHER_KIND, Reason.UNREADABLE}
 
 
 def test_bad_files_have_reasons_and_the_rest_is_read(docs):

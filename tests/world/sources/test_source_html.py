@@ -109,6 +109,12 @@ def test_what_is_no_page_has_a_reason(data, reason):
     assert read_html(data, URL, limits) is reason
 
 
+def test_of_a_deep_and_long_page_the_whole_is_read():
+    """Finding its main content would take time that grows with depth times length."""
+    page = read("<nav>Go home</nav>" + "<div>" * 400 + "<p>" + "word " * 600_000)
+    assert page.text.startswith("Go home") and page.text.count("word") == 600_000
+
+
 def test_many_open_elements_that_do_not_nest_are_no_depth():
     page = read("<br><p>word" * 3_000 + "<em>x</em>" * 600 + "</div>" * 600)
     assert page.text.count("word") == 3_000

@@ -47,8 +47,10 @@ def test_reasons():
 
 
 def test_a_megabyte_of_marks_is_read_in_time_that_grows_evenly():
-    for marks in ("[" * 1_000_000, "# a" + " #" * 500_000, "(" * 1_000_000, " " * 1_000_000 + "x", "https://" * 120_000):
-        assert isinstance(read(marks), Document)
+    marks = ["[" * 1_000_000, "# a" + " #" * 500_000, "(" * 1_000_000, " " * 1_000_000 + "x", "https://" * 120_000]
+    marks += ["`" * 1_000_000, "~~~\n" * 250_000, "[a](" * 250_000]
+    for text in marks:
+        assert isinstance(read(text), Document)
 
 
 @settings(max_examples=150)

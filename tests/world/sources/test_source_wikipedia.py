@@ -12,7 +12,7 @@ from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.wikipedia import WikipediaSource
-from sanderling.world.sources.wikitext import read_wikitext
+from sanderling.world.sources.wikitext import nesting, read_wikitext
 
 DUMP = (
     HEAD
@@ -104,6 +104,19 @@ def test_wikitext():
 def test_no_mark_is_left_in_any_wikitext(text):
     read, _ = read_wikitext(text, lambda title: "https://w.example/" + title)
     assert not set(read) & set("\ue000\ue001\ue002\ue003")
+
+
+@pytest.mark.parametrize("opening", ["{{a|", "[[a|", "{|\n", "&lt;ref>", "&lt;!--", "[http://a ", "{{a|]]", "&lt;b>&lt;/i>"])
+def test_openings_without_end_are_refused(tmp_path, opening):
+    found = items(tmp_path, HEAD + element("Bad", opening * 100_000) + element("Good", "Words.") + "</mediawiki>")
+    assert found[0] == Skipped("Bad", Reason.TOO_NESTED)
+    assert isinstance(found[1], Page)
+
+
+def test_nesting_counts_what_is_open_at_once():
+    assert nesting("{{a}} [[b]] <ref>c</ref> <ref/> <br><br> {| |} [http://a b] <!-- -->" * 9) == 1
+    assert nesting("{{a|[[b|<i>{|") == 4
+    assert nesting("}} ]] </i> {{") == 1
 
 
 def test_no_file(tmp_path):

@@ -45,6 +45,16 @@ def test_the_base_is_the_callers(zim):
     assert found[0] == "https://en.example/wiki/Orlo_(town)"
 
 
+def test_paths_that_climb_lead_nowhere(tmp_path):
+    with Creator(tmp_path / "t.zim").config_indexing(False, "en") as creator:
+        creator.set_mainpath("../../etc/passwd")
+        creator.add_item(Entry("../../etc/passwd", "<p>Words.<a href='../../../etc/shadow'>x</a><a href='a%00b'>y</a>"))
+        creator.add_item(Entry("x\ny", "<p>More words."))
+    pages = [item for item in ZimSource(tmp_path / "t.zim").items() if isinstance(item, Page)]
+    assert [page.text for page in pages] == ["Words.[x](local://t/etc/shadow)[y](local://t/etc/a%00b)", "More words."]
+    assert pages[1].url == "local://t/x%0Ay"
+
+
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.9])
 def test_a_cut_file_is_one_sentence(zim, share):
     data = zim.read_bytes()

@@ -53,7 +53,7 @@ class Reason(StrEnum):
     LINK = "link"
     """A symbolic link to a folder, or out of the folder that is read."""
     UNREADABLE = "unreadable"
-    """The system refuses to read it."""
+    """The system refuses to read it, or it is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
@@ -116,9 +117,10 @@ class FolderSource(DocumentSource[Path]):
         try:
             if file.is_symlink() and not file.resolve().is_relative_to(root):
                 return Skipped(where, Reason.LINK)
-            if reader is None or not file.is_file():
+            stat = file.stat()
+            if reader is None or not S_ISREG(stat.st_mode):
                 return Skipped(where, Reason.OTHER_KIND)
-            if file.stat().st_size > self.limits.document_bytes:
+            if stat.st_size > self.limits.document_bytes:
                 return Skipped(where, Reason.TOO_LARGE)
             data = file.read_bytes()
         except (OSError, RuntimeError):  # RuntimeError: links in a circle

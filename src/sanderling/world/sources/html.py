@@ -32,6 +32,8 @@ _LINK_WORDS = re.compile(r"<a\b[^>]*>(.*?)</a>", re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
 _DATES = ("article:published_time", "date", "dc.date", "dcterms.date", "datepublished")
 _LEAST_CHARS = 120
+_MOST_WORK = 10**9
+"""Depth times length past which main content is not looked for: that takes time in proportion, here some ten seconds."""
 _MOST_LINKED = 0.7
 """Of a list's letters, the share within links past which it is navigation."""
 
@@ -74,15 +76,18 @@ def read_html(
     if tree.body is None:
         return Reason.EMPTY
     body = _RAW.sub("", tree.body.html)
-    if _may_be_deeper(body, limits.depth) and _guessed_depth(body) > limits.depth and _is_deeper(tree, limits.depth):
-        return Reason.TOO_NESTED
+    depth = _most_depth(body)
+    if depth > limits.depth or depth * len(body) > _MOST_WORK:
+        depth = _guessed_depth(body)
+        if depth > limits.depth and _is_deeper(tree, limits.depth):
+            return Reason.TOO_NESTED
     base = resolve(url, _attribute(tree, "base[href]", "href")) if "<base" in source else ""
     target = Resolver(url, base, follow)
     links = target.all(unescape(href) for href in _HREF.findall(body))
     title = " ".join((tree.title or "").split()) or _first_heading(tree)
     canonical = resolve(url, _attribute(tree, 'link[rel="canonical"]', "href")) if "canonical" in source else ""
     date = _date(tree)
-    text = markdown(_main_content(tree), target)
+    text = markdown(_main_content(tree), target) if depth * len(body) <= _MOST_WORK else ""
     if len(text) < _LEAST_CHARS:
         text = markdown(_whole(_parsed(source)), target)
     return Document(title, text, links, date, canonical) if text else Reason.EMPTY
@@ -144,16 +149,15 @@ def _whole(tree: "HTMLTree") -> str:
     return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=False, alt_texts=False, links=True)
 
 
-def _may_be_deeper(body: str, most: int) -> bool:
-    """False where a serialized tree cannot be deeper: quickest, and true too often where many elements have no end."""
-    depth = 0
+def _most_depth(body: str) -> int:
+    """A serialized tree is no deeper than this: quickest, and far too high where many elements have no end."""
+    depth = most = 0
     for start in range(0, len(body), _CHUNK):
         opened = body.count("<", start, start + _CHUNK)
         closed = body.count("</", start, start + _CHUNK + 1)
-        if depth + opened - closed > most:
-            return True
+        most = max(most, depth + opened - closed)
         depth += opened - 2 * closed
-    return False
+    return most
 
 
 class _Steps(dict[str, int]):

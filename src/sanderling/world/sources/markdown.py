@@ -19,7 +19,8 @@ from sanderling.world.text import is_text, plain
 _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*)$", re.MULTILINE)
 _UNDERLINED = re.compile(r"^(\S.*)\n(=+|-+)[ \t]*$", re.MULTILINE)
 _CODE = (
-    r"(?P<code>^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n(?:(?![ ]{0,3}(?P=fence))[^\n]*(?:\n|\Z))*(?:[ ]{0,3}(?P=fence)[^\n]*)?"
+    r"(?P<code>^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n"
+    r"(?:(?![ ]{0,3}(?P=fence))[^\n]*(?:\n|\Z))*(?:[ ]{0,3}(?P=fence)[^\n]*)?"
     r"|``[^\n]{1,400}?``|`[^`\n]{1,400}`)"
 )
 _WORDS = r"\[([^\[\]\n]{0,400})\]"

@@ -19,9 +19,11 @@ from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of, world_extra
 from sanderling.world.sources.links import address
-from sanderling.world.sources.wikitext import read_wikitext
+from sanderling.world.sources.wikitext import nesting, read_wikitext
 
 _BLOCK = 1 << 16
+_MOST_WORK = 10**8
+"""Openings times length past which an article is not read: the parser would take more than some ten seconds."""
 
 
 @dataclass
@@ -156,6 +158,8 @@ class WikipediaSource(DocumentSource[tuple[_Article, str]]):
             return Skipped(article.title, Reason.TOO_LARGE)
         if not article.title:
             return Skipped("a page without title", Reason.NO_URL)
+        if nesting(article.text) * len(article.text) > _MOST_WORK:
+            return Skipped(article.title, Reason.TOO_NESTED)
         try:
             text, links = read_wikitext(article.text, lambda title: "" if title == article.title else _address(base, title))
         except UserError:

@@ -5,6 +5,7 @@ Links to other sites are their words. Read by `mwparserfromhell`. Templates are 
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 
 from sanderling.world.sources.contract import world_extra
@@ -17,7 +18,34 @@ _OPEN, _BAR, _CLOSE = "\ue001", "\ue002", "\ue003"
 """Stand around a link's number and words until the text is plain."""
 _MARKS = re.compile("[\ue000-\ue003]")
 _LINK = re.compile("\ue001([0-9]+)\ue002([^\ue001-\ue003]*)\ue003")
+_EDGE = re.compile(
+    r"(\{[{|]|\[\[|\[(?=[a-z]*:?//)|<!--|<(?!(?:br|hr|li|d[dt]|t[dhr]|wbr)\b)[a-z]+)|(\}\}|\|\}|\]\]?|-->|</[a-z]+|/>)",
+    re.IGNORECASE,
+)
+_OPENED_BY = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
 _BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def nesting(text: str) -> int:
+    """How many templates, links and tags are open at once, at most; those that are never closed stay open.
+
+    The parser takes time in proportion to this and to the length.
+    """
+    still_open: Counter[str] = Counter()
+    depth = deepest = 0
+    last = ""
+    for opening, closing in _EDGE.findall(text):
+        if opening:
+            last = opening.lower()
+            still_open[last] += 1
+            depth += 1
+            deepest = max(deepest, depth)
+            continue
+        opened = last if closing == "/>" else _OPENED_BY.get(closing) or "<" + closing[2:].lower()
+        if still_open[opened]:
+            still_open[opened] -= 1
+            depth -= 1
+    return deepest
 
 
 def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
@@ -27,6 +55,7 @@ def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[
     """
     with world_extra():
         import mwparserfromhell
+        from mwparserfromhell.nodes import Text
     marked = _HEADING.sub(lambda found: f"\n{_MARK * len(found[1])} {found[2]}\n", _MARKS.sub("", text))
     code = mwparserfromhell.parse(marked)
     addresses: list[str] = []
@@ -34,7 +63,12 @@ def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[
         title = " ".join(str(link.title).partition("#")[0].replace("_", " ").split())
         if ":" not in title:
             addresses.append(address(title[:1].upper() + title[1:]) if title else "")
-            link.text = f"{_OPEN}{len(addresses) - 1}{_BAR}{link.title if link.text is None else link.text}{_CLOSE}"
+            if link.text is None:
+                link.text = link.title
+            link.text.nodes.insert(
+                0, Text(f"{_OPEN}{len(addresses) - 1}{_BAR}")
+            )  # through `link.text =` it would be parsed again
+            link.text.nodes.append(Text(_CLOSE))
         elif not title.startswith(":"):  # a file or category: its words are not the article's
             try:
                 code.remove(link)
