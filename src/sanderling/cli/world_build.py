@@ -14,8 +14,9 @@ from sanderling.cli.world_progress import build_progress
 from sanderling.errors import UserError
 from sanderling.terminal import visible
 from sanderling.world.manifest import SourceAccount, WorldCounts
-from sanderling.world.sources.contract import Limits
+from sanderling.world.sources.contract import HtmlExtractor, Limits
 from sanderling.world.sources.gathering import Gathering
+from sanderling.world.sources.quality import require_trafilatura
 from sanderling.world.sources.registry import SOURCES, open_sources
 from sanderling.world.store import add_to_world, build_from_feed
 
@@ -35,6 +36,10 @@ BaseUrl = Annotated[
 ]
 Kind = Annotated[str, typer.Option(help=f"Kind of every source, told by name otherwise: {', '.join(SOURCES)}.")]
 Largest = Annotated[int, typer.Option(min=1, help="Megabytes of one document; larger ones are left out.")]
+Html = Annotated[
+    HtmlExtractor,
+    typer.Option("--extractor", help="Who finds the main content of HTML; trafilatura: slower, for news."),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, where an interrupted command left something to go on from.")]
 
 
@@ -45,13 +50,14 @@ def build_from(
     kind: Kind = "",
     name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the first source's by default.")] = "",
     largest: Largest = 16,
+    extractor: Html = HtmlExtractor.RESILIPARSE,
     fresh: Fresh = False,
 ) -> None:
     """Build a world from files: folders, archives, dumps, or several of these together.
 
     Stopped or killed, the same command goes on.
     """
-    feed, source, first = _feed(sources, kind, base_url, largest)
+    feed, source, first = _feed(sources, kind, base_url, Limits(document_bytes=largest * _MEGABYTE, extractor=extractor))
     with build_progress(AGAIN) as progress:
         info = build_from_feed(out, feed, name=name or first, source=source, progress=progress, fresh=fresh)
     _report(f"world {info.name}", info.accounts, info.counts)
@@ -68,24 +74,27 @@ def add(
     base_url: BaseUrl = "",
     kind: Kind = "",
     largest: Largest = 16,
+    extractor: Html = HtmlExtractor.RESILIPARSE,
     fresh: Fresh = False,
 ) -> None:
     """Add pages to a world, without building it again.
 
     Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
     """
-    feed, source, _first = _feed(sources, kind, base_url, largest)
+    feed, source, _first = _feed(sources, kind, base_url, Limits(document_bytes=largest * _MEGABYTE, extractor=extractor))
     with build_progress(AGAIN) as progress:
         info, counts = add_to_world(directory, feed, source=source, progress=progress, fresh=fresh)
     _report(f"added to {info.name}", feed.accounts(feed.mark()), counts)
     Console().print(f"{_plain(str(directory))} holds {info.page_count:,} pages, {counts.kept:,} of them new.")
 
 
-def _feed(specs: Sequence[str], kind: str, base_url: str, largest: int) -> tuple[Gathering, str, str]:
+def _feed(specs: Sequence[str], kind: str, base_url: str, limits: Limits) -> tuple[Gathering, str, str]:
     """The feed of the sources, what it is in words, and the first source's name."""
+    if limits.extractor is HtmlExtractor.TRAFILATURA:
+        require_trafilatura()
     if base_url and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", base_url):
         raise UserError(f"--base-url {base_url!r} is no address: write it as https://docs.example/.")
-    opened = open_sources(specs, kind, base_url, Limits(document_bytes=largest * _MEGABYTE))
+    opened = open_sources(specs, kind, base_url, limits)
     source = " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
     return Gathering(opened), source, opened[0].name
 

@@ -12,10 +12,11 @@ from html import unescape
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sanderling.world.sources.contract import Limits, Reason, world_extra
+from sanderling.world.sources.contract import HtmlExtractor, Limits, Reason, world_extra
 from sanderling.world.sources.decoding import decode
 from sanderling.world.sources.html_text import markdown, tidy_line
 from sanderling.world.sources.links import Resolver, resolve
+from sanderling.world.sources.quality import main_content
 from sanderling.world.text import is_text
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ def read_html(
     title = " ".join((tree.title or "").split()) or _first_heading(tree)
     canonical = resolve(url, _attribute(tree, 'link[rel="canonical"]', "href")) if "canonical" in source else ""
     date = _date(tree)
-    text = markdown(_main_content(tree), target) if depth * len(body) <= _MOST_WORK else ""
+    text = ""
+    if depth * len(body) <= _MOST_WORK:
+        chosen = main_content(source) if limits.extractor is HtmlExtractor.TRAFILATURA else ""
+        text = markdown(_whole(_parsed(chosen)), target) if chosen else ""
+        text = text if len(text) >= _LEAST_CHARS else markdown(_main_content(tree), target)
     if len(text) < _LEAST_CHARS:
         text = markdown(_whole(_parsed(source)), target)
     return Document(title, text, links, date, canonical) if text else Reason.EMPTY
