@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -78,7 +78,7 @@ class JsonlSource(DocumentSource[tuple[int, bytes]]):
                 yield None
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
     """The file's bytes, unpacked where gzip or zstd packed them."""
     with path.open("rb") as file:
         head = file.read(4)
