@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 _WIDTH, _HEIGHT = 640, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 40, 60
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 40, 40, 60
 _COLOURS = ("#1f5fa8", "#b5472f", "#2e7d4f", "#7a5aa6")
 _QUOTED = (
     "LiteResearcher reports 150 ms a search and 170 ms a page over 32 million pages, over HTTP, hybrid and on other machines: "
