@@ -20,6 +20,7 @@ from sanderling.world.sources.html import Document, read_html
 from sanderling.world.sources.links import address
 from sanderling.world.sources.markdown import read_markdown
 from sanderling.world.sources.pdf import read_pdf
+from sanderling.world.sources.walk import files_below, shown
 
 Reader = Callable[[bytes, str, Limits, Callable[[str], str]], Document | Reason]
 
@@ -72,7 +73,7 @@ class FolderSource(DocumentSource[Path]):
         return self.base_url.startswith("local://")
 
     def documents(self, skip: int) -> Iterator[Path | Skipped]:
-        return islice(self._entries(), skip, None)
+        return islice(files_below(self.path.resolve()), skip, None)
 
     def reader(self) -> Callable[[Path], Page | Skipped]:
         root = self._root
@@ -80,39 +81,22 @@ class FolderSource(DocumentSource[Path]):
 
     def stamp(self) -> str:
         root = self._root
-        files = (one.where if isinstance(one, Skipped) else f"{_shown(root, one)} {file_facts(one)}" for one in self._entries())
+        files = (
+            one.where if isinstance(one, Skipped) else f"{shown(root, one)} {file_facts(one)}"
+            for one in files_below(self.path.resolve())
+        )
         return stamp_of("folder", root.name, self.base_url, self.limits, *files)
 
     def total(self) -> int:
-        return sum(1 for _ in self._entries())
+        return sum(1 for _ in files_below(self.path.resolve()))
 
     @property
     def _root(self) -> Path:
         place = self.path.resolve()
         return place if place.is_dir() else place.parent
 
-    def _entries(self) -> Iterator[Path | Skipped]:
-        """Every file, unopened, and what in the folder is refused unopened."""
-        root = self.path.resolve()
-        if not root.is_dir():
-            yield root
-            return
-        waiting = [root]
-        while waiting:
-            folder = waiting.pop()
-            try:
-                with os.scandir(folder) as found:
-                    entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
-            except OSError:
-                yield Skipped(_shown(root, folder), Reason.UNREADABLE)
-                continue
-            kinds = [(Path(entry.path), _is_folder(entry), entry.is_symlink()) for entry in entries]
-            yield from (Skipped(_shown(root, path), Reason.LINK) for path, is_folder, is_link in kinds if is_folder and is_link)
-            yield from (path for path, is_folder, _ in kinds if not is_folder)
-            waiting += [path for path, is_folder, is_link in reversed(kinds) if is_folder and not is_link]
-
     def _read(self, root: Path, file: Path) -> Page | Skipped:
-        where = _shown(root, file)
+        where = shown(root, file)
         reader = READERS.get(file.suffix.lower())
         try:
             if file.is_symlink() and not file.resolve().is_relative_to(root):
@@ -135,13 +119,6 @@ class FolderSource(DocumentSource[Path]):
         return Page(url=url, title=title, text=document.text, links=document.links, date=document.date, source=source)
 
 
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # links in a circle
-        return False
-
-
 def _base(given: str, root: Path) -> str:
     base = given or address("local://", os.fsencode(root.name))
     return base if base.endswith("/") else base + "/"
@@ -152,7 +129,3 @@ def _to_index(base: str, root: Path, link: str) -> str:
     path = link.removeprefix(base)
     is_index = link.startswith(base) and (not path or path.endswith("/")) and ".." not in path and "\x00" not in path
     return f"{link}index.html" if is_index and (root / path / "index.html").is_file() else link
-
-
-def _shown(root: Path, file: Path) -> str:
-    return os.fsencode(file.relative_to(root)).decode("utf-8", "replace")

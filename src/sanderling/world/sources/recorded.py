@@ -16,6 +16,7 @@ from sanderling.trajectory.record import Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.recorded import pages_from_trajectories
 from sanderling.world.sources.contract import Reason, Skipped, file_facts, stamp_of
+from sanderling.world.sources.walk import files_below
 
 _SUFFIXES = (".json", ".jsonl")
 
@@ -50,7 +51,8 @@ class RecordedSource:
     def _files(self) -> list[Path]:
         if not self.path.is_dir():
             return [self.path]
-        return sorted(file for file in self.path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+        below = [file for file in files_below(self.path) if isinstance(file, Path)]
+        return sorted(file for file in below if file.suffix in _SUFFIXES and file.is_file())
 
     def _all(self) -> Iterator[Page | Skipped]:
         refused: list[Skipped] = []
