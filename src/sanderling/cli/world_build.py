@@ -40,6 +40,7 @@ Html = Annotated[
     HtmlExtractor,
     typer.Option("--extractor", help="Who finds the main content of HTML; trafilatura: slower, for news."),
 ]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that read documents. More give the same world, sooner.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, where an interrupted command left something to go on from.")]
 
 
@@ -51,13 +52,14 @@ def build_from(
     name: Annotated[str, typer.Option(help="The world's name, as trajectories record it; the first source's by default.")] = "",
     largest: Largest = 16,
     extractor: Html = HtmlExtractor.RESILIPARSE,
+    workers: Workers = 1,
     fresh: Fresh = False,
 ) -> None:
     """Build a world from files: folders, archives, dumps, or several of these together.
 
     Stopped or killed, the same command goes on.
     """
-    feed, source, first = _feed(sources, kind, base_url, Limits(document_bytes=largest * _MEGABYTE, extractor=extractor))
+    feed, source, first = _feed(sources, kind, base_url, _limits(largest, extractor), workers)
     with build_progress(AGAIN) as progress:
         info = build_from_feed(out, feed, name=name or first, source=source, progress=progress, fresh=fresh)
     _report(f"world {info.name}", info.accounts, info.counts)
@@ -75,26 +77,32 @@ def add(
     kind: Kind = "",
     largest: Largest = 16,
     extractor: Html = HtmlExtractor.RESILIPARSE,
+    workers: Workers = 1,
     fresh: Fresh = False,
 ) -> None:
     """Add pages to a world, without building it again.
 
     Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
     """
-    feed, source, _first = _feed(sources, kind, base_url, Limits(document_bytes=largest * _MEGABYTE, extractor=extractor))
+    feed, source, _first = _feed(sources, kind, base_url, _limits(largest, extractor), workers)
     with build_progress(AGAIN) as progress:
         info, counts = add_to_world(directory, feed, source=source, progress=progress, fresh=fresh)
     _report(f"added to {info.name}", feed.accounts(feed.mark()), counts)
     Console().print(f"{_plain(str(directory))} holds {info.page_count:,} pages, {counts.kept:,} of them new.")
 
 
-def _feed(specs: Sequence[str], kind: str, base_url: str, limits: Limits) -> tuple[Gathering, str, str]:
-    """The feed of the sources, what it is in words, and the first source's name."""
-    if limits.extractor is HtmlExtractor.TRAFILATURA:
+def _limits(largest: int, extractor: HtmlExtractor) -> Limits:
+    """Raises UserError when the extractor is not installed."""
+    if extractor is HtmlExtractor.TRAFILATURA:
         require_trafilatura()
+    return Limits(document_bytes=largest * _MEGABYTE, extractor=extractor)
+
+
+def _feed(specs: Sequence[str], kind: str, base_url: str, limits: Limits, workers: int) -> tuple[Gathering, str, str]:
+    """The feed of the sources, what it is in words, and the first source's name."""
     if base_url and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", base_url):
         raise UserError(f"--base-url {base_url!r} is no address: write it as https://docs.example/.")
-    opened = open_sources(specs, kind, base_url, limits)
+    opened = open_sources(specs, kind, base_url, limits, workers=workers)
     source = " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
     return Gathering(opened), source, opened[0].name
 

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
+from sanderling.processes import end_with_parent
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,8 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 def _begin() -> None:
     """In a worker: one thread for tensors, and an end when the parent is gone."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     for library in ("OMP", "MKL"):  # read when tensors are first used: tasks that need none do not wait for the import
         os.environ[f"{library}_NUM_THREADS"] = "1"
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        raise RuntimeError("this is no worker")
-    parent.join()  # a pipe that the parent alone holds open: it closes when the parent ends, even by a signal
-    os._exit(1)

@@ -23,9 +23,22 @@ PAGE = f"""<html><head><title>Orlo</title><meta name="date" content="2020-01-02"
 <table><tr><th>Year</th><th>People</th></tr><tr><td>1403</td><td>112</td></tr></table></article>
 <footer>Subscribe to our newsletter for more hats.</footer></body></html>"""
 
+NEWS_URL = "https://w.example/news/orlo.html"
+SENTENCE = "The council of Orlo met on Monday to speak about the herring fleet, which has been in harbour since the spring. "
+NEWS = f"""<html><head><title>Herring talks</title><meta name=date content=2020-03-04></head><body>
+<nav><a href=/>Home</a> <a href=/sport>Sport</a></nav>
+<article><h1>Herring talks <a href='#top'>¶</a></h1><p>{SENTENCE}It was the <a href='../first_(talk).html'>first talk</a>.</p>
+<h2>What was said</h2><ul><li>The fleet stays in harbour, as the master of the port told everybody.</li>
+<li>The price of <b>herring</b> rises.<ul><li>And that of bread.</li></ul></li></ul><ol><li>First act of the day.</li>
+<li>Second act of the day.</li></ol><p>{SENTENCE}</p><pre><code>tide = 1
+    ebb = 2</code></pre><table><tr><th>Fish</th><th>Price</th></tr><tr><td>Herring</td><td>7</td></tr></table>
+<p>{SENTENCE}</p></article>
+<div class=newsletter>Subscribe to our newsletter for more news like these, every morning.</div>
+<footer>All rights reserved.</footer></body></html>"""
 
-def read(html: str, limits: Limits = QUALITY) -> Document:
-    document = read_html(html.encode(), "https://w.example/towns/orlo.html", limits)
+
+def read(html: str, limits: Limits = QUALITY, url: str = "https://w.example/towns/orlo.html") -> Document:
+    document = read_html(html.encode(), url, limits)
     assert isinstance(document, Document)
     return document
 
@@ -44,9 +57,32 @@ def test_where_it_finds_nothing_the_quick_one_is_asked(monkeypatch):
     assert read(PAGE) == read(PAGE, Limits())
 
 
-def test_long_pages_are_left_to_the_quick_one(monkeypatch):
-    assert quality.main_content("<p>" + "word " * 250_000) == ""
-    assert "The mill of Orlo" in quality.main_content(PAGE)
+def test_an_article():
+    page = read(NEWS, url=NEWS_URL)
+    assert (page.title, page.date) == ("Herring talks", "2020-03-04")
+    assert page.links == ("https://w.example/", "https://w.example/sport", "https://w.example/first_(talk).html")
+    lines = page.text.splitlines()
+    assert lines[0] == "# Herring talks" and "## What was said" in lines
+    assert "It was the [first talk](https://w.example/first_(talk).html)." in page.text
+    assert lines.index("  - And that of bread.") == lines.index("- The price of herring rises.") + 1
+    assert "1. First act of the day." in lines and "2. Second act of the day." in lines
+    assert "    tide = 1" in lines and "        ebb = 2" in lines
+    assert "Fish | Price" in lines and "Herring | 7" in lines
+    assert page.text.count(SENTENCE.strip()) == 3
+    for gone in ("Subscribe", "Sport", "rights reserved", "¶"):
+        assert gone not in page.text
+
+
+def test_what_would_take_it_long_is_left_to_the_other():
+    assert quality.main_content("<p>word</p>" * 20_000) == "" == quality.main_content("<p>" + "word " * 300_000)
+    assert read("<main>" + "<p>word of it</p>" * 20_000).text.count("word of it") == 20_000
+
+
+@pytest.mark.parametrize(
+    "source", ["", "<", "<html", "\x00", "<ref target='x'>", "<a href='&quot;&lt;'>x</a>" * 300, "</p>" * 99]
+)
+def test_odd_sources_are_no_article_or_text(source):
+    assert isinstance(quality.main_content(source), str)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\xff" * 90, b"<", b"<html>", b"<p>" * 3_000, b"\xff\xfe<p>a"])

@@ -91,7 +91,7 @@ def read_html(
     text = ""
     if depth * len(body) <= _MOST_WORK:
         chosen = main_content(source) if limits.extractor is HtmlExtractor.TRAFILATURA else ""
-        text = markdown(_whole(_parsed(chosen)), target) if chosen else ""
+        text = markdown(chosen, target) if chosen else ""
         text = text if len(text) >= _LEAST_CHARS else markdown(_main_content(tree), target)
     if len(text) < _LEAST_CHARS:
         text = markdown(_whole(_parsed(source)), target)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from sanderling.errors import UserError
 from sanderling.world.manifest import FILE_NAME
-from sanderling.world.sources.contract import Limits, Source
+from sanderling.world.sources.contract import DocumentSource, Limits, Source
 from sanderling.world.sources.encyclopedia import EncyclopediaSource
 from sanderling.world.sources.folder import READERS, FolderSource
 from sanderling.world.sources.jsonl import JsonlSource
 from sanderling.world.sources.links import address
+from sanderling.world.sources.parallel import ParallelSource
 from sanderling.world.sources.parquet import ParquetSource
 from sanderling.world.sources.recorded import RecordedSource
 from sanderling.world.sources.warc import WarcSource
@@ -52,15 +53,22 @@ def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Li
     return SOURCES[told or kind or kind_of(Path(rest))](rest, base_url, limits or Limits())
 
 
-def open_sources(specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None) -> list[Source]:
-    """Several sources; those of equal names get addresses below their parents' names, so that their pages stay apart."""
+def open_sources(
+    specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None, *, workers: int = 1
+) -> list[Source]:
+    """Several sources; those of equal names get addresses below their parents' names, so that their pages stay apart.
+
+    ``workers``: processes that read the documents of one source, where it has any to read.
+    """
     places = [Path(_parts(spec)[1]).absolute() for spec in specs]
     names = Counter(place.name for place in places)
     opened: list[Source] = []
     for spec, place in zip(specs, places, strict=True):
         apart = address("local://", os.fsencode(f"{place.parent.name}/{place.name}/"))
         shared = names[place.name] > 1 and place.is_dir()
-        opened.append(open_source(spec, kind, base_url or (apart if shared else ""), limits))
+        source = open_source(spec, kind, base_url or (apart if shared else ""), limits)
+        many = workers > 1 and isinstance(source, DocumentSource)
+        opened.append(ParallelSource(source, workers) if many else source)
     return opened
 
 
