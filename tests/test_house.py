@@ -18,14 +18,14 @@ MAY_KNOW: dict[str, set[str]] = {
     "tools": {"protocol", "trajectory", "world"},
     "policy": {"protocol"},
     "agent": {"policy", "protocol", "tools", "trajectory"},
-    "synth": {"policy", "protocol", "trajectory", "world"},
     "reward": {"protocol", "trajectory"},
     "train": {"policy", "protocol", "reward", "trajectory"},
     "evaluate": {"policy", "protocol", "reward", "tools", "trajectory", "world"},
+    "synth": {"agent", "evaluate", "policy", "protocol", "reward", "tools", "trajectory", "world"},
     "serve": {"agent", "evaluate", "policy", "protocol", "tools", "trajectory", "world"},
     "export": {"policy", "protocol", "trajectory"},
     "recipes": {"agent", "evaluate", "policy", "protocol", "reward", "synth", "tools", "train", "trajectory", "world"},
-    "cli": {"agent", "evaluate", "policy", "protocol", "recipes", "serve", "synth", "tools", "trajectory", "world"},
+    "cli": {"agent", "evaluate", "policy", "protocol", "recipes", "reward", "serve", "synth", "tools", "trajectory", "world"},
 }
 """Each room, and the rooms it may import from; every dependency points to a line above. Nobody may import ``cli``."""
 LOBBY = {"config", "errors", "files", "processes", "terminal", "__version__"}

@@ -33,12 +33,16 @@ class Command:
 
 COMMANDS = {
     "ask": Command("sanderling.cli.ask", "ask", "Research one question and watch the turns."),
+    "data": Command(
+        "sanderling.cli.data", "app", "Turn raw trajectories into supervision: import, clean, judge, resample, stats."
+    ),
     "recipe": Command(
         "sanderling.cli.recipe",
         "app",
         "Run a whole recipe (worlds, data, SFT, RL, evaluation, report), or make its base model.",
     ),
     "show": Command("sanderling.cli.show", "show", "Print a stored or recorded trajectory readably."),
+    "synth": Command("sanderling.cli.synth", "app", "Make questions from a world, verify them, measure how hard they are."),
     "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages."),
 }
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
 from sanderling.recipes.progress import Advance, Report
-from sanderling.recipes.tiny.layout import Layout, WorldPlan, read_questions, write_questions
+from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.reward.outcome import exact_match, score_trajectory
 from sanderling.synth.questions import chain_questions, split_by_hops
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.registry import world_tools
 from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.questions import read_questions, write_questions
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.store import build_world
 

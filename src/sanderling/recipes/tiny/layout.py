@@ -1,17 +1,14 @@
 """Where a run of the tiny recipe keeps its files, and how its stages get at worlds and questions. Knows no stage."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sanderling.files import replace_file
 from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.tiny.config import TinyConfig
-from sanderling.trajectory.record import Question
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import open_world
@@ -93,13 +90,3 @@ class Layout:
     def model(self, stage: str) -> Path:
         """The model that a training stage ends with."""
         return self.root / stage / "model"
-
-
-def write_questions(path: Path, questions: Sequence[Question]) -> None:
-    """One question a line, atomically."""
-    replace_file(path, "".join(question.model_dump_json() + "\n" for question in questions))
-
-
-def read_questions(path: Path) -> list[Question]:
-    """What :func:`write_questions` wrote."""
-    return [Question.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]

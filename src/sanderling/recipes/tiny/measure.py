@@ -14,13 +14,14 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress, evaluate
 from sanderling.policy.contract import Policy
 from sanderling.recipes.progress import Report
-from sanderling.recipes.tiny.layout import Layout, WorldPlan, read_questions
+from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.reward.judge import RuleJudge
 from sanderling.reward.outcome import exact_match
 from sanderling.tools.contract import Tool
 from sanderling.tools.registry import world_tools
 from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.questions import read_questions
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.local import LocalWorld
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from sanderling.protocol.tokens import Tokenizer, load_tokenizer
 from sanderling.recipes.progress import Report
-from sanderling.recipes.tiny.layout import Layout, read_questions
+from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import attempt_at, measure_all
 from sanderling.recipes.tiny.supervised import ARMS
 from sanderling.recipes.workers import run_team
 from sanderling.tools.registry import world_tools
 from sanderling.train.metrics import read_metrics
+from sanderling.trajectory.questions import read_questions
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 

@@ -113,6 +113,15 @@ RawT = TypeVar("RawT")
 class DocumentSource(ABC, Generic[RawT]):
     """A source whose documents are first fetched, in order, and then read, each by itself."""
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """See `Source`."""
+
+    @abstractmethod
+    def stamp(self) -> str:
+        """See `Source`."""
+
     @abstractmethod
     def documents(self, skip: int) -> Iterator[RawT | Skipped]:
         """The raw documents from the ``skip``-th item on, or why there is none."""

@@ -67,8 +67,7 @@ def open_sources(
         apart = address("local://", os.fsencode(f"{place.parent.name}/{place.name}/"))
         shared = names[place.name] > 1 and place.is_dir()
         source = open_source(spec, kind, base_url or (apart if shared else ""), limits)
-        many = workers > 1 and isinstance(source, DocumentSource)
-        opened.append(ParallelSource(source, workers) if many else source)
+        opened.append(ParallelSource(source, workers) if workers > 1 and isinstance(source, DocumentSource) else source)
     return opened
 
 

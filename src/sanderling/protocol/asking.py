@@ -1,0 +1,104 @@
+"""One conversation in, one text out: the seam between whoever needs a model's word (judges, makers of questions) and a model.
+
+An :class:`Asker` remembers, retries and keeps to its budget as its maker decided; who asks sees replies, an outage, or a spent
+budget. A reply that cannot be read is asked of the next asker, never taken for a verdict. Knows no prompt and no server.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from sanderling.protocol.messages import Message
+
+T = TypeVar("T")
+
+
+class AskingOutageError(Exception):
+    """Nobody answered, after all retries: what was asked stays open, and may be asked again later."""
+
+
+class BudgetSpentError(AskingOutageError):
+    """The limit of tokens or money is reached: nothing more is asked in this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one reply cost, and whose it is."""
+
+    model: str
+    prompt_tokens: int = 0
+    """As the server counts them; 0 where it does not say."""
+    sampled_tokens: int = 0
+    cost: float = 0.0
+    """In the currency of the prices that were given; 0 without prices, and for what was remembered."""
+    remembered: bool = False
+    """The reply came from a cache: nothing was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's word."""
+
+    text: str
+    """Without its reasoning, where the server or the text tells it apart."""
+    usage: Usage
+
+
+class Asker(Protocol):
+    """A model that answers conversations."""
+
+    @property
+    def name(self) -> str:
+        """For provenance: the model's name."""
+        ...
+
+    async def ask(
+        self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
+    ) -> Reply:
+        """The model's reply. ``sample`` tells apart replies that are wanted several times to one conversation.
+
+        Raises AskingOutageError when nobody answered, BudgetSpentError when nothing may be asked any more.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[T]):
+    """What was read from the first readable reply, and all that was spent on the way to it."""
+
+    value: T | None
+    """None: no reply could be read."""
+    replies: tuple[Reply, ...]
+
+
+async def first_readable(
+    askers: Sequence[Asker],
+    messages: Sequence[Message],
+    read: Callable[[str], T | None],
+    *,
+    tries: int = 1,
+    max_tokens: int = 1_024,
+    temperature: float = 0.0,
+) -> Read[T]:
+    """Ask one after the other, each up to ``tries`` times, until a reply can be read.
+
+    Raises AskingOutageError when nobody replied at all, and BudgetSpentError at once when the budget is spent.
+    """
+    replies: list[Reply] = []
+    outage: AskingOutageError | None = None
+    for asker in askers:
+        for sample in range(tries):
+            try:
+                reply = await asker.ask(messages, max_tokens=max_tokens, temperature=temperature, sample=sample)
+            except BudgetSpentError:
+                raise
+            except AskingOutageError as error:
+                outage = error
+                break
+            replies.append(reply)
+            value = read(reply.text)
+            if value is not None:
+                return Read(value, tuple(replies))
+    if not replies:
+        raise outage or AskingOutageError("There is no model to ask.")
+    return Read(None, tuple(replies))
