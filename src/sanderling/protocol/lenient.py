@@ -7,6 +7,7 @@ nothing for any text and takes time linear in it.
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import json5
@@ -15,6 +16,8 @@ _MAX_DEPTH = 32
 """Deepest nesting that is kept; JSON writers refuse much deeper values."""
 _MAX_JSON5_CHARS = 8_000
 """json5 is written in Python, about five microseconds a character: longer texts are given up."""
+_MOST_OPENINGS = 32
+"""Opening braces at which an object is looked for in a reply."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -51,6 +54,24 @@ def decode_json5(text: str) -> Any | None:
         return _clean(json5.loads(text))
     except (ValueError, RecursionError):
         return None
+
+
+def find_object(reply: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+    """The first JSON object in a model's reply that is wanted, whatever stands around it; None when there is none.
+
+    Reasoning before ``</think>`` is passed over; a code fence, words before and after, and JSON5's liberties do no harm.
+    """
+    text = reply.rpartition("</think>")[2]
+    first = at = text.find("{")
+    for _ in range(_MOST_OPENINGS):
+        if at < 0:
+            break
+        decoded = decode_json(text, at)
+        if decoded is not None and isinstance(decoded[0], dict) and wanted(decoded[0]):
+            return decoded[0]
+        at = text.find("{", at + 1)
+    loose = decode_json5(text[first : text.rfind("}") + 1]) if first >= 0 else None
+    return loose if isinstance(loose, dict) and wanted(loose) else None
 
 
 def _clean(value: Any, depth: int = 0) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.protocol.lenient import decode_json, decode_json5
+from sanderling.protocol.lenient import find_object
 from sanderling.protocol.messages import Message, Role
 
 _READ = (
@@ -32,7 +32,6 @@ _MERGE = (
 _AGAIN = "This was not the one JSON object that was asked for. Reply again, with the JSON object alone."
 _LONGEST_GOAL = 2_000
 _LONGEST_FAILURE = 2_000
-_MOST_TRIES = 32
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def repeated(messages: Sequence[Message], reply: str) -> tuple[Message, ...]:
 
 def read_report(reply: str) -> Report | None:
     """The report in a reply; None when there is none."""
-    found = _object(reply.rpartition("</think>")[2])
+    found = find_object(reply, lambda value: "evidence" in value or "summary" in value)
     if found is None:
         return None
     evidence = found.get("evidence") or ()
@@ -76,25 +75,6 @@ def read_report(reply: str) -> Report | None:
     return Report(
         _text(rationale), tuple(quote.strip() for quote in map(_text, quotes) if quote.strip()), _text(found.get("summary"))
     )
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    """The first object with evidence or a summary."""
-    at = text.find("{")
-    first = at
-    for _ in range(_MOST_TRIES):
-        if at < 0:
-            break
-        decoded = decode_json(text, at)
-        if decoded is not None and _is_report(decoded[0]):
-            return decoded[0]
-        at = text.find("{", at + 1)
-    loose = decode_json5(text[first : text.rfind("}") + 1]) if first >= 0 else None
-    return loose if _is_report(loose) else None
-
-
-def _is_report(value: Any) -> bool:
-    return isinstance(value, dict) and ("evidence" in value or "summary" in value)
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,6 @@ Contract: one node for each message, in order, whatever the message is; its text
 cannot be classified becomes a RAW node that holds the message itself. Knows no file layout.
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -142,8 +141,3 @@ def texts(value: Any) -> tuple[str, ...]:
         elif item is not None and not isinstance(item, dict):
             found += [part.strip() for part in str(item).split("<|answer_split|>") if part.strip()]
     return tuple(found)
-
-
-def question_id(text: str) -> str:
-    """An id for a question that has none: equal texts, equal ids."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -7,7 +7,8 @@ the inference records name their termination.
 from typing import Any
 
 from sanderling.protocol.endings import Ending
-from sanderling.trajectory.importers.chat import chat_nodes, ending_of_finished, final_answer, question_id, texts
+from sanderling.trajectory.ids import question_id
+from sanderling.trajectory.importers.chat import chat_nodes, ending_of_finished, final_answer, texts
 from sanderling.trajectory.importers.report import Notes
 from sanderling.trajectory.record import NodeKind, Question, Trajectory
 

@@ -9,7 +9,8 @@ import json
 from typing import Any
 
 from sanderling.protocol.messages import Role, ToolCall
-from sanderling.trajectory.importers.chat import final_answer, observation_node, question_id, raw_node, texts
+from sanderling.trajectory.ids import question_id
+from sanderling.trajectory.importers.chat import final_answer, observation_node, raw_node, texts
 from sanderling.trajectory.importers.report import Notes
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 

@@ -5,7 +5,8 @@ Answers are nested lists of accepted texts. The files do not say how an episode 
 
 from typing import Any
 
-from sanderling.trajectory.importers.chat import chat_nodes, final_answer, question_id, texts
+from sanderling.trajectory.ids import question_id
+from sanderling.trajectory.importers.chat import chat_nodes, final_answer, texts
 from sanderling.trajectory.importers.report import Notes
 from sanderling.trajectory.record import NodeKind, Question, Trajectory
 
