@@ -19,7 +19,7 @@ _CHARS_PER_WORD = 4
 _TOKEN = re.compile(r"\\.|!?\[|\]|\n(?=[^\S\n]*\n|#)", re.DOTALL)
 _INNER = r"(?:\\[()]|[^()\s<>]"
 _TARGET = re.compile(
-    r"\([ \t]*+(?:<([^<>\n]*+)>|("
+    r"\([ \t]*+(?:\n[ \t]*+)?(?:<([^<>\n]*+)>|("
     rf"{_INNER}|\({_INNER}|\({_INNER}|\((?:\\[()]|[^()\s<>])*+\))*+\))*+\))*+"
     r"))(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?[ \t]*+\)"
 )
@@ -36,6 +36,8 @@ class Link:
     """What it shows without its address; empty for a bare one."""
     surplus: int
     """What its addresses cost beyond the words in them."""
+    addresses: tuple[str, ...] = ()
+    """Where it and the images within it lead, as written; of a bare one, itself."""
 
 
 def find_links(text: str) -> tuple[Link, ...]:
@@ -47,7 +49,7 @@ def find_links(text: str) -> tuple[Link, ...]:
     at = 0
     for link in (*marked, None):
         gap = _BARE.finditer(text, at, link.start if link else len(text))
-        found += (Link(bare.start(), bare.end(), "", _surplus(bare[0])) for bare in gap)
+        found += (Link(bare.start(), bare.end(), "", _surplus(bare[0]), (bare[0],)) for bare in gap)
         if link:
             found.append(link)
             at = link.end
@@ -112,14 +114,16 @@ def _marked(text: str) -> list[Link]:
             target = _TARGET.match(text, token.end())
             if target is None:
                 continue
-            surplus = _surplus(target[1] or target[2] or "")
+            address = target[1] or target[2] or ""
+            surplus, addresses = _surplus(address), [address]
             inner: list[Link] = []
             while found and found[-1].start > start.start():
                 inner.append(found.pop())
                 surplus += inner[-1].surplus
+                addresses += inner[-1].addresses
             words = _replaced(text[start.end() : token.start()], inner[::-1], start.end())
             surplus += sum(_surplus(bare[0]) for bare in _BARE.finditer(words))
-            found.append(Link(start.start(), target.end(), _BARE.sub("", words), surplus))
+            found.append(Link(start.start(), target.end(), _BARE.sub("", words), surplus, tuple(addresses)))
     return found
 
 

@@ -14,8 +14,8 @@ from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchesTogether, SearchHit, SearchReply, VisitReply
+from sanderling.world.hidden_links import without_links
 from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder
-from sanderling.world.masking import without_links
 from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
 from sanderling.world.parts import asked_part
 from sanderling.world.passages import read_page
@@ -114,8 +114,11 @@ class LocalWorld(SearchesTogether):
         weights = self._weights(query)
         hits = tuple(self._hit(number, score, weights, max(snippet_words, 1)) for number, score in ranked)
         if occasion.masked:
-            keys = canonical_set(occasion.masked)
-            hits = tuple(replace(hit, snippet=without_links(hit.snippet, hit.url, keys.__contains__)) for hit in hits)
+            hidden = canonical_set(occasion.masked).__contains__
+            hits = tuple(
+                replace(h, snippet=without_links(h.snippet, h.url, hidden), title=without_links(h.title, h.url, hidden))
+                for h in hits
+            )
         return SearchReply(query=query, hits=hits)
 
     def visit(
@@ -138,8 +141,10 @@ class LocalWorld(SearchesTogether):
         found = read_page(page.text, goal, asked_part(url), max(max_words, 1))
         if found.part > found.parts:
             return VisitReply(page.url, page.title, "", ToolStatus.NOT_FOUND, part=found.part, parts=found.parts)
-        text = without_links(found.text, page.url, hidden.__contains__) if hidden else found.text
-        return VisitReply(url=page.url, title=page.title, text=text, part=found.part, parts=found.parts)
+        title, text = page.title, found.text
+        if hidden:
+            title, text = (without_links(each, page.url, hidden.__contains__) for each in (title, text))
+        return VisitReply(url=page.url, title=title, text=text, part=found.part, parts=found.parts)
 
     def page(self, url: str) -> Page | None:
         """The whole page of an address, or None; for builders and judges, not for agents."""

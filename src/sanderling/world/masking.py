@@ -12,53 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import urljoin
 
 from sanderling.errors import UserError
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchesTogether, SearchHit, SearchReply, VisitReply, World
 from sanderling.world.duplicates import load_groups
+from sanderling.world.hidden_links import Hidden, without_links
 
 BLOCKLIST_FILE = "blocklist.txt"
-_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(\s*<?((?:[^()\s<>]|\([^()\s]*\))*)>?(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)")
-_REFERENCE = re.compile(r"^[ ]{0,3}\[[^\]]+\]:[ \t]*<?(\S+?)>?(?:[ \t]+.*)?$\n?", re.MULTILINE)
-_ADDRESS = re.compile(r"<?\b(?:https?://|www\.)(?:[^\s()<>\[\]\"]|\([^()\s]*\))+>?", re.IGNORECASE)
-_AFTER = ".,;:!?'*_"
-
-Hidden = Callable[[str], bool]
-"""Whether an address, in canonical form, is hidden."""
-
-
-def without_links(text: str, base: str, hidden: Hidden) -> str:
-    """A page's Markdown without the addresses of hidden pages; the words of its links stay. ``base``: the page's own URL."""
-    if "://" not in text and "](" not in text and "www." not in text and "]:" not in text:
-        return text
-
-    def is_hidden(address: str) -> bool:
-        return hidden(_resolved(base, address))
-
-    def unlink(match: re.Match[str]) -> str:
-        return match[2] if is_hidden(match[3]) else match[0]
-
-    def erase(match: re.Match[str]) -> str:
-        bare = match[0].strip("<>")
-        tail = bare[len(bare.rstrip(_AFTER)) :]
-        return tail if is_hidden(bare.rstrip(_AFTER)) else match[0]
-
-    text = _LINK.sub(unlink, text)
-    text = _REFERENCE.sub(lambda match: "" if is_hidden(match[1]) else match[0], text)
-    return _ADDRESS.sub(erase, text)
-
-
-def _resolved(base: str, address: str) -> str:
-    """The canonical form of an address as it stands on a page."""
-    if "://" not in address and not address.lower().startswith("www."):
-        try:
-            address = urljoin(base, address)
-        except ValueError:  # brackets that are no IPv6 host: it is no address
-            return address
-    return canonical_url(address)
 
 
 @dataclass(frozen=True)
@@ -75,9 +37,12 @@ class Blocklist:
 
     @classmethod
     def parse(cls, text: str) -> "Blocklist":
-        """One host or URL a line; ``#`` after a blank or at the start of a line begins a comment."""
+        """One host or URL a line; ``#`` after a blank or at the start of a line begins a comment.
+
+        ``*.`` before a host says nothing more. Raises UserError for a line that is neither: it would block nothing.
+        """
         lines = (re.split(r"(?:^|\s)#", line)[0].strip() for line in text.splitlines())
-        keys = [canonical_url(line) for line in lines if line]
+        keys = [_blocked_key(number, line) for number, line in enumerate(lines, start=1) if line]
         hosts = {key.removeprefix("https://") for key in keys if re.fullmatch(r"https://[^/?]+", key)}
         return cls(frozenset(hosts), tuple(key for key in keys if key.removeprefix("https://") not in hosts))
 
@@ -91,6 +56,14 @@ class Blocklist:
         if any(".".join(labels[start:]) in self.hosts for start in range(len(labels))):
             return True
         return any(key == prefix or key.startswith((f"{prefix}/", f"{prefix}?")) for prefix in self.prefixes)
+
+
+def _blocked_key(number: int, line: str) -> str:
+    plain = line if "/" in line else line.rstrip(".")
+    key = canonical_url(re.sub(r"^((?:https?://)?)\*?\.", r"\1", plain))
+    if not re.fullmatch(r"[a-z][a-z0-9+.\-]*://[^/?\s*]+(?:[/?]\S*)?", key) or " " in line:
+        raise UserError(f"Line {number} of the blocklist, {line[:80]!r}, is neither a host nor a URL: write one of them there.")
+    return key
 
 
 class MaskedWorld(SearchesTogether):
@@ -141,6 +114,8 @@ class MaskedWorld(SearchesTogether):
     ) -> tuple[SearchReply, ...]:
         """Rank pages; see `contract.World`. Asks for more results until enough are not blocked."""
         keys = self._expanded(occasion.masked)
+        if not keys and not self._blocklist:
+            return self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
         hidden = self._hidden(keys)
         wanted, within = limit, replace(occasion, masked=keys)
         found: dict[int, SearchReply] = {}
@@ -164,11 +139,15 @@ class MaskedWorld(SearchesTogether):
     ) -> VisitReply:
         """Read a page; see `contract.World`."""
         keys = self._expanded(occasion.masked)
+        if not keys and not self._blocklist:
+            return self._world.visit(url, goal, max_words=max_words, occasion=occasion)
         hidden = self._hidden(keys)
         if hidden(canonical_url(url)):
             return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
         reply = self._world.visit(url, goal, max_words=max_words, occasion=replace(occasion, masked=keys))
-        return replace(reply, text=without_links(reply.text, reply.url, hidden))
+        return replace(
+            reply, text=without_links(reply.text, reply.url, hidden), title=without_links(reply.title, reply.url, hidden)
+        )
 
     def _expand(self, masked: frozenset[str]) -> frozenset[str]:
         keys = canonical_set(masked)
@@ -203,5 +182,7 @@ def read_blocklist(path: Path) -> Blocklist:
         return Blocklist.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Blocklist()
+    except UserError:
+        raise
     except (OSError, ValueError) as error:
         raise UserError(f"The blocklist {path} cannot be read ({error}): write one host or URL a line, in UTF-8.") from error

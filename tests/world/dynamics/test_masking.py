@@ -13,8 +13,9 @@ from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.duplicates import file_name, load_groups, near_duplicates, save_groups, signature, similarity
 from sanderling.world.encyclopedia import generate_pages
+from sanderling.world.hidden_links import without_links
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import Blocklist, MaskedWorld, masked_world, read_blocklist, without_links
+from sanderling.world.masking import Blocklist, MaskedWorld, masked_world, read_blocklist
 
 ORLO = "https://w.example/Orlo_(poet)"
 COPY = "https://mirror.example/orlo"
@@ -87,6 +88,64 @@ def test_what_a_blocklist_blocks(address: str, blocked: bool) -> None:
 def test_texts_without_hidden_addresses_stay_as_they_are(text: str) -> None:
     assert without_links(text, "https://a.example/b", lambda key: False) == text
     assert len(without_links(text, "https://a.example/b", lambda key: True)) <= len(text)
+
+
+HIDDEN = frozenset(
+    {"https://h.example/wiki/Hid", canonical_url("https://zh.example/维基/外星人"), "https://h.example/a_(b_(c))"}
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("[[1]](/wiki/Hid)", "[1]"),
+        ("[a [b] c](/wiki/Hid 't')", "a [b] c"),
+        ("[![face](x.png)](/wiki/Hid)", "face"),
+        ("[![face](/wiki/Hid)](/wiki/Seen)", "face"),
+        ("[see\n\tit](\n/wiki/Hid)", "see\n\tit"),
+        (r"[x\]](/wiki/Hid)", r"x\]"),
+        ("[x](h.example/wiki/Hid)", "x"),
+        ("[x](https://h.example/a_(b_(c)))", "x"),
+        ("at https://h.example/a_(b_(c)), then", "at , then"),
+        ("at h.example/wiki/Hid and //h.example/wiki/Hid", "at  and "),
+        ("at https://h.example/wiki/Hid，然后", "at ，然后"),
+        ("https://zh.example/维基/外星人。", "。"),
+        ("https://h.example/wiki/Hid|x `https://h.example/wiki/Hid`", "|x ``"),
+        ("https://archive.example/2020/https://h.example/wiki/Hid.", ""),
+        ('<a class="r" href="/wiki/Hid">x</a> <a href=Hid>y</a>', '<a class="r">x</a> <a>y</a>'),
+        ("https://h.example/wiki/Hidden h.example/wiki [x](/wiki/Seen)", None),
+        ("joe@h.example/wiki/Hid 1/2 a.b/c [x]", None),
+    ],
+)
+def test_a_hidden_address_is_found_however_it_is_written(text: str, left: str | None) -> None:
+    assert without_links(text, "https://h.example/wiki/Other", HIDDEN.__contains__) == (text if left is None else left)
+
+
+@pytest.mark.parametrize("piece", ["[", "](", "a.", "//a.b/", "(((", "http://a/", "维", "href=", "[x](/wiki/Hid", "。"])
+def test_looking_for_addresses_takes_time_with_length_alone(piece: str) -> None:
+    """A quadratic search would take minutes here."""
+    without_links(piece * 20_000, "https://h.example/wiki/Other", HIDDEN.__contains__)
+
+
+def test_titles_hide_addresses_too() -> None:
+    page = Page(url="https://a.example/1", title="On https://w.example/Bex", text="Words about Bex.")
+    for masked in (LocalWorld.in_memory([page], name="t"), MaskedWorld(LocalWorld.in_memory([page], name="t"))):
+        occasion = Occasion(masked=frozenset({"https://w.example/Bex"}))
+        assert masked.search("Bex", occasion=occasion).hits[0].title == "On "
+        assert masked.visit(page.url, occasion=occasion).title == "On "
+        assert masked.visit(page.url).title == page.title
+
+
+@pytest.mark.parametrize("line", ["*.leaks.example", ".leaks.example", "https://*.leaks.example", "LEAKS.example."])
+def test_a_host_in_a_blocklist_may_be_written_with_a_star(line: str) -> None:
+    assert Blocklist.parse(line).blocks("https://www.leaks.example/quiz")
+
+
+@pytest.mark.parametrize("line", ["leaks", "leaks.example and others", "https://", "a.*.example", "/quiz"])
+def test_a_line_of_a_blocklist_that_would_block_nothing_is_refused(line: str, tmp_path) -> None:
+    (tmp_path / "blocklist.txt").write_text(f"good.example\n{line}\n")
+    with pytest.raises(UserError, match="Line 2 of the blocklist"):
+        read_blocklist(tmp_path / "blocklist.txt")
 
 
 def changed(text: str, share: float, rng: random.Random) -> str:

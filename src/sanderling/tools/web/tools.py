@@ -25,7 +25,8 @@ from sanderling.tools.search import overall
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.world.canonical import canonical_set, canonical_url
 from sanderling.world.contract import SearchReply, VisitReply
-from sanderling.world.masking import Blocklist, Hidden, without_links
+from sanderling.world.hidden_links import Hidden, without_links
+from sanderling.world.masking import Blocklist
 from sanderling.world.parts import asked_part, page_address
 from sanderling.world.passages import read_page
 
@@ -148,9 +149,10 @@ def _part(asked: str, page: VisitReply, goal: str, words: int, hidden: Hidden) -
     if page.status is not ToolStatus.OK:
         return replace(page, url=url)
     found = read_page(page.text, goal, asked_part(asked), words)
+    title = without_links(page.title, page.url, hidden)
     if found.part > found.parts:
-        return VisitReply(url, page.title, "", ToolStatus.NOT_FOUND, part=found.part, parts=found.parts)
-    return VisitReply(url, page.title, without_links(found.text, page.url, hidden), part=found.part, parts=found.parts)
+        return VisitReply(url, title, "", ToolStatus.NOT_FOUND, part=found.part, parts=found.parts)
+    return VisitReply(url, title, without_links(found.text, page.url, hidden), part=found.part, parts=found.parts)
 
 
 async def _all(
