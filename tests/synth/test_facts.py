@@ -87,6 +87,25 @@ def test_unspaced_scripts_are_held_to_the_same_rules():
 
 
 @pytest.mark.parametrize(
+    ("text", "answer", "held"),
+    [
+        ("This is Asta Brandt's work.", "Asta Brandt", True),
+        ("The Brandts built it.", "Brandt", False),
+        ("some 1,412 people", "1412", True),
+        ("3.5 metres", "5", False),
+        ("written in C++ then", "C++", True),
+        ("in The Hague", "Hague", True),
+        ("ＯＲＬＯ", "orlo", True),
+        ("snake_case_name", "case", True),
+        ("", "x", False),
+        ("x", "", False),
+    ],
+)
+def test_what_a_text_holds(text, answer, held):
+    assert holds(text, answer) is held
+
+
+@pytest.mark.parametrize(
     "question", ["What year did Marie Curie receive her second Nobel Prize?", "Who wrote the text of Orlo?"]
 )
 def test_a_pronoun_after_its_name_is_no_fault(question):

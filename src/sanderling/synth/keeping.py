@@ -28,6 +28,8 @@ class Work(Generic[Item, Result]):
     decode: Callable[[dict[str, Any]], Result]
     made_with: dict[str, Any]
     """JSON: what a log must have been made with to be gone on with."""
+    is_settled: Callable[[Result], bool] = lambda _: True
+    """Whether an earlier run's result stands; one that does not is kept, and the item is done anew."""
 
 
 @dataclass
@@ -56,7 +58,7 @@ async def work_through(
     stays done.
     """
     kept = JsonlLog(log)
-    worked = Worked({key: result for key, result in _read(kept, work).items() if key in items})
+    worked = Worked({key: result for key, result in _read(kept, work).items() if key in items and work.is_settled(result)})
     hear = on_done or _nobody
     for result in worked.done.values():
         hear(result)

@@ -5,11 +5,11 @@ stands there too.
 """
 
 import re
+import unicodedata
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.reward.outcome import answer_tokens
 from sanderling.synth.facts.candidates import Candidate
 from sanderling.tools.extractor.quotes import PageText
 
@@ -21,6 +21,11 @@ _OF_THE_PAGE = re.compile(
     r"|(?:本|该|此)(?:页|文|文章|网页|章|节|表)|上文|下文|文中|根据(?:文章|本文|该页)|この(?:ページ|記事|文章|表)",
     re.IGNORECASE,
 )
+_WORD = re.compile(
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f]|\d+(?:[.,]\d+)*"
+    r"|[^\W\d_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f]+"
+)
+_ARTICLES = frozenset(("a", "an", "the"))
 _YES_NO = frozenset(("yes", "no", "true", "false", "是", "否", "はい", "いいえ"))
 _OPTIONS = re.compile(
     r"(?:^|[\s(])(?:A|a)[).:]\s.*(?:^|[\s(])(?:B|b)[).:]\s|which of the following|下列哪|以下哪", re.IGNORECASE
@@ -59,8 +64,8 @@ class Bounds(BaseModel):
 
 def problem_of(candidate: Candidate, text: PageText, bounds: Bounds) -> Problem | None:
     """The first thing that is wrong with a candidate from a page of this text; None: nothing that a rule could tell."""
-    asked = len(answer_tokens(candidate.question))
-    said = answer_tokens(candidate.answer)
+    asked = len(words(candidate.question))
+    said = words(candidate.answer)
     lead = [
         (asked < bounds.least_question_words, Problem.QUESTION_TOO_SHORT),
         (asked > bounds.most_question_words, Problem.QUESTION_TOO_LONG),
@@ -89,9 +94,22 @@ def leans_on_the_page(question: str) -> bool:
 
 
 def holds(text: str, answer: str) -> bool:
-    """Whether a text holds an answer, word for word after normalisation."""
-    wanted, words = answer_tokens(answer), answer_tokens(text)
-    return bool(wanted) and any(words[at : at + len(wanted)] == wanted for at in range(len(words) - len(wanted) + 1))
+    """Whether a text holds an answer, word for word: case, punctuation, articles and thousands' commas do not matter."""
+    wanted, found = words(answer), words(text)
+    if not wanted or len(wanted) > len(found):
+        return False
+    first = wanted[0]
+    return any(found[at] == first and found[at : at + len(wanted)] == wanted for at in range(len(found) - len(wanted) + 1))
+
+
+def words(text: str) -> list[str]:
+    """Words to compare: numbers whole, wide characters one by one.
+
+    Example: ``words("The Brandts' 1,412.5 m") == ["brandts", "1412.5", "m"]``
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    found = [word if word[0].isalpha() else word.replace(",", "") for word in _WORD.findall(folded)]
+    return [word for word in found if word not in _ARTICLES] or found
 
 
 def _stands(text: PageText, quote: str) -> bool:

@@ -90,7 +90,11 @@ async def make_questions(
         "prompts": [WRITER.version, JUDGE.version],
         "models": models.names(),
     }
-    work = Work(lambda page: questions_of(page, models.writers, models.judges, settings, origin), _encoded, _decoded, made_with)
+
+    async def do(page: Page) -> PageResult:
+        return await questions_of(page, models.writers, models.judges, settings, origin)
+
+    work = Work(do, _encoded, _decoded, made_with)
     log = out.with_name(f"{out.name}.pages.jsonl")
     worked = await work_through({page.url: page for page in pages}, work, log, concurrency=concurrency, on_done=count)
     report.outages, report.stopped = worked.outages, worked.stopped

@@ -1,0 +1,145 @@
+"""Checks over many questions: each put to one check after the other until it fails one; kept question by question.
+
+A question is kept when it passed every check. One that could not be told is neither kept nor bad: it is written apart, and the
+same command, run again, checks it anew.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.synth.keeping import Work, work_through
+from sanderling.synth.verify.contract import Check, Checker, Finding, Result
+from sanderling.trajectory.codec import encode_record
+from sanderling.trajectory.questions import write_questions
+from sanderling.trajectory.record import Question
+
+META = "verification"
+"""Where the results stand in a question's ``meta``."""
+
+
+@dataclass
+class VerifyReport:
+    """What became of the questions: ``kept + failed + unscored + outages`` and those not begun are all of them."""
+
+    questions: int = 0
+    kept: int = 0
+    failed: Counter[Check] = field(default_factory=Counter)
+    """By the check that they failed."""
+    unscored: Counter[Check] = field(default_factory=Counter)
+    examples: dict[Check, str] = field(default_factory=dict)
+    """Check -> the first question that failed it, and why."""
+    outages: int = 0
+    stopped: str = ""
+
+    def add(self, verified: "Verified") -> None:
+        """Count a question."""
+        last = verified.results[-1]
+        if verified.finding is Finding.PASSED:
+            self.kept += 1
+        elif verified.finding is Finding.UNSCORED:
+            self.unscored[last.check] += 1
+        else:
+            self.failed[last.check] += 1
+            self.examples.setdefault(last.check, f"{verified.question} ({last.detail})")
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One question's results, in the order of the checks; the last is the first that it did not pass."""
+
+    question: str
+    """Its text."""
+    results: tuple[Result, ...]
+
+    @property
+    def finding(self) -> Finding:
+        """What the checks come to."""
+        return self.results[-1].finding
+
+
+async def verify(
+    questions: Sequence[Question],
+    checkers: Sequence[Checker],
+    out: Path,
+    *,
+    concurrency: int = 8,
+    on_done: Callable[[VerifyReport], None] | None = None,
+) -> VerifyReport:
+    """Check the questions, or go on with it; write those that passed to ``out``, with the results in their ``meta``.
+
+    The log lies beside ``out``, unscored questions in ``NAME.unscored.jsonl``. Raises UserError for questions of one id, no
+    check, or a log that was made with other checks.
+    """
+    _require_distinct(questions)
+    if not checkers:
+        raise UserError("There is no check to make: name at least one.")
+    report = VerifyReport(questions=len(questions))
+
+    def count(verified: Verified) -> None:
+        report.add(verified)
+        if on_done is not None:
+            on_done(report)
+
+    async def do(question: Question) -> Verified:
+        results: list[Result] = []
+        for checker in checkers:
+            results.append(await checker(question))
+            if results[-1].finding is not Finding.PASSED:
+                break
+        return Verified(question.text, tuple(results))
+
+    made_with = {"checks": [{"check": checker.check.value, **checker.made_with} for checker in checkers]}
+    work = Work(do, _encoded, _decoded, made_with, lambda verified: verified.finding is not Finding.UNSCORED)
+    items = {_key(question): question for question in questions}
+    log = out.with_name(f"{out.name}.checks.jsonl")
+    worked = await work_through(items, work, log, concurrency=concurrency, on_done=count)
+    report.outages, report.stopped = worked.outages, worked.stopped
+    write_questions(out, _with(worked.done, questions, Finding.PASSED))
+    write_questions(out.with_name(f"{out.stem}.unscored.jsonl"), _with(worked.done, questions, Finding.UNSCORED))
+    return report
+
+
+def _require_distinct(questions: Sequence[Question]) -> None:
+    for id, count in Counter(question.id for question in questions).items():
+        if count > 1:
+            raise UserError(f"{count} questions have the id {id!r}: give each its own, or remove the copies.")
+
+
+def _key(question: Question) -> str:
+    """Id and content: a question that was mended is another one."""
+    content = hashlib.sha256(encode_record(question)).hexdigest()[:16]
+    return f"{question.id}:{content}"
+
+
+def _with(done: dict[str, Verified], questions: Sequence[Question], finding: Finding) -> list[Question]:
+    """The questions with this finding, and their results."""
+    found: list[Question] = []
+    for question in questions:
+        verified = done.get(_key(question))
+        if verified is not None and verified.finding is finding:
+            results = [_result(result) for result in verified.results]
+            found.append(question.model_copy(update={"meta": {**question.meta, META: results}}))
+    return found
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "check": result.check.value,
+        "finding": result.finding.value,
+        "detail": result.detail,
+        "meta": result.meta,
+    }
+
+
+def _encoded(verified: Verified) -> dict[str, Any]:
+    return {"question": verified.question, "results": [_result(result) for result in verified.results]}
+
+
+def _decoded(kept: dict[str, Any]) -> Verified:
+    results = tuple(Result(Check(one["check"]), Finding(one["finding"]), one["detail"], one["meta"]) for one in kept["results"])
+    return Verified(kept["question"], results)
