@@ -16,7 +16,7 @@ _ESCAPE_OR_CHAR = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~!*'(),:@/?#\[\]&=
 _DECODABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!*'(),:@")
 _WITH_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?]*)([^?]*)(.*)")
 _LIKE_HOST = re.compile(r"[^/?:@\s]+\.[A-Za-z][A-Za-z0-9\-]*(:\d*)?(?=[/?]|$)")
-_HOST_TAIL = re.compile(r"(?:\.|:(?:80|443)?)+$")
+_HOST_TAIL = (".", ":", ":80", ":443")
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -40,6 +40,14 @@ def _without_dot_segments(path: str) -> str:
     return "/".join(kept)
 
 
+def _without_tail(host: str) -> str:
+    """A host without default ports, and without dots and colons at its end."""
+    end = len(host)
+    while tail := next((tail for tail in _HOST_TAIL if host.endswith(tail, 0, end)), ""):
+        end -= len(tail)
+    return host[:end]
+
+
 @lru_cache(maxsize=65_536)
 def canonical_url(url: str) -> str:
     """The key of an address; equal for all its spellings, and its own key (idempotent)."""
@@ -53,7 +61,7 @@ def canonical_url(url: str) -> str:
     scheme = scheme.lower()
     if scheme == "http":
         scheme = "https"
-    host = _HOST_TAIL.sub("", host.lower())
+    host = _without_tail(host.lower())
     path = _without_dot_segments(path).rstrip("/")
     return f"{scheme}://{host}{path}{query.replace('%2F', '/').replace('%3F', '?')}"
 

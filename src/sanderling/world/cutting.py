@@ -84,7 +84,7 @@ def _units(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
 def _by_words(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
     """Cut before the word, or the link, that would cost more than is left (tables, lists without full stops, noise)."""
     text = prices.text
-    links = [(link.start, link.end) for link in prices.links if start <= link.start < end]
+    links = [(link.start, link.end) for link in prices.links_within(start, end)]
     words = [match.span() for match in WORD.finditer(text, start, end) if prices.link_at(match.start()) is None]
     cuts, left = [start], most
     for a, b in sorted(links + words):

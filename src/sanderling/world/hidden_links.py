@@ -14,8 +14,8 @@ from urllib.parse import urljoin
 from sanderling.world.canonical import canonical_url
 from sanderling.world.inline_links import Link, find_links
 
-_REFERENCE = re.compile(r"^[ ]{0,3}\[[^\]]+\]:[ \t]*<?(\S+?)>?(?:[ \t]+.*)?$\n?", re.MULTILINE)
-_ATTRIBUTE = re.compile(r"\s*\b(?:href|src)\s*=\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s\"'<>]+))", re.IGNORECASE)
+_REFERENCE = re.compile(r"^[ ]{0,3}\[[^\]\n]++\]:[ \t]*+<?(\S+?)>?(?:[ \t]+.*)?$\n?", re.MULTILINE)
+_ATTRIBUTE = re.compile(r"(?<!\s)\s*+\b(?:href|src)\s*=\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s\"'<>]+))", re.IGNORECASE)
 _CHAR = r"[^\s()<>\[\]\"]"
 _ADDRESS = re.compile(
     r"<?(?:https?://|(?<![\w@./\-])(?://|www\.|(?:[\w\-]+\.)+[a-z]{2,}(?::[0-9]+)?/))"

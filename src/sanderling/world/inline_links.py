@@ -9,12 +9,16 @@ first blank, quote or bar. Linear in the text's length. Pure functions; knows no
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from sanderling.world.terms import spans
 from sanderling.world.text import word_count
 
+Stretch = tuple[int, int]
+"""A start and an end in the text."""
 _CHARS_PER_WORD = 4
 _TOKEN = re.compile(r"\\.|!?\[|\]|\n(?=[^\S\n]*\n|#)", re.DOTALL)
 _INNER = r"(?:\\[()]|[^()\s<>]"
@@ -37,7 +41,7 @@ class Link:
     surplus: int
     """What its addresses cost beyond the words in them."""
     addresses: tuple[str, ...] = ()
-    """Where it and the images within it lead, as written; of a bare one, itself."""
+    """Where it and the links and images within it lead, as written; of a bare one, itself."""
 
 
 def find_links(text: str) -> tuple[Link, ...]:
@@ -88,6 +92,10 @@ class Prices:
         before = bisect_right(self._starts, place) - 1
         return self.links[before] if before >= 0 and place < self.links[before].end else None
 
+    def links_within(self, start: int, end: int) -> tuple[Link, ...]:
+        """The links that begin in ``text[start:end]``."""
+        return self.links[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
+
     def may_cut(self, place: int) -> bool:
         """Whether a cut before the character at this place leaves every link whole."""
         link = self.link_at(place)
@@ -102,9 +110,12 @@ def affordable(prices: Prices, most: int) -> Prices:
 
 def _marked(text: str) -> list[Link]:
     """Markdown links and images; of nested ones the outer."""
-    found: list[Link] = []
+    outer: list[Stretch] = []
+    marks: list[_Mark] = []
     opened: list[re.Match[str]] = []
     for token in _TOKEN.finditer(text):
+        if marks and token.start() < marks[-1].end:  # within an address
+            continue
         if token[0].endswith("["):
             opened.append(token)
         elif token[0] == "\n":
@@ -114,28 +125,50 @@ def _marked(text: str) -> list[Link]:
             target = _TARGET.match(text, token.end())
             if target is None:
                 continue
-            address = target[1] or target[2] or ""
-            surplus, addresses = _surplus(address), [address]
-            inner: list[Link] = []
-            while found and found[-1].start > start.start():
-                inner.append(found.pop())
-                surplus += inner[-1].surplus
-                addresses += inner[-1].addresses
-            words = _replaced(text[start.end() : token.start()], inner[::-1], start.end())
-            surplus += sum(_surplus(bare[0]) for bare in _BARE.finditer(words))
-            found.append(Link(start.start(), target.end(), _BARE.sub("", words), surplus, tuple(addresses)))
-    return found
+            while outer and outer[-1][0] > start.start():
+                outer.pop()
+            outer.append((start.start(), target.end()))
+            marks.append(_Mark(*start.span()))
+            marks.append(_Mark(token.start(), target.end(), target[1] or target[2] or ""))
+    rest = iter(sorted(marks))
+    return [_worded(text, *link, rest) for link in outer]
+
+
+class _Mark(NamedTuple):
+    """What stands before the words of a link, or behind them."""
+
+    start: int
+    end: int
+    address: str | None = None
+
+
+def _worded(text: str, start: int, end: int, marks: Iterator[_Mark]) -> Link:
+    """The link with its words: all between its marks and those of links in it, which are taken from ``marks``."""
+    shown: list[str] = []
+    addresses: list[str] = []
+    at, surplus = start, 0
+    for mark in marks:
+        words = text[at : mark.start]
+        surplus += sum(_surplus(bare[0]) for bare in _BARE.finditer(words))
+        shown.append(_BARE.sub("", words))
+        if mark.address is not None:
+            surplus += _surplus(mark.address)
+            addresses.append(mark.address)
+        at = mark.end
+        if at == end:
+            break
+    return Link(start, end, "".join(shown), surplus, tuple(addresses))
 
 
 def _surplus(address: str) -> int:
     return max(-(-len(address) // _CHARS_PER_WORD) - word_count(address), 0)
 
 
-def _replaced(text: str, links: list[Link] | tuple[Link, ...], offset: int = 0) -> str:
-    """The text with links replaced by their words; ``offset``: where the text begins in the one the links were found in."""
+def _replaced(text: str, links: Iterable[Link]) -> str:
+    """The text with links replaced by their words."""
     parts: list[str] = []
     at = 0
     for link in links:
-        parts += [text[at : link.start - offset], link.words]
-        at = link.end - offset
+        parts += [text[at : link.start], link.words]
+        at = link.end
     return "".join((*parts, text[at:]))

@@ -13,7 +13,7 @@ from sanderling.world.inline_links import Prices
 
 _LINE = re.compile(r"[^\n]+")
 _LEAST_LINES = 3
-_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_RULE = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,9 @@ def _table(prices: Prices, block: Block) -> tuple[Stretch, list[Stretch]] | None
         if "|" in rule and _RULE.fullmatch(rule) and "|" in text[slice(*lines[i - 1])]:
             return (lines[i - 1][0], lines[i][1]), lines[i + 1 :]
     cells = [text.count(" | ", *line) for line in lines]
-    first = next((i for i, count in enumerate(cells) if count and set(cells[i:]) == {count}), len(lines))
+    first = len(lines)
+    while first and cells[first - 1] == cells[-1] > 0:
+        first -= 1
     return (lines[first], lines[first + 1 :]) if len(lines) - first >= _LEAST_LINES else None
 
 

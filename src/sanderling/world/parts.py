@@ -13,13 +13,16 @@ from itertools import pairwise
 from sanderling.world.cutting import Block, blocks, pieces
 from sanderling.world.inline_links import Prices, affordable
 
-_ASKED = re.compile(r"#(?:[^#]*&)?page=([0-9]{1,9})(?:&[^#]*)?$")
+_ASKED = re.compile(r"page=([0-9]{1,9})")
 
 
 def asked_part(url: str) -> int:
     """Which part an address asks for, from 1; 0: none."""
-    found = _ASKED.search(url.strip()) if "#" in url else None
-    return int(found[1]) if found else 0
+    if "#" not in url:
+        return 0
+    options = url.strip().rpartition("#")[2].split("&")
+    asked = [int(found[1]) for found in map(_ASKED.fullmatch, options) if found]
+    return asked[-1] if asked else 0
 
 
 def part_address(url: str, part: int) -> str:

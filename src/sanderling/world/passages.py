@@ -20,6 +20,8 @@ from sanderling.world.terms import content_terms, words
 _K1, _B = 1.2, 0.75
 _MOST_GOAL_TERMS = 64
 _PASSAGE_WORDS = 60
+_LEAD_WORDS = 64
+"""Words of a heading or a table's head that count for what stands below it: there can be many thousands of rows."""
 _SPREAD = (0.5, 0.25)
 """How much of the score of the passage before or after it, and of the next but one, counts for a passage."""
 _GAP, _LINE_GAP, _ROW_GAP = " … ", "\n…\n", "\n| … |\n"
@@ -68,7 +70,7 @@ def _scores(page: Outline, goal: str, *, linked: bool) -> list[float]:
     if not asked:
         return [0.0] * len(page.passages)
     read = as_read if linked else str
-    leads = [words(read(lead.text)) for lead in page.leads]
+    leads = [words(read(lead.text))[:_LEAD_WORDS] for lead in page.leads]
     bags = [words(read(p.text)) + [word for lead in p.leads for word in leads[lead]] for p in page.passages]
     mean = sum(map(len, bags)) / len(bags) or 1.0
     sets = [set(bag) for bag in bags]

@@ -78,12 +78,18 @@ class PageText:
         while at >= 0:
             if self._on_borders(at, at + len(folded)):
                 return self._starts[at], self._ends[at + len(folded) - 1]
-            at = self._chars.find(folded, at + 1)
+            at += 1
+            while self._cuts_a_word(at):
+                at += 1
+            at = self._chars.find(folded, at)
         return None
 
     def _on_borders(self, start: int, end: int) -> bool:
         """Whether neither end cuts a word in two."""
-        return not any(_joined(self._chars[place - 1 : place + 1]) for place in (start, end) if 0 < place < len(self._chars))
+        return not self._cuts_a_word(start) and not self._cuts_a_word(end)
+
+    def _cuts_a_word(self, place: int) -> bool:
+        return 0 < place < len(self._chars) and _joined(self._chars[place - 1 : place + 1])
 
 
 def _joined(pair: str) -> bool:
