@@ -13,9 +13,10 @@ from rich.table import Table
 from sanderling.cli.world_progress import build_progress
 from sanderling.errors import UserError
 from sanderling.terminal import visible
-from sanderling.world.manifest import SourceAccount, WorldCounts
-from sanderling.world.sources.contract import HtmlExtractor, Limits
+from sanderling.world.manifest import SourceAccount, WorldCounts, read_manifest
+from sanderling.world.sources.contract import HtmlExtractor, Limits, Source
 from sanderling.world.sources.gathering import Gathering
+from sanderling.world.sources.lineage import remember_sources
 from sanderling.world.sources.quality import require_trafilatura
 from sanderling.world.sources.registry import SOURCES, open_sources
 from sanderling.world.store import add_to_world, build_from_feed
@@ -59,9 +60,18 @@ def build_from(
 
     Stopped or killed, the same command goes on.
     """
-    feed, source, first = _feed(sources, kind, base_url, _limits(largest, extractor), workers)
+    opened = _open(sources, kind, base_url, _limits(largest, extractor), workers)
+    feed, source = Gathering(opened), _in_words(opened, base_url)
     with build_progress(AGAIN) as progress:
-        info = build_from_feed(out, feed, name=name or first, source=source, progress=progress, fresh=fresh)
+        info = build_from_feed(
+            out,
+            feed,
+            name=name or opened[0].name,
+            source=source,
+            progress=progress,
+            fresh=fresh,
+            finish=lambda place: remember_sources(place, opened),
+        )
     _report(f"world {info.name}", info.accounts, info.counts)
     links = info.links
     Console().print(
@@ -84,8 +94,11 @@ def add(
 
     Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
     """
-    feed, source, _first = _feed(sources, kind, base_url, _limits(largest, extractor), workers)
+    opened = _open(sources, kind, base_url, _limits(largest, extractor), workers)
+    feed, source = Gathering(opened), _in_words(opened, base_url)
+    read_manifest(directory)
     with build_progress(AGAIN) as progress:
+        remember_sources(directory, opened)  # before the pages are there: one too many does no harm
         info, counts = add_to_world(directory, feed, source=source, progress=progress, fresh=fresh)
     _report(f"added to {info.name}", feed.accounts(feed.mark()), counts)
     Console().print(f"{_plain(str(directory))} holds {info.page_count:,} pages, {counts.kept:,} of them new.")
@@ -98,13 +111,14 @@ def _limits(largest: int, extractor: HtmlExtractor) -> Limits:
     return Limits(document_bytes=largest * _MEGABYTE, extractor=extractor)
 
 
-def _feed(specs: Sequence[str], kind: str, base_url: str, limits: Limits, workers: int) -> tuple[Gathering, str, str]:
-    """The feed of the sources, what it is in words, and the first source's name."""
+def _open(specs: Sequence[str], kind: str, base_url: str, limits: Limits, workers: int) -> list[Source]:
     if base_url and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", base_url):
         raise UserError(f"--base-url {base_url!r} is no address: write it as https://docs.example/.")
-    opened = open_sources(specs, kind, base_url, limits, workers=workers)
-    source = " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
-    return Gathering(opened), source, opened[0].name
+    return open_sources(specs, kind, base_url, limits, workers=workers)
+
+
+def _in_words(opened: Sequence[Source], base_url: str) -> str:
+    return " + ".join(one.name for one in opened) + (f" below {base_url}" if base_url else "")
 
 
 def _report(what: str, accounts: Sequence[SourceAccount], counts: WorldCounts) -> None:

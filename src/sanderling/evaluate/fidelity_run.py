@@ -25,6 +25,8 @@ _OF = {
     Unit.QUESTION: "of questions it never saw",
     Unit.TRAJECTORY: "though perhaps from other attempts at their questions",
 }
+_SEVERAL = " + "
+"""Between the names of a world's sources."""
 LIMITS = (
     "Nothing here was measured against today's web: the only reference is what was recorded, and no live engine was asked.",
     "The recorded lists come from commercial engines that are not named, at dates that are not known, in several set-ups; two "
@@ -113,6 +115,8 @@ def compare_world(subject: Subject, trajectories: Sequence[Trajectory], asked: A
     if not parts:
         raise UserError("None of these trajectories can be compared with this world: give the ones it was built beside.")
     remarks = [] if found.unseen else ["No held-out trajectory was given: there is only the upper bound."]
+    if _SEVERAL in subject.source:
+        remarks.append("This world has other sources too: nothing shows that none of them holds what these trajectories met.")
     return parts, len(found.same_question), remarks
 
 

@@ -80,6 +80,30 @@ def test_what_was_built_in_is_refused(recordings, tmp_path):
         run("fidelity", world, "--against", recordings, "--out", tmp_path / "out", "--built-in")
 
 
+@pytest.mark.parametrize("by_way_of", ["recordings", "world"])
+def test_trajectories_that_are_added_later_are_not_held_out(recordings, tmp_path, by_way_of):
+    """Whether they come as they are or in a world that was built from them."""
+    world, out = tmp_path / "w", tmp_path / "out"
+    run("build", "recorded", "--from", recordings, "--out", world, "--hold-out", 0.4, "--seed", 1)
+    added = f"recorded:{recordings}"
+    if by_way_of == "world":
+        run("build", "from", added, "--out", tmp_path / "other")
+        added = str(tmp_path / "other")
+    run("add", world, added)
+    refused = CliRunner().invoke(app, ["fidelity", str(world), "--against", str(recordings), "--out", str(out)])
+    assert isinstance(refused.exception, UserError) and "All 20 trajectories were built into" in str(refused.exception)
+
+
+def test_a_world_that_was_added_to_is_compared_with_a_remark(recordings, tmp_path):
+    world, out, more = tmp_path / "w", tmp_path / "out", tmp_path / "more.jsonl"
+    run("build", "recorded", "--from", recordings, "--out", world, "--hold-out", 0.4, "--seed", 1)
+    more.write_text(json.dumps({"url": "https://new.example/1", "title": "New", "text": "A new page about birds."}))
+    run("add", world, more)
+    run("fidelity", world, "--against", recordings, "--out", out)
+    found = report(out)
+    assert [part["label"] for part in found["parts"]] == [UNSEEN] and "other sources too" in found["remarks"][0]
+
+
 def test_a_world_of_other_pages_has_no_list_and_says_so(recordings, tmp_path):
     build_world(tmp_path / "w", [Page(url="https://site0.example/page", title="t", text="bird")], name="w", source="jsonl x")
     run("fidelity", tmp_path / "w", "--against", recordings, "--out", tmp_path / "out")

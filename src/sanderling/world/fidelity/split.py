@@ -108,6 +108,18 @@ def built_from(
     )
 
 
+def joined(memories: Sequence[BuiltFrom]) -> BuiltFrom:
+    """The memory of a world that came together from several, one at least; share, unit and seed are those of the first."""
+    first = memories[0]
+    return first.model_copy(
+        update={
+            "trajectories": frozenset[str]().union(*(known.trajectories for known in memories)),
+            "questions": frozenset[str]().union(*(known.questions for known in memories)),
+            "queries": frozenset[str]().union(*(known.queries for known in memories)),
+        }
+    )
+
+
 def sides(trajectories: Iterable[Trajectory], known: BuiltFrom) -> Sides:
     """Sort trajectories by whether a world was built from them."""
     found: tuple[list[Trajectory], ...] = ([], [], [])

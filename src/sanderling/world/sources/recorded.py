@@ -42,6 +42,10 @@ class RecordedSource:
         """Pages, then addresses without words, then files that are no recording."""
         return islice(self._all(), skip, None)
 
+    def trajectories(self) -> Iterator[Trajectory]:
+        """Every trajectory; files that are no recording are left out."""
+        return self._trajectories([])
+
     def stamp(self) -> str:
         return stamp_of("recorded", *(f"{file!a} {file_facts(file)}" for file in self._files()))
 
