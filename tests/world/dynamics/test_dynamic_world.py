@@ -168,6 +168,16 @@ def test_rank_noise_moves_results_and_loses_none() -> None:
     assert max(moved) < 20
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 12), st.sampled_from([0.5, 2.0, 5.0]))
+def test_a_longer_list_begins_with_the_shorter_one(seed: int, short: int, more: int, spread: float) -> None:
+    """Serper's second page goes on where its first ended, also where results are moved, copied and spammed."""
+    noise = HOSTILE.results.model_copy(update={"rank_noise": spread})
+    world = DynamicWorld(COAST, DynamicsProfile(results=noise), seed=seed)
+    long = world.search("tidal flat waders", limit=short + more).hits
+    assert world.search("tidal flat waders", limit=short).hits == long[:short]
+
+
 def test_copies_can_be_read_and_contradicting_ones_agree_with_their_snippets() -> None:
     world = DynamicWorld(COAST, DynamicsProfile(results=ResultNoise(near_duplicate=1, contradicting=1)), seed=4)
     first, copy, other = world.search("tidal flat 7 mapped", limit=3).hits

@@ -16,11 +16,12 @@ from typing import TypeVar
 Choice = TypeVar("Choice")
 _NORMAL = NormalDist()
 _Z95 = _NORMAL.inv_cdf(0.95)
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def uniform(*key: str | int) -> float:
     """A number in [0, 1) for a key: the first 53 bits of the SHA-256 of its JSON."""
-    digest = hashlib.sha256(json.dumps(key, separators=(",", ":")).encode("ascii")).digest()
+    digest = hashlib.sha256(_ENCODER.encode(key).encode("ascii")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
 
 

@@ -15,13 +15,19 @@ from sanderling.world.dynamics.faults import Draws, standard_normal
 from sanderling.world.dynamics.profile import ResultNoise
 from sanderling.world.dynamics.tamper import altered, spam_snippet
 
+_FARTHEST = 2.0
+"""Standard deviations of rank noise beyond which it is cut."""
 LEAK_FACTOR = 4
 """How many times as long a leaking snippet is."""
 
 
 def spare_results(noise: ResultNoise) -> int:
-    """How many results past the limit have a chance to be moved into it: three standard deviations."""
-    return math.ceil(3 * noise.rank_noise)
+    """How many results past the limit have a chance to be moved into it.
+
+    A result is moved by `_FARTHEST` standard deviations at most, so none that lies twice as far past the limit stands before
+    one within it: the first results are the same, however many are asked for.
+    """
+    return math.ceil(2 * _FARTHEST * noise.rank_noise)
 
 
 def altered_as(draws: Draws, url: str) -> Callable[[str], str]:
@@ -30,10 +36,19 @@ def altered_as(draws: Draws, url: str) -> Callable[[str], str]:
 
 
 @dataclass(frozen=True)
-class Listing:
-    """The noise of one query's list.
+class Entry:
+    """One result of a list, and what is to become of its snippet."""
 
-    Example: ``Listing(noise, draws, "tidal flats", 30).of(hits, limit=10)``
+    hit: SearchHit
+    leaks: bool = False
+    misleads: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The noise of one query's list: `ranked` decides what is listed, `shown` what its snippets say.
+
+    Example: ``listing = Listing(noise, draws, "tidal flats", 30); listing.shown(listing.ranked(hits, limit=10))``
     """
 
     noise: ResultNoise
@@ -41,22 +56,28 @@ class Listing:
     query: str
     snippet_words: int
 
-    def leaking(self, hits: Sequence[SearchHit]) -> set[str]:
-        """URLs of the results whose snippets are to be long ones."""
-        return {hit.url for hit in hits if self._happens(self.noise.leaking_snippet, "leak", hit.url)}
-
-    def of(
-        self, hits: Sequence[SearchHit], limit: int, long_snippets: Mapping[str, str] | None = None
-    ) -> tuple[SearchHit, ...]:
-        """At most ``limit`` results out of the plain ones in their order; ``long_snippets``: by URL, for those that leak."""
-        listed: list[SearchHit] = []
+    def ranked(self, hits: Sequence[SearchHit], limit: int) -> list[Entry]:
+        """At most ``limit`` results out of the plain ones in their order."""
+        listed: list[Entry] = []
         for hit in self._reordered(hits):
             self._add_spam(listed, hit.score)
-            snippet = (long_snippets or {}).get(hit.url, hit.snippet)
-            if self._happens(self.noise.misleading_snippet, "mislead", hit.url):
-                snippet = altered(snippet, lambda number, url=hit.url: self.draws.uniform("mislead", url, number))
-            listed += [replace(hit, snippet=snippet), *self._copies(hit)]
-        return tuple(listed[:limit])
+            leaks = self._happens(self.noise.leaking_snippet, "leak", hit.url)
+            misleads = self._happens(self.noise.misleading_snippet, "mislead", hit.url)
+            listed += [Entry(hit, leaks, misleads), *map(Entry, self._copies(hit))]
+            if len(listed) >= limit:
+                break
+        return listed[:limit]
+
+    def shown(self, entries: Sequence[Entry], long_snippets: Mapping[str, str] | None = None) -> tuple[SearchHit, ...]:
+        """The results as an agent sees them; ``long_snippets``: by URL, for those that leak."""
+        return tuple(self._shown(entry, long_snippets or {}) for entry in entries)
+
+    def _shown(self, entry: Entry, long_snippets: Mapping[str, str]) -> SearchHit:
+        hit = entry.hit
+        snippet = long_snippets.get(hit.url, hit.snippet) if entry.leaks else hit.snippet
+        if entry.misleads:
+            snippet = altered(snippet, lambda number: self.draws.uniform("mislead", hit.url, number))
+        return hit if snippet == hit.snippet else replace(hit, snippet=snippet)
 
     def _happens(self, chance: float, what: str, url: str) -> bool:
         return chance > 0 and self.draws.happens(chance, what, self.query, canonical_url(url))
@@ -67,16 +88,17 @@ class Listing:
             return list(hits)
 
         def place(rank: int) -> float:
-            return rank + spread * standard_normal(self.draws.uniform("rank", self.query, canonical_url(hits[rank].url)))
+            moved = standard_normal(self.draws.uniform("rank", self.query, canonical_url(hits[rank].url)))
+            return rank + spread * min(max(moved, -_FARTHEST), _FARTHEST)
 
         return [hits[rank] for rank in sorted(range(len(hits)), key=lambda rank: (place(rank), rank))]
 
-    def _add_spam(self, listed: list[SearchHit], score: float) -> None:
+    def _add_spam(self, listed: list[Entry], score: float) -> None:
         """Spam at the next rank, and at the one after it, as long as the draws say so."""
         while self.draws.happens(self.noise.spam, "spam", self.query, len(listed)) and len(listed) < 100:
             url = made_url(Made.SPAM, f"{self.query} {len(listed) + 1}", self.draws.uniform("host", self.query, len(listed)))
             snippet = spam_snippet(self.query, self.snippet_words)
-            listed.append(SearchHit(f"{self.query}: the best results", url, snippet, score=score))
+            listed.append(Entry(SearchHit(f"{self.query}: the best results", url, snippet, score=score)))
 
     def _copies(self, hit: SearchHit) -> list[SearchHit]:
         found: list[SearchHit] = []

@@ -66,7 +66,7 @@ class ResultNoise(_Settings):
     """What is odd about a list of results."""
 
     rank_noise: float = Field(default=0.0, ge=0, le=20)
-    """Standard deviation, in ranks, of what is added to each result's rank before they are put in order."""
+    """Standard deviation, in ranks, of what is added to each result's rank before they are put in order; cut at twice that."""
     near_duplicate: Chance = 0.0
     """Per result: a copy on another site follows it."""
     contradicting: Chance = 0.0

@@ -79,14 +79,13 @@ class DynamicWorld(SearchesTogether):
 
         replies = plain(asked, snippet_words)
         listings = {query: Listing(noise, draws, _key(query), max(snippet_words, 1)) for query in asked}
-        leaking = {query: listings[query].leaking(reply.hits) for query, reply in replies.items()}
-        longer = plain([query for query in asked if leaking[query]], LEAK_FACTOR * snippet_words)
+        entries = {query: listings[query].ranked(reply.hits, limit) for query, reply in replies.items()}
+        leaking = [query for query in asked if any(entry.leaks for entry in entries[query])]
+        longer = plain(leaking, LEAK_FACTOR * snippet_words)
         listed: dict[str, SearchReply] = {}
         for query, reply in replies.items():
-            snippets = (
-                {hit.url: hit.snippet for hit in longer[query].hits if hit.url in leaking[query]} if query in longer else {}
-            )
-            hits = listings[query].of(reply.hits, limit, snippets)
+            snippets = {hit.url: hit.snippet for hit in longer[query].hits} if query in longer else {}
+            hits = listings[query].shown(entries[query], snippets)
             listed[query] = SearchReply(query, hits, reply.status, self._search_delay(query, draws, occasion) + reply.latency_s)
         return tuple(failed[query] if query in failed else listed[query] for query in queries)
 
