@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from sanderling.errors import UserError
-from sanderling.evaluate.result import META_KEY, Episode, EvalResult, RunInfo, episode_of, summarise, verdict_of
+from sanderling.evaluate.result import Episode, EvalResult, RunInfo, episode_of, summarise
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role, ToolCall
 from sanderling.protocol.status import ToolStatus
+from sanderling.reward.verdict import META_KEY, verdict_of
 from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 
 INFO = RunInfo(command="test", seed=7, judge="exact", version="0", date="2026-01-01", seconds=1.0, resumed=0)

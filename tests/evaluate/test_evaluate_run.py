@@ -23,8 +23,9 @@ from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Message, Role
 from sanderling.protocol.profiles import get_profile
-from sanderling.reward.judge import RuleJudge, Ruling, Verdict
+from sanderling.reward.judge import RuleJudge
 from sanderling.reward.outcome import exact_match
+from sanderling.reward.verdict import Ruling, Verdict
 from sanderling.tools.contract import ToolOutageError
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, Trajectory

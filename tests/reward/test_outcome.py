@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 
 from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
-from sanderling.reward.judge import RuleJudge, Ruling
+from sanderling.reward.judge import RuleJudge
 from sanderling.reward.outcome import OUTCOMES, answer_tokens, best_outcome, exact_match, score_trajectory, token_f1
+from sanderling.reward.verdict import Ruling
 from sanderling.trajectory.record import Question, Trajectory
 
 

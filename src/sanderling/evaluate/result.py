@@ -24,10 +24,9 @@ from sanderling.evaluate.metrics import (
 )
 from sanderling.files import replace_file
 from sanderling.protocol.endings import Ending
+from sanderling.reward.verdict import verdict_of
 from sanderling.trajectory.record import NodeKind, Question, Trajectory
 
-META_KEY = "evaluation"
-"""Where a verdict stands in ``Trajectory.meta``: ``{"judge", "correct", "score", "reason"}``, correct null when unscored."""
 _INTERVAL_SEED = 0
 
 
@@ -175,15 +174,6 @@ class RunInfo:
     seconds: float
     resumed: int
     unscored_limit: float = 0.02
-
-
-def verdict_of(trajectory: Trajectory, judge: str) -> bool | None:
-    """The recorded verdict of this judge; None: not judged by it, or it failed."""
-    recorded = trajectory.meta.get(META_KEY)
-    if not isinstance(recorded, dict) or recorded.get("judge") != judge:
-        return None
-    correct = recorded.get("correct")
-    return correct if isinstance(correct, bool) else None
 
 
 def episode_of(trajectory: Trajectory, judge: str) -> Episode:

@@ -17,10 +17,11 @@ from typing import Protocol
 
 from sanderling import __version__
 from sanderling.errors import UserError
-from sanderling.evaluate.result import META_KEY, Episode, EvalResult, RunInfo, episode_of, summarise, verdict_of
+from sanderling.evaluate.result import Episode, EvalResult, RunInfo, episode_of, summarise
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.protocol.endings import Ending
-from sanderling.reward.judge import Judge, Ruling, Verdict
+from sanderling.reward.judge import Judge, rule_on
+from sanderling.reward.verdict import verdict_of, with_verdict
 from sanderling.tools.contract import ToolOutageError
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 
@@ -202,27 +203,16 @@ def _outage(question: Question, seeds: Seeds, ending: Ending, error: Exception) 
 
 
 async def _judged(trajectory: Trajectory, judge: Judge, retry: Retry) -> Trajectory:
-    """The trajectory with its verdict. No answer of its own is wrong without asking; an outage has no verdict."""
-    ending = trajectory.ending
-    if ending is None or not ending.scored:
+    """The trajectory with its verdict, asked for again while that may help; an outage has none."""
+    if trajectory.ending is None or not trajectory.ending.scored:
         return trajectory
-    verdict = Verdict(Ruling.INCORRECT, 0.0, "no answer of its own")
-    if ending.has_answer and trajectory.answer is not None:
-        verdict = await _ask(judge, trajectory, retry)
-    correct = None if verdict.ruling is Ruling.UNSCORED else verdict.ruling is Ruling.CORRECT
-    record = {"judge": judge.name, "correct": correct, "score": verdict.score, "reason": verdict.reason}
-    return trajectory.model_copy(update={"meta": {**trajectory.meta, META_KEY: record}})
-
-
-async def _ask(judge: Judge, trajectory: Trajectory, retry: Retry) -> Verdict:
-    """The judge's word; asked again while it cannot tell."""
-    verdict = await judge(trajectory)
+    verdict = await rule_on(trajectory, judge)
     for pause in retry.pauses():
-        if verdict.ruling is not Ruling.UNSCORED:
+        if not verdict.may_change:
             break
         await asyncio.sleep(pause)
-        verdict = await judge(trajectory)
-    return verdict
+        verdict = await rule_on(trajectory, judge)
+    return with_verdict(trajectory, verdict, judge.name)
 
 
 def _check_model(trajectory: Trajectory, episodes: Iterable[Episode]) -> None:

@@ -10,11 +10,12 @@ from sanderling.config import to_toml
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.reading import Reading, pick_three, reading_of
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
-from sanderling.evaluate.result import EvalResult, verdict_of
+from sanderling.evaluate.result import EvalResult
 from sanderling.recipes.stages import StageRecord
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import JUDGE, result_file, store_file
 from sanderling.recipes.tiny.supervised import ARMS
+from sanderling.reward.verdict import verdict_of
 from sanderling.train.metrics import read_metrics
 from sanderling.trajectory.jsonl import TrajectoryStore
 

@@ -1,0 +1,146 @@
+"""Many trajectories through one judge: in order, several at a time, and none of them judged twice.
+
+What a judge is asked is a question, its accepted answers and the agent's own answer; trajectories that agree in these have one
+verdict, which is asked for once. With a book, verdicts outlive the process: killed at any moment, the next run asks only for
+what is not in there. Unscored verdicts are not kept, so the next run tries again. Nothing is dropped: each trajectory comes
+out, with its verdict. Knows no files of trajectories and no model.
+"""
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from sanderling.errors import UserError
+from sanderling.reward.judge import Judge, rule_on
+from sanderling.reward.verdict import Code, Ruling, Verdict, with_verdict
+from sanderling.trajectory.codec import encode_record
+from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.trajectory.record import Trajectory
+
+BY_HAND = "by hand"
+"""The judge's name where a person has spoken."""
+_AHEAD = 4
+"""Trajectories read ahead for each one that is being judged, so that a slow verdict holds nobody up."""
+_VERDICT = TypeAdapter(Verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A trajectory with its verdict in ``meta``, and the verdict."""
+
+    trajectory: Trajectory
+    verdict: Verdict
+    fresh: bool
+    """The verdict was asked for in this run, for this trajectory: what it cost is counted here and nowhere else."""
+
+
+class VerdictBook:
+    """Scored verdicts on disk, one line each, under the digest of what was judged and by whom."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what there is. Raises UserError for a damaged file."""
+        self._log = JsonlLog(path, durable=False)
+        self._known: dict[str, Verdict] = {}
+        try:
+            for line in self._log:
+                self._known[line["of"]] = _VERDICT.validate_python(line["verdict"])
+        except (KeyError, ValidationError) as error:
+            raise UserError(f"{path} holds something else than verdicts: move it away, and judge anew.") from error
+
+    def find(self, key: str) -> Verdict | None:
+        """The verdict of an earlier moment, as it was when it was made."""
+        return self._known.get(key)
+
+    def keep(self, key: str, verdict: Verdict) -> None:
+        """Write a verdict down, if it is one."""
+        if verdict.ruling is not Ruling.UNSCORED and key not in self._known:
+            self._log.append({"of": key, "verdict": asdict(verdict)})
+            self._known[key] = verdict
+
+
+async def judge_each(
+    trajectories: Iterable[Trajectory],
+    judge: Judge,
+    *,
+    concurrency: int = 8,
+    book: VerdictBook | None = None,
+    by_hand: Mapping[str, bool] | None = None,
+) -> AsyncIterator[Judged]:
+    """Judge trajectories, at most ``concurrency`` at a time, and yield them in their order.
+
+    ``by_hand``: a person's verdicts by the trajectory's id, which need no judge. What the judge raises is raised.
+    """
+    turns = asyncio.Semaphore(concurrency)
+    under_way: dict[str, asyncio.Task[Verdict]] = {}
+    queue: deque[tuple[Trajectory, str, asyncio.Task[Verdict] | Verdict, bool]] = deque()
+
+    async def ask(trajectory: Trajectory, key: str) -> Verdict:
+        async with turns:
+            verdict = await rule_on(trajectory, judge)
+        if book is not None:
+            book.keep(key, verdict)
+        return verdict
+
+    async def first() -> Judged:
+        trajectory, key, coming, fresh = queue.popleft()
+        verdict = coming if isinstance(coming, Verdict) else await coming
+        under_way.pop(key, None)
+        name = BY_HAND if verdict.code is Code.BY_HAND else judge.name
+        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh)
+
+    try:
+        for trajectory in trajectories:
+            key = _key(trajectory, judge.name)
+            known = _known(trajectory, key, book, by_hand or {})
+            fresh = known is None and key not in under_way
+            if fresh:
+                under_way[key] = asyncio.create_task(ask(trajectory, key))
+            queue.append((trajectory, key, known or under_way[key], fresh))
+            if len(queue) > concurrency * _AHEAD:
+                yield await first()
+        while queue:
+            yield await first()
+    finally:
+        for task in under_way.values():
+            task.cancel()
+        await asyncio.gather(*under_way.values(), return_exceptions=True)
+
+
+def judge_stream(
+    trajectories: Iterable[Trajectory],
+    judge: Judge,
+    *,
+    concurrency: int = 8,
+    book: VerdictBook | None = None,
+    by_hand: Mapping[str, bool] | None = None,
+) -> Iterator[Judged]:
+    """:func:`judge_each` for callers without an event loop: a stream of trajectories in, the same with verdicts out.
+
+    Example: ``(judged.trajectory for judged in judge_stream(store, rule_judge("exact")) if judged.verdict.correct)``
+    """
+
+    async def following(stream: AsyncIterator[Judged]) -> Judged | None:
+        return await anext(stream, None)
+
+    stream = judge_each(trajectories, judge, concurrency=concurrency, book=book, by_hand=by_hand)
+    with asyncio.Runner() as runner:
+        while (judged := runner.run(following(stream))) is not None:
+            yield judged
+
+
+def _known(trajectory: Trajectory, key: str, book: VerdictBook | None, by_hand: Mapping[str, bool]) -> Verdict | None:
+    said = by_hand.get(trajectory.id)
+    if said is not None:
+        return Verdict(Ruling.CORRECT if said else Ruling.INCORRECT, float(said), "a person said so", Code.BY_HAND)
+    return book.find(key) if book is not None else None
+
+
+def _key(trajectory: Trajectory, judge: str) -> str:
+    question = trajectory.question
+    asked = [judge, question.text, list(question.answers), trajectory.answer, trajectory.ending]
+    return hashlib.sha256(encode_record(asked)).hexdigest()[:32]

@@ -1,0 +1,109 @@
+"""A judge's word on one trajectory: what it says, why, who said it and what that cost; and where it stands in a record.
+
+A verdict that could not be had is *unscored* with a code, never "wrong". Knows no judge.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sanderling.trajectory.record import Trajectory
+
+META_KEY = "evaluation"
+"""Where a verdict stands in ``Trajectory.meta``: ``{"judge", "correct", "score", "reason", …}``, correct null when unscored."""
+
+
+class Ruling(StrEnum):
+    """What a judge says."""
+
+    CORRECT = "correct"
+    INCORRECT = "incorrect"
+    UNSCORED = "unscored"
+
+
+class Code(StrEnum):
+    """How a verdict came about, or why there is none."""
+
+    JUDGED = "judged"
+    NO_ANSWER = "no_answer"
+    """The agent gave no answer of its own: incorrect, and nobody was asked."""
+    BY_HAND = "by_hand"
+    """A person said so."""
+    NOT_ENDED = "not_ended"
+    """Unscored: the episode ended in an outage or was stopped, or an import tells neither ending nor answer."""
+    NO_ACCEPTED = "no_accepted"
+    """Unscored: the question has no accepted answer to compare with."""
+    NOT_COMPARABLE = "not_comparable"
+    """Unscored: the answers are of a kind that this judge cannot compare."""
+    UNREADABLE = "unreadable"
+    """Unscored: the judge replied, and no verdict could be read."""
+    OUTAGE = "outage"
+    """Unscored: the judge was not reached; may be asked again."""
+    BUDGET = "budget"
+    """Unscored: the limit of tokens or money is reached; may be asked again with a larger one."""
+
+
+_MAY_CHANGE = frozenset({Code.JUDGED, Code.OUTAGE})
+"""Unscored verdicts that asking again soon may mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's word on one trajectory."""
+
+    ruling: Ruling
+    score: float | None
+    """In [0, 1]; None when unscored."""
+    reason: str
+    """One sentence, for people."""
+    code: Code = Code.JUDGED
+    model: str = ""
+    """The model whose word it is; empty for a rule or a person."""
+    prompt: str = ""
+    """Name and version of what the model was told."""
+    tokens: int = 0
+    """Prompt and sampled tokens of all replies it took, as far as servers say."""
+    cost: float = 0.0
+    """Of all replies it took; 0 for remembered ones and without prices."""
+    remembered: bool = False
+    """Nothing was asked for it in this run."""
+
+    @property
+    def correct(self) -> bool | None:
+        """None: unscored."""
+        return None if self.ruling is Ruling.UNSCORED else self.ruling is Ruling.CORRECT
+
+    @property
+    def may_change(self) -> bool:
+        """Whether asking again soon may give a verdict after all."""
+        return self.ruling is Ruling.UNSCORED and self.code in _MAY_CHANGE
+
+
+def unscored(code: Code, reason: str) -> Verdict:
+    """No verdict, and why."""
+    return Verdict(Ruling.UNSCORED, None, reason, code)
+
+
+def recorded(verdict: Verdict, judge: str) -> dict[str, Any]:
+    """What stands in the record; provenance only where there is some."""
+    found: dict[str, Any] = {"judge": judge, "correct": verdict.correct, "score": verdict.score, "reason": verdict.reason}
+    if verdict.code is not Code.JUDGED:
+        found["code"] = verdict.code.value
+    if verdict.model:
+        found |= {"model": verdict.model, "prompt": verdict.prompt, "tokens": verdict.tokens, "cost": verdict.cost}
+        found["remembered"] = verdict.remembered
+    return found
+
+
+def with_verdict(trajectory: Trajectory, verdict: Verdict, judge: str) -> Trajectory:
+    """The trajectory with a verdict in place of an earlier one."""
+    return trajectory.model_copy(update={"meta": {**trajectory.meta, META_KEY: recorded(verdict, judge)}})
+
+
+def verdict_of(trajectory: Trajectory, judge: str | None = None) -> bool | None:
+    """The recorded verdict of this judge, or of whichever spoke last; None: not judged by it, or it failed."""
+    found = trajectory.meta.get(META_KEY)
+    if not isinstance(found, dict) or (judge is not None and found.get("judge") != judge):
+        return None
+    correct = found.get("correct")
+    return correct if isinstance(correct, bool) else None
