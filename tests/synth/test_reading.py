@@ -1,0 +1,140 @@
+"""Facts that a model reads from pages: what stands in the page, whose names are one thing, and where a crawl goes."""
+
+import asyncio
+import json
+
+import pytest
+from askers import ScriptedAsker
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.protocol.asking import AskingOutageError
+from sanderling.synth.graph.contract import Fact
+from sanderling.synth.reading.crawl import CrawlSettings, crawl
+from sanderling.synth.reading.extraction import PageFacts, ReadEntity, ReadFact, Unused, read_page
+from sanderling.synth.reading.merge import merged
+from sanderling.world.contract import Page
+from sanderling.world.local import LocalWorld
+
+FILLER = "The council met on Monday to speak of nets, salt and the weather. " * 4
+ORLO = Page(
+    url="https://w.example/orlo",
+    title="Orlo",
+    text=f"# Orlo\n\nOrlo is a town in Venn. Its tower was built by Asta Brandt in 1412.\n\n{FILLER}",
+)
+BRANDT = Page(
+    url="https://w.example/brandt",
+    title="Asta Brandt",
+    text=f"# Asta Brandt\n\nAsta Brandt (Meister Brandt) was a pupil of Nils Ohm, and died in 1440.\n\n{FILLER}",
+)
+OHM = Page(url="https://w.example/ohm", title="Nils Ohm", text=f"# Nils Ohm\n\nNils Ohm was a mason in Venn.\n\n{FILLER}")
+SAYS = {
+    ORLO.url: {
+        "entities": [{"name": "Orlo", "kind": "Town"}, {"name": "Tower of Orlo", "kind": "tower"}, {"name": "Asta Brandt"}],
+        "facts": [
+            {"subject": "Tower of Orlo", "relation": "Was built by", "object": "Asta Brandt",
+             "quote": "Its tower was built by Asta Brandt in 1412."},
+            {"subject": "Tower of Orlo", "relation": "was built in", "object": 1412,
+             "quote": "Its tower was built by Asta Brandt in 1412."},
+        ],
+    },
+    BRANDT.url: {
+        "entities": [{"name": "Asta Brandt", "kind": "mason", "aliases": ["Meister Brandt"]}, {"name": "Nils Ohm"}],
+        "facts": [
+            {"subject": "Meister Brandt", "relation": "was a pupil of", "object": "Nils Ohm",
+             "quote": "was a pupil of Nils Ohm"},
+        ],
+    },
+    OHM.url: {"entities": [{"name": "Nils Ohm", "kind": "mason"}], "facts": []},
+}  # fmt: skip
+
+
+def by_page(system: str, material: str, sample: int) -> str:
+    address = material.partition("Address: ")[2].partition("\n")[0]
+    return json.dumps(SAYS[address])
+
+
+def read(page: Page, reply: object) -> PageFacts:
+    said = reply if isinstance(reply, str) else json.dumps(reply)
+    return asyncio.run(read_page(page, [ScriptedAsker(lambda *_: said)]))
+
+
+def test_facts_come_with_their_words():
+    found = read(ORLO, SAYS[ORLO.url])
+    assert found.entities[0] == ReadEntity("Orlo", "town", ())
+    quote = "Its tower was built by Asta Brandt in 1412."
+    assert found.facts[0] == ReadFact("Tower of Orlo", "was built by", "Asta Brandt", quote)
+    assert found.facts[1].object == "1412" and not found.unused
+    assert found.provenance["prompt"] == "facts-reader"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"subject": "Somebody"}, Unused.NO_SUCH_SUBJECT),
+        ({"object": "Tower of Orlo"}, Unused.ABOUT_ITSELF),
+        ({"quote": "The tower was built by Asta Brandt."}, Unused.QUOTE_NOT_IN_PAGE),
+        ({"object": "Nils Ohm"}, Unused.OBJECT_NOT_IN_QUOTE),
+        ({"relation": ""}, Unused.ODD_FORM),
+        ({"relation": "x" * 500}, Unused.ODD_FORM),
+        ({"quote": None}, Unused.ODD_FORM),
+    ],
+)
+def test_what_does_not_stand_in_the_page_is_counted_and_not_used(change, reason):
+    said = SAYS[ORLO.url]
+    found = read(ORLO, {**said, "facts": [said["facts"][0] | change]})
+    assert found.facts == [] and found.unused == {reason: 1}
+
+
+@given(
+    st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v))
+)
+def test_no_reply_breaks_the_reader(value):
+    read(ORLO, value)
+    read(ORLO, {"entities": value, "facts": value})
+    read(ORLO, {"entities": [value], "facts": [value]})
+
+
+def test_an_unreadable_reply_is_told():
+    assert read(ORLO, "Sorry.").unused == {Unused.UNREADABLE_REPLY: 1}
+
+
+def test_one_name_is_one_thing_and_its_own_page_comes_first():
+    pages = [(page, read(page, SAYS[page.url])) for page in (ORLO, BRANDT)]
+    graph = merged(pages)
+    brandt = next(entity for entity in graph.entities.values() if entity.name == "Asta Brandt")
+    assert brandt.kind == "mason" and brandt.aliases == ("Meister Brandt",) and brandt.pages == (BRANDT.url,)
+    (built,) = graph.incoming[brandt.id]
+    (pupil,) = graph.outgoing[brandt.id]
+    assert (built.relation, built.url, pupil.relation, pupil.url) == ("was built by", ORLO.url, "was a pupil of", BRANDT.url)
+    assert not graph.complete
+    tower = graph.outgoing[built.subject]
+    assert Fact(built.subject, "was built in", "1412", True, ORLO.url, "Its tower was built by Asta Brandt in 1412.") in tower
+
+
+def test_things_of_different_kinds_stay_two():
+    one = PageFacts("u1", [ReadEntity("Mercury", "planet", ())])
+    two = PageFacts("u2", [ReadEntity("mercury", "element", ())])
+    three = PageFacts("u3", [ReadEntity("The Mercury", "planet", ())])
+    pages = [Page(url=f"https://w.example/{n}", title="", text="x") for n in range(3)]
+    graph = merged(list(zip(pages, (one, two, three), strict=True)))
+    assert [(entity.name, entity.aliases) for entity in graph.entities.values()] == [
+        ("Mercury", ("The Mercury",)),
+        ("mercury", ()),
+    ]
+
+
+def test_a_crawl_reads_on_from_what_it_found():
+    world = LocalWorld.in_memory([OHM, ORLO, BRANDT], name="w")
+    asker = ScriptedAsker(by_page)
+    found = asyncio.run(crawl(world, ORLO, [asker], CrawlSettings(per_entity=1)))
+    assert found.urls[0] == ORLO.url and set(found.urls) == {ORLO.url, BRANDT.url, OHM.url}
+    assert len(asker.asked) == 3 == len(found.provenance)
+    assert {fact.relation for fact in found.graph.facts} == {"was built by", "was built in", "was a pupil of"}
+    two = asyncio.run(crawl(world, ORLO, [ScriptedAsker(by_page)], CrawlSettings(pages=2, per_entity=1)))
+    assert two.urls == found.urls[:2]
+
+
+def test_an_outage_is_not_a_page_without_facts():
+    with pytest.raises(AskingOutageError):
+        asyncio.run(crawl(LocalWorld.in_memory([ORLO], name="w"), ORLO, [ScriptedAsker(lambda *_: None)], CrawlSettings()))
