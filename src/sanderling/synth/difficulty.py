@@ -1,0 +1,129 @@
+"""How hard questions are for a given agent: its share of right attempts and how long they were, as bands. Pure.
+
+Source: LiteResearcher (arXiv 2604.17931) keeps a question when 1 to 7 of 8 rollouts are right, and sorts by length: below 16K,
+32K, 48K and 64K tokens. An attempt that could not be scored is none: a question with fewer scored attempts than were wanted is
+untold, neither kept nor dropped, until its missing attempts have been made.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sanderling.trajectory.record import Question
+
+META = "difficulty"
+"""Where the figures stand in a question's ``meta``."""
+
+
+class Band(StrEnum):
+    """What a question's attempts come to."""
+
+    TOO_HARD = "too-hard"
+    KEPT = "kept"
+    TOO_EASY = "too-easy"
+    UNTOLD = "untold"
+
+
+class BandSettings(BaseModel):
+    """Which questions are kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempts: int = Field(default=8, ge=1)
+    least_right: int = Field(default=1, ge=0)
+    most_right: int = Field(default=7, ge=0)
+    lengths: tuple[int, ...] = (16_000, 32_000, 48_000, 64_000)
+    """Ends of the length bands, in tokens of the longest right attempt's context (characters where no tokens are known)."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "BandSettings":
+        if not self.least_right <= self.most_right <= self.attempts:
+            raise ValueError(f"keep from {self.least_right} to {self.most_right} of {self.attempts} attempts is no range")
+        if list(self.lengths) != sorted(set(self.lengths)):
+            raise ValueError("lengths must rise")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One attempt."""
+
+    question: str
+    """The question's id."""
+    correct: bool | None
+    """None: unscored."""
+    length: int
+    """Of its context, in tokens or characters."""
+    turns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difficulty:
+    """A question's figures."""
+
+    band: Band
+    scored: int
+    right: int
+    length_band: str
+    """Such as "lt16k" or "16k-32k"; empty where no attempt was right."""
+    mean_turns: float
+
+    def as_meta(self, agent: str, attempts: int) -> dict[str, Any]:
+        """For the question's ``meta``."""
+        figures = {"scored": self.scored, "right": self.right, "length": self.length_band, "turns": self.mean_turns}
+        return {"agent": agent, "attempts": attempts, "band": self.band.value, **figures}
+
+
+def difficulty(tries: Sequence[Try], settings: BandSettings) -> Difficulty:
+    """The figures of one question's attempts."""
+    scored = [one for one in tries if one.correct is not None]
+    right = [one for one in scored if one.correct]
+    turns = sum(one.turns for one in scored) / len(scored) if scored else 0.0
+    longest = max((one.length for one in right), default=None)
+    length = "" if longest is None else length_band(longest, settings.lengths)
+    return Difficulty(_band(len(scored), len(right), settings), len(scored), len(right), length, turns)
+
+
+def _band(scored: int, right: int, settings: BandSettings) -> Band:
+    """Told as soon as the missing attempts could not change it."""
+    missing = max(settings.attempts - scored, 0)
+    if right > settings.most_right:
+        return Band.TOO_EASY
+    if right + missing < settings.least_right:
+        return Band.TOO_HARD
+    if right >= settings.least_right and right + missing <= settings.most_right:
+        return Band.KEPT
+    return Band.UNTOLD
+
+
+def length_band(length: int, ends: Sequence[int]) -> str:
+    """The name of a length's band.
+
+    Example: ``length_band(20_000, (16_000, 32_000)) == "16k-32k"``
+    """
+    names = [f"{end / 1_000:g}k" for end in ends]
+    for place, end in enumerate(ends):
+        if length < end:
+            return f"lt{names[0]}" if place == 0 else f"{names[place - 1]}-{names[place]}"
+    return f"ge{names[-1]}" if names else "all"
+
+
+def by_difficulty(
+    questions: Iterable[Question], tries: Iterable[Try], settings: BandSettings, agent: str
+) -> tuple[dict[Band, list[Question]], Counter[str]]:
+    """The questions by band, in order and with their figures in ``meta``; and how many were right how often ("3/8")."""
+    of: defaultdict[str, list[Try]] = defaultdict(list)
+    for one in tries:
+        of[one.question].append(one)
+    bands: dict[Band, list[Question]] = {band: [] for band in Band}
+    rates: Counter[str] = Counter()
+    for question in questions:
+        found = difficulty(of[question.id], settings)
+        rates[f"{found.right}/{found.scored}"] += 1
+        meta = {**question.meta, META: found.as_meta(agent, settings.attempts)}
+        bands[found.band].append(question.model_copy(update={"meta": meta}))
+    return bands, rates

@@ -1,0 +1,124 @@
+"""Stages of a curriculum: which questions, and how many of each kind, as shares. Pure and deterministic.
+
+A stage names what it takes by fields of the questions (how they were made, capability, hops, length band) and the share of each
+part. Where a part runs short the stage is made smaller, never filled up with something else: shares are kept. A question is in
+one stage only, the first that draws it.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sanderling.errors import UserError
+from sanderling.synth.difficulty import META
+from sanderling.trajectory.record import Question
+
+
+class Part(BaseModel):
+    """Some kind of questions, and their share of a stage. An empty tuple takes any."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    share: float = Field(gt=0)
+    maker: tuple[str, ...] = ()
+    """As ``meta.maker`` says: "facts", "graph"."""
+    capability: tuple[str, ...] = ()
+    hops: tuple[int, ...] = ()
+    length: tuple[str, ...] = ()
+    """Length bands, such as "lt16k" (`difficulty.length_band`)."""
+
+    def takes(self, question: Question) -> bool:
+        """Whether a question is of this kind."""
+        meta = question.meta
+        told = meta.get(META)
+        length = told.get("length", "") if isinstance(told, Mapping) else ""
+        pairs = (
+            (self.maker, meta.get("maker")),
+            (self.capability, meta.get("capability")),
+            (self.hops, question.hops),
+            (self.length, length),
+        )
+        return all(not wanted or found in wanted for wanted, found in pairs)
+
+
+class Stage(BaseModel):
+    """One stage."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    count: int = Field(ge=1)
+    parts: tuple[Part, ...] = Field(default=(Part(share=1.0),), min_length=1)
+
+
+class Mix(BaseModel):
+    """The stages, in their order."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stages: tuple[Stage, ...] = Field(min_length=1)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A stage's questions, in the order in which a trainer takes them."""
+
+    stage: Stage
+    questions: tuple[Question, ...]
+    by_part: tuple[int, ...]
+    short: str = ""
+    """Which part ran short, in one sentence; empty: none."""
+
+
+def mix(questions: Iterable[Question], plan: Mix) -> list[Mixed]:
+    """The stages' questions. Raises UserError for stages of one name or a part without questions."""
+    for name, count in Counter(stage.name for stage in plan.stages).items():
+        if count > 1:
+            raise UserError(f"{count} stages are named {name!r}: give each its own name.")
+    left = sorted(questions, key=lambda question: (_place(plan.seed, question.id), question.id))
+    found: list[Mixed] = []
+    for stage in plan.stages:
+        taken = _stage(stage, left)
+        gone = {question.id for question in taken.questions}
+        left = [question for question in left if question.id not in gone]
+        found.append(taken)
+    return found
+
+
+def _stage(stage: Stage, left: Sequence[Question]) -> Mixed:
+    """Draw a stage; the part that is shortest for its share decides how large it can be."""
+    pools: list[list[Question]] = []
+    used: set[str] = set()
+    total = sum(part.share for part in stage.parts)
+    for part in stage.parts:
+        pool = [question for question in left if question.id not in used and part.takes(question)]
+        pool = pool[: _rounded(stage.count * part.share / total)]
+        if not pool:
+            raise UserError(f"Stage {stage.name!r} finds no question for its part {_told(part)}: leave it out or make some.")
+        used |= {question.id for question in pool}
+        pools.append(pool)
+    size = min([stage.count, *(len(pool) * total / part.share for pool, part in zip(pools, stage.parts, strict=True))])
+    counts = [_rounded(size * part.share / total) for part in stage.parts]
+    drawn = [pool[:count] for pool, count in zip(pools, counts, strict=True)]
+    order = sorted(
+        (question for pool in drawn for question in pool), key=lambda question: (_place(0, f"order:{question.id}"), question.id)
+    )
+    short = "" if sum(counts) >= stage.count - len(counts) else f"{sum(counts)} of {stage.count}: a part ran short"
+    return Mixed(stage, tuple(order), tuple(map(len, drawn)), short)
+
+
+def _rounded(number: float) -> int:
+    return max(1, int(number + 0.5))
+
+
+def _told(part: Part) -> str:
+    given = part.model_dump(exclude_defaults=True)
+    return ", ".join(f"{name}={value}" for name, value in given.items())
+
+
+def _place(seed: int, id: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}\0{id}".encode("utf-8", "surrogatepass")).digest()[:8], "big")
