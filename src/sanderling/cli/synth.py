@@ -2,9 +2,16 @@
 
 import typer
 
+from sanderling.cli.synth_graph import graph
+from sanderling.cli.synth_show import show
+
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def synth() -> None:
     """Make questions from a world."""
+
+
+app.command()(graph)
+app.command()(show)

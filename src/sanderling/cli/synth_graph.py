@@ -1,0 +1,102 @@
+"""``sanderling synth graph``: questions of several hops from a world's facts, without a language model. Thin."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sanderling.errors import UserError
+from sanderling.synth.graph.contract import Capability
+from sanderling.synth.graph.draft import Range
+from sanderling.synth.graph.making import Made, Wish, make
+from sanderling.synth.graph.opening import open_ground
+from sanderling.synth.graph.records import question_of
+from sanderling.terminal import visible
+from sanderling.trajectory.questions import write_questions
+
+
+def graph(
+    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")],
+    out: Annotated[Path, typer.Option("--out", help="File of questions to write (JSON lines).")],
+    count: Annotated[int, typer.Option(min=1, help="How many questions.")] = 100,
+    size: Annotated[str, typer.Option(help="Things in the part of the graph behind a question: 6, or 5-7.")] = "5-7",
+    hops: Annotated[str, typer.Option(help="Facts that a question puts together: 3, or 2-5.")] = "2-5",
+    capability: Annotated[
+        list[Capability] | None, typer.Option(help="What to ask of an agent; may be repeated. All by default, in turn.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Equal world, options and seed give equal questions.")] = 0,
+) -> None:
+    """Make multi-hop questions from the facts of a world, without a language model.
+
+    An encyclopedia's facts are known from its seed; any other world's are read from its headings, links, lists and tables.
+    """
+    wish = Wish(
+        count,
+        _range(size, "--size", 2),
+        _range(hops, "--hops", 1),
+        tuple(dict.fromkeys(capability)) if capability else tuple(Capability),
+        seed,
+    )
+    if wish.sizes.most <= wish.hops.least:
+        raise UserError(f"A question of {wish.hops.least} hops needs a part of {wish.hops.least + 1} things: raise --size.")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        reading = bar.add_task("reading facts", total=None)
+        opened = open_ground(directory, lambda done, total: bar.update(reading, completed=done, total=total))
+        asking = bar.add_task("asking", total=count)
+        made = make(opened.ground, wish, opened.verdict, lambda done: bar.update(asking, completed=done))
+    if not made.drafts:
+        raise UserError(f"{directory} gave no question in {made.drawn.total():,} draws: try other --hops or --size.")
+    write_questions(
+        out,
+        (
+            question_of(opened.ground, *each, world=opened.name, fingerprint=opened.fingerprint, seed=seed, number=number)
+            for number, each in enumerate(made.drafts)
+        ),
+    )
+    graph = opened.ground.graph
+    console = Console()
+    console.print(f"{len(graph.entities):,} things and {len(graph.facts):,} facts in {visible(opened.name)}.", markup=False)
+    console.print(_table(made))
+    console.print(_summary(made, wish, out), markup=False)
+
+
+def _range(words: str, option: str, least: int) -> Range:
+    """From ``6`` or ``5-7``. Raises UserError for anything else."""
+    found = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", words.strip())
+    if found is None:
+        raise UserError(f"{option} {words!r} is no number and no range: write 6 or 5-7.")
+    low, high = int(found[1]), int(found[2] or found[1])
+    if not least <= low <= high:
+        raise UserError(f"{option} {words} does not go upwards from {least}: write {least} or {least}-{least + 3}.")
+    return Range(low, high)
+
+
+def _table(made: Made) -> Table:
+    """Every draw by what became of it, capability by capability."""
+    table = Table("capability", "drawn", "kept", "dropped")
+    for capability, drawn in made.drawn.items():
+        reasons = made.dropped.get(capability, Counter())
+        told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common()) or "none"
+        table.add_row(capability.value, f"{drawn:,}", f"{made.kept[capability]:,}", told)
+    return table
+
+
+def _summary(made: Made, wish: Wish, out: Path) -> str:
+    hops = Counter(draft.hops for draft, _ in made.drafts)
+    sure = Counter(uniqueness.value for _, uniqueness in made.drafts)
+    lines = [
+        f"{len(made.drafts):,} questions in {visible(str(out))}; capabilities: {len(made.kept)} of {len(Capability)}.",
+        "Hops: " + ", ".join(f"{number:,} with {size}" for size, number in sorted(hops.items())) + ".",
+        "Uniqueness: " + ", ".join(f"{number:,} {name}" for name, number in sorted(sure.items())) + ".",
+    ]
+    if len(made.drafts) < wish.count:
+        lines.append(
+            f"No more than that were found of the {wish.count:,} asked for: another --seed, --size or --hops may find others."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""One generator for each capability; the registry has them all."""

@@ -1,0 +1,100 @@
+"""The graph of a generated encyclopedia: all that its atlas holds to be true, and what its other sites claim instead.
+
+The truth has the relations of the encyclopedia's schema, and ``occupation``. What the archive or the gazette says otherwise
+is a fact of its own, of the relation ``NAME@archive`` or ``NAME@gazette``: it is true that the page says so. Both are whole, so
+uniqueness can be proven. Knows no question.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from sanderling.errors import UserError
+from sanderling.synth.graph.contract import Entity, Fact, FactGraph
+from sanderling.synth.graph.words.contract import claim_of
+from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Facts, Names, Site, generate_encyclopedia
+from sanderling.world.encyclopedia.graph import Entity as Thing
+from sanderling.world.encyclopedia.schema import Kind
+from sanderling.world.manifest import WorldInfo, read_manifest
+from sanderling.world.pages import Intake
+
+NOUNS: dict[Kind, str] = {
+    Kind.PERSON: "person",
+    Kind.ORGANISATION: "body",
+    Kind.PLACE: "town",
+    Kind.WORK: "book",
+    Kind.EVENT: "gathering",
+}
+OCCUPATION = "occupation"
+_MADE_FROM = (
+    re.compile(r"encyclopedia --size (?P<size>\d+) --seed (?P<seed>\d+)"),
+    re.compile(r"encyclopedia-(?P<size>\d+)-(?P<seed>\d+)"),
+)
+_NAMED = re.compile(r"encyclopedia-(?P<names>train|held_out)-(?P<size>\d+)-(?P<seed>\d+)")
+
+
+def encyclopedia_graph(world: Encyclopedia) -> FactGraph:
+    """Everything that the pages of an encyclopedia state."""
+    addresses: dict[int, list[str]] = {}
+    for page in world.pages:
+        addresses.setdefault(page.entity, []).append(page.page.url)
+    entities = {str(thing.id): _entity(thing, tuple(addresses[thing.id])) for thing in world.facts.entities}
+    return FactGraph(entities, tuple(_facts(world)), complete=True)
+
+
+def encyclopedia_of(directory: Path) -> Encyclopedia | None:
+    """The encyclopedia that a world on disk was generated from; None when its pages are not just those of one.
+
+    Raises UserError when there is no world.
+    """
+    info = read_manifest(directory)
+    made = _made_from(info)
+    if made is None:
+        return None
+    size, seed, names = made
+    try:
+        world = generate_encyclopedia(size, seed, names)
+    except UserError:
+        return None
+    intake = Intake()
+    for page in world.pages:
+        stored = intake.admit(page.page)
+        if stored is not None:
+            intake.keep(stored)
+    return world if intake.fingerprint == info.fingerprint else None
+
+
+def _made_from(info: WorldInfo) -> tuple[int, int, Names] | None:
+    """What the manifest says of size, seed and names; whether it is so, the fingerprint tells."""
+    if found := _NAMED.fullmatch(info.name):
+        return int(found["size"]), int(found["seed"]), Names(found["names"])
+    for pattern in _MADE_FROM:
+        if found := pattern.fullmatch(info.source):
+            return int(found["size"]), int(found["seed"]), Names.TRAIN
+    return None
+
+
+def _entity(thing: Thing, pages: tuple[str, ...]) -> Entity:
+    aliases = tuple(dict.fromkeys((thing.mention, thing.title)))
+    return Entity(str(thing.id), thing.name, NOUNS[thing.kind], tuple(alias for alias in aliases if alias != thing.name), pages)
+
+
+def _facts(world: Encyclopedia) -> Iterator[Fact]:
+    for page in world.pages:
+        thing = world.facts.entities[page.entity]
+        if page.site is Site.ATLAS and thing.occupation:
+            lead = page.page.text.partition(".")[0] + "."
+            yield Fact(str(thing.id), OCCUPATION, thing.occupation, True, page.page.url, lead)
+        yield from _claims(page, world.facts)
+
+
+def _claims(page: EncyclopediaPage, facts: Facts) -> Iterator[Fact]:
+    """What the atlas says; of the other sites, what differs from it."""
+    for relation, value in page.claims.items():
+        if page.site is Site.ATLAS:
+            name = relation
+        elif value != facts.objects[(page.entity, relation)]:
+            name = claim_of(relation, page.site.name.lower())
+        else:
+            continue
+        yield Fact(str(page.entity), name, str(value), isinstance(value, str), page.page.url, page.sentences[relation])

@@ -1,0 +1,74 @@
+"""What every maker of questions stands on: a graph, its index, how its things are named, and the words of its relations."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sanderling.synth.graph.contract import Entity, FactGraph
+from sanderling.synth.graph.matcher import FactIndex
+from sanderling.synth.graph.query import Node, object_of, subject_of
+from sanderling.synth.graph.words.contract import Words, is_claim
+
+FactKey = tuple[Node, str, Node]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A graph made ready to ask about."""
+
+    graph: FactGraph
+    index: FactIndex
+    words: Words
+    designations: Mapping[str, str]
+    """Entity id to what a question calls it; absent: no name that is its alone."""
+    pages: Mapping[FactKey, frozenset[str]]
+    """A fact to all pages that state it."""
+    roots: tuple[str, ...]
+    """Entities that have facts, in the graph's order: where sampling starts."""
+
+    @classmethod
+    def of(cls, graph: FactGraph, words: Words) -> "Ground":
+        """Make a graph ready."""
+        pages: dict[FactKey, set[str]] = {}
+        for fact in graph.facts:
+            pages.setdefault((subject_of(fact), fact.relation, object_of(fact)), set()).add(fact.url)
+        said = [fact for fact in graph.facts if not is_claim(fact.relation)]
+        known = {fact.subject for fact in said} | {fact.object for fact in said if not fact.is_literal}
+        return cls(
+            graph,
+            FactIndex.of(graph),
+            words,
+            designations(graph.entities),
+            {key: frozenset(urls) for key, urls in pages.items()},
+            tuple(id for id in graph.entities if id in known),
+        )
+
+    def name(self, node: Node) -> str | None:
+        """What a question calls something; None when no name is its alone."""
+        return node.id if node.is_literal else self.designations.get(node.id)
+
+    def kind(self, node: Node) -> str:
+        """The kind of an entity; empty when unknown, and for literals."""
+        return "" if node.is_literal else self.graph.entities[node.id].kind
+
+    def answers(self, node: Node) -> tuple[str, ...]:
+        """What is right as an answer: the name first, then the other names."""
+        if node.is_literal:
+            return (node.id,)
+        entity = self.graph.entities[node.id]
+        return tuple(dict.fromkeys((entity.name, *entity.aliases)))
+
+
+def designations(entities: Mapping[str, Entity]) -> dict[str, str]:
+    """The name of each entity that nothing else has: one that begins with an article first, as it is made to be spoken."""
+    holders = Counter(name for entity in entities.values() for name in {word.casefold() for word in _names(entity)})
+    found: dict[str, str] = {}
+    for id, entity in entities.items():
+        own = [name for name in _names(entity) if holders[name.casefold()] == 1]
+        if own:
+            found[id] = next((name for name in own if name.startswith("the ")), own[0])
+    return found
+
+
+def _names(entity: Entity) -> tuple[str, ...]:
+    return (entity.name, *entity.aliases)

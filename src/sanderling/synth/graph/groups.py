@@ -1,0 +1,78 @@
+"""Groups of things that share a fact: what lists and counts are asked about.
+
+"Every person whose home town is TOWN", where TOWN is told by a chain that fits it alone. Only relations of which all facts are
+known make groups: those of a complete graph, or those whose words say that a maker finds them all. Knows no wording.
+"""
+
+import random
+from dataclasses import dataclass
+
+from sanderling.synth.graph.capabilities.aggregation import described
+from sanderling.synth.graph.contract import Fact
+from sanderling.synth.graph.draft import Dropped, Range
+from sanderling.synth.graph.ground import Ground
+from sanderling.synth.graph.matcher import answers
+from sanderling.synth.graph.query import Node, Query, object_of, subject_of
+from sanderling.synth.graph.sampling import Subgraph
+from sanderling.synth.graph.tree import Clause, Spot, to_query
+
+
+@dataclass(frozen=True)
+class Group:
+    """All things that one clause fits, and the facts that say so."""
+
+    root: Spot
+    """The clause as a tree; its own thing is one of the group."""
+    members: tuple[Node, ...]
+    facts: tuple[Fact, ...]
+    """Of each member, then those that tell what they share."""
+    query: Query
+
+    @property
+    def hops(self) -> int:
+        """The facts that tell what the members share, and the one that joins a member to it."""
+        return sum(1 for _ in self.root.facts())
+
+    @property
+    def kind_of(self) -> Node:
+        """A member, for the word that says what they are."""
+        return self.members[0]
+
+
+def draw_group(ground: Ground, part: Subgraph, hops: Range, sizes: Range, rng: random.Random) -> Group | Dropped:
+    """A group of so many members from the part's facts; their common thing is told in at most ``hops.most - 1`` facts."""
+    edges = [fact for fact in part.facts if _is_known(ground, fact.relation)]
+    rng.shuffle(edges)
+    for fact in edges:
+        member, shared = subject_of(fact), object_of(fact)
+        members = ground.index.subjects[(fact.relation, shared)]
+        kinds = {ground.kind(node) for node in members}
+        if not sizes.least <= len(members) <= sizes.most or len(kinds) != 1 or "" in kinds:
+            continue
+        spot = Spot(shared, is_named=True) if shared.is_literal else _told(ground, part, shared, member, hops, rng)
+        if spot is None:
+            continue
+        root = Spot(member, (Clause(fact, spot),))
+        query = to_query(root)
+        if answers(ground.index, query) != members:
+            continue
+        ordered = tuple(sorted(members, key=lambda node: ground.answers(node)[0]))
+        facts = tuple(_stated(ground, node, fact.relation, shared) for node in ordered)
+        return Group(root, ordered, (*facts, *spot.facts()), query)
+    return Dropped.NO_SHAPE
+
+
+def _told(ground: Ground, part: Subgraph, shared: Node, member: Node, hops: Range, rng: random.Random) -> Spot | None:
+    rest = Subgraph(
+        tuple(node for node in part.nodes if node != member),
+        tuple(fact for fact in part.facts if member not in (subject_of(fact), object_of(fact))),
+    )
+    return described(ground, rest, shared, hops.most - 1, rng)
+
+
+def _is_known(ground: Ground, relation: str) -> bool:
+    return ground.graph.complete or ground.words.of(relation).is_exhaustive
+
+
+def _stated(ground: Ground, subject: Node, relation: str, object: Node) -> Fact:
+    return next(fact for fact in ground.graph.outgoing[subject.id] if fact.relation == relation and object_of(fact) == object)

@@ -1,0 +1,109 @@
+"""Makes questions from a graph: draws parts, hands them to generators in turn, checks what comes back, and keeps count.
+
+Capabilities take turns, so that each gets its share as far as the graph has questions of it; one that finds nothing for long is
+given up. Deterministic: the same graph, settings and seed give the same questions. Opens no file.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sanderling.synth.graph.capabilities.registry import GENERATORS
+from sanderling.synth.graph.checks import fault
+from sanderling.synth.graph.contract import Capability, Uniqueness
+from sanderling.synth.graph.draft import Draft, Dropped, Range
+from sanderling.synth.graph.ground import Ground
+from sanderling.synth.graph.query import Atom, Query
+from sanderling.synth.graph.sampling import sample
+from sanderling.synth.graph.wording import TangledError
+
+_SIZES, _HOPS = Range(5, 7), Range(2, 5)
+_PATIENCE = 400
+"""Draws in a row without a question after which a capability is given up."""
+
+Progress = Callable[[int], None]
+Verdict = Callable[[Draft], tuple[Draft, Uniqueness] | Dropped]
+"""How sure it is that a draft that is unique over the graph is unique in the world; or why it should not be asked. The draft
+comes back with the pages that it must not see."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is wanted."""
+
+    count: int
+    sizes: Range = _SIZES
+    """Things in a part of the graph."""
+    hops: Range = _HOPS
+    """Facts that have to be put together; groups have one for each member besides."""
+    capabilities: tuple[Capability, ...] = tuple(Capability)
+    seed: int = 0
+
+
+@dataclass
+class Made:
+    """The questions, and what became of every draw."""
+
+    drafts: list[tuple[Draft, Uniqueness]] = field(default_factory=list)
+    drawn: Counter[Capability] = field(default_factory=Counter)
+    kept: Counter[Capability] = field(default_factory=Counter)
+    dropped: dict[Capability, Counter[Dropped]] = field(default_factory=dict)
+
+
+def make(ground: Ground, wish: Wish, verdict: Verdict, progress: Progress = lambda _: None) -> Made:
+    """As many different questions as are wished for, or as there are to be found."""
+    made = Made()
+    seen: set[tuple[Query, ...]] = set()
+    misses: Counter[Capability] = Counter()
+    open_to: list[Capability] = list(wish.capabilities)
+    rng = random.Random(f"graph questions:{wish.seed}")
+    while len(made.drafts) < wish.count and open_to and ground.roots:
+        for capability in tuple(open_to):
+            if len(made.drafts) == wish.count:
+                break
+            outcome = _one(ground, wish, capability, rng, seen, verdict)
+            made.drawn[capability] += 1
+            if isinstance(outcome, Dropped):
+                made.dropped.setdefault(capability, Counter())[outcome] += 1
+                misses[capability] += 1
+                if misses[capability] >= _PATIENCE:
+                    open_to.remove(capability)
+                continue
+            misses[capability] = 0
+            made.kept[capability] += 1
+            made.drafts.append(outcome)
+            progress(len(made.drafts))
+    return made
+
+
+def _one(
+    ground: Ground,
+    wish: Wish,
+    capability: Capability,
+    rng: random.Random,
+    seen: set[tuple[Query, ...]],
+    verdict: Verdict,
+) -> tuple[Draft, Uniqueness] | Dropped:
+    part = sample(ground, rng.randint(wish.sizes.least, wish.sizes.most), rng)
+    try:
+        draft = GENERATORS[capability](ground, part, wish.hops, rng)
+    except TangledError:
+        return Dropped.TANGLED
+    if isinstance(draft, Dropped):
+        return draft
+    if reason := fault(ground, draft, wish.hops):
+        return reason
+    key = tuple(sorted((_in_order(query) for query in draft.queries), key=repr)) if draft.queries else ()
+    if key in seen:
+        return Dropped.REPEATED
+    sure = verdict(draft)
+    if isinstance(sure, Dropped):
+        return sure
+    seen.add(key)
+    return sure
+
+
+def _in_order(query: Query) -> Query:
+    atoms: Sequence[Atom] = sorted(query.atoms, key=repr)
+    return Query(tuple(atoms))

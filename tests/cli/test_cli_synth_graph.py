@@ -1,0 +1,66 @@
+"""`sanderling synth graph` and `show` from the command line: questions of an encyclopedia, and wrong wishes in one sentence."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.synth import app
+from sanderling.errors import UserError
+from sanderling.trajectory.questions import read_questions
+from sanderling.world.encyclopedia import generate_pages
+from sanderling.world.store import build_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("worlds") / "encyclopedia"
+    build_world(place, generate_pages(80, 2), name="encyclopedia-80-2", source="encyclopedia --size 80 --seed 2", seed=2)
+    return place
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_questions_are_written_and_shown(world: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "questions.jsonl"
+    told = run("graph", str(world), "--out", str(out), "--count", "25", "--seed", "3")
+    questions = read_questions(out)
+    assert len(questions) == 25
+    assert "25 questions" in told
+    assert "capabilities: 5 of 5" in told
+    assert "25 proven" in told
+    shown = run("show", str(out), "--from", "2", "--most", "1")
+    assert questions[1].text in shown
+    assert questions[1].answers[0] in shown
+    assert all(fact["quote"] in shown and fact["url"] in shown for fact in questions[1].meta["facts"])
+    assert questions[2].text not in shown
+
+
+def test_one_capability_alone(world: Path, tmp_path: Path) -> None:
+    out = tmp_path / "questions.jsonl"
+    run("graph", str(world), "--out", str(out), "--count", "5", "--capability", "statistics", "--hops", "1-3", "--size", "4")
+    assert {question.meta["capability"] for question in read_questions(out)} == {"statistics"}
+    assert run("show", str(out), "--capability", "direct") == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--size", "6-5"], "--size 6-5"),
+        (["--hops", "0"], "--hops 0"),
+        (["--hops", "many"], "--hops 'many'"),
+        (["--size", "2", "--hops", "4"], "raise --size"),
+    ],
+)
+def test_a_wrong_wish_is_one_sentence(world: Path, tmp_path: Path, options: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        run("graph", str(world), "--out", str(tmp_path / "q.jsonl"), *options)
+
+
+def test_a_world_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no world"):
+        run("graph", str(tmp_path / "none"), "--out", str(tmp_path / "q.jsonl"))
