@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 from sanderling.cli.world import app
 from sanderling.errors import UserError
 from sanderling.protocol.messages import Role, ToolCall
+from sanderling.tools.recording import RecordedCall
 from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
+from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.world.contract import Occasion, Page
+from sanderling.world.dynamics.fit import fit_profile
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.store import build_world
 
@@ -83,6 +85,35 @@ def test_fit_dynamics_writes_a_profile_that_can_be_used(world: Path, tmp_path: P
     assert "0 queries and 1 visits, with no delay" in run("fit-dynamics", "--from", tmp_path / "records", "--out", out)
     assert tomllib.loads(out.read_text())["name"] == "mine"
     assert "Orlo" in run("visit", world, "https://w.example/Orlo", "--dynamics", out)
+
+
+def test_fit_dynamics_takes_a_recording_too(world: Path, tmp_path: Path) -> None:
+    """What `ask --record` wrote: a status for each part, and delays."""
+    fields = {"arguments": {"url": ["https://w.example/Orlo"]}, "occurrence": 0, "text": "x", "elapsed_s": 0.5}
+    with (tmp_path / "calls.jsonl").open("w") as file:
+        for number, status in enumerate(["ok"] * 15 + ["blocked"] * 5):
+            call = RecordedCall(
+                episode="e", tool="visit", role="visit", ordinal=number, status=status, parts=(status,), latency_s=3, **fields
+            )
+            file.write(call.model_dump_json() + "\n")
+    out = tmp_path / "mine.toml"
+    assert "0 queries and 20 visits, with 0 and 20 delays" in run(
+        "fit-dynamics", "--from", tmp_path / "calls.jsonl", "--out", out
+    )
+    fitted = tomllib.loads(out.read_text())
+    assert fitted["visit"]["blocked"] == 0.25 and fitted["visit_latency"]["median_s"] == 3
+
+
+def test_shares_of_failures_alone_can_be_used(tmp_path: Path) -> None:
+    """1/6, 1/6 and 4/6 rounded to the nearest would add up to more than 1."""
+    statuses = ["not_found", "gone", "blocked", "blocked", "blocked", "blocked"]
+    event = ToolEvent(name="visit", role="visit", status=statuses[0], parts=tuple(statuses))
+    nodes = (
+        Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="Who?"),
+        Node(parent=0, role=Role.USER, kind=NodeKind.OBSERVATION, text="x", events=(event,)),
+    )
+    fitted = fit_profile([Trajectory(id="t", question=Question(id="q", text="Who?"), nodes=nodes, leaf=1, ending=None)])
+    assert fitted.visits == 6 and fitted.profile.visit.blocked == pytest.approx(2 / 3, abs=1e-6)
 
 
 def episode(id: str, read: str, query: str) -> Trajectory:

@@ -47,14 +47,16 @@ def duplicates(
 
 
 def fit_dynamics(
-    source: Annotated[Path, typer.Option("--from", help="Directory of recorded trajectories, of any known layout.")],
+    source: Annotated[
+        Path, typer.Option("--from", help="Recorded trajectories (a directory), or a recording (a file of ask --record).")
+    ],
     out: Annotated[Path, typer.Option("--out", help="The profile as a TOML file, for --dynamics.")],
 ) -> None:
     """Make a profile of dynamics with the failures, and the delays if any, of recorded calls."""
-    from sanderling.trajectory.importers import import_tree
+    from sanderling.cli.world_fidelity import read_recorded
     from sanderling.world.dynamics.fit import fit_profile
 
-    fitted = fit_profile(import_tree(source).trajectories, name=out.stem)
+    fitted = fit_profile(read_recorded(source).trajectories, name=out.stem)
     try:
         replace_file(out, to_toml(fitted.profile))
     except OSError as error:

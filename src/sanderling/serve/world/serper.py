@@ -4,6 +4,8 @@ Only organic results exist here: no answer boxes, no knowledge graph. Other fiel
 Failures of the world are HTTP errors, as a live search engine's are.
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field
@@ -11,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from sanderling.serve.world.dialect import MOST_QUERIES, Asked, Dialect, DialectRoute, ForeignBody, parse
 from sanderling.serve.world.refusal import RefusalError, require_served
-from sanderling.world.contract import SearchHit
+from sanderling.world.contract import SearchHit, SearchReply
 
 
 class SerperQuery(ForeignBody):
@@ -20,6 +22,11 @@ class SerperQuery(ForeignBody):
     q: str
     num: int = Field(default=10, ge=1, le=100)
     page: int = Field(default=1, ge=1, le=10)
+
+    @property
+    def depth(self) -> int:
+        """How many results reach to the end of the page."""
+        return self.num * self.page
 
 
 def is_serper(body: Any) -> bool:
@@ -33,12 +40,24 @@ async def _search(asked: Asked) -> Response:
     if not 1 <= len(asked.body) <= MOST_QUERIES:
         raise RefusalError(400, f"A batch holds 1 to {MOST_QUERIES} searches: send it in parts.")
     queries = [parse(SerperQuery, body) for body in asked.body]
-    return JSONResponse([await _one(asked, query) for query in queries])
+    replies = await asyncio.gather(*(_asked_alike(asked, queries, depth) for depth in {query.depth for query in queries}))
+    found = {query: reply for alike in replies for query, reply in alike.items()}
+    return JSONResponse([_reply(asked, query, found[query]) for query in queries])
 
 
 async def _one(asked: Asked, query: SerperQuery) -> dict[str, object]:
-    skipped = query.num * (query.page - 1)
-    (reply,) = await asked.calls.search([query.q], limit=skipped + query.num)
+    (reply,) = (await _asked_alike(asked, [query], query.depth)).values()
+    return _reply(asked, query, reply)
+
+
+async def _asked_alike(asked: Asked, queries: Sequence[SerperQuery], depth: int) -> dict[SerperQuery, SearchReply]:
+    """The replies to those queries that want as many results, asked together."""
+    alike = list(dict.fromkeys(query for query in queries if query.depth == depth))
+    replies = await asked.calls.search([query.q for query in alike], limit=depth)
+    return dict(zip(alike, replies, strict=True))
+
+
+def _reply(asked: Asked, query: SerperQuery, reply: SearchReply) -> dict[str, object]:
     require_served(reply.status)
     return {
         "searchParameters": {
@@ -48,7 +67,7 @@ async def _one(asked: Asked, query: SerperQuery) -> dict[str, object]:
             "page": query.page,
             "engine": asked.calls.world.name,
         },
-        "organic": [_result(position, hit) for position, hit in enumerate(reply.hits[skipped:], start=1)],
+        "organic": [_result(position, hit) for position, hit in enumerate(reply.hits[query.depth - query.num :], start=1)],
         "credits": 0,
     }
 

@@ -20,6 +20,8 @@ from sanderling.trajectory.record import Node, NodeKind, Trajectory
 from sanderling.world.dynamics.profile import WEB, DynamicsProfile, Latency, SearchFaults, VisitFaults
 
 FEWEST_DELAYS = 20
+_PARTS = 10**6
+"""Shares are rounded down to one of so many, so that together they are never above 1."""
 _FAILURES = {
     "search": (ToolStatus.TIMEOUT, ToolStatus.RATE_LIMITED, ToolStatus.EMPTY),
     "visit": (
@@ -88,7 +90,7 @@ def _count(node: Node, met: dict[str, Counter[ToolStatus]], delays: dict[str, li
 
 def _shares(role: str, met: dict[str, Counter[ToolStatus]]) -> dict[str, float]:
     total = met[role].total()
-    return {status.value: round(met[role][status] / total, 6) for status in _FAILURES[role]}
+    return {status.value: met[role][status] * _PARTS // total / _PARTS for status in _FAILURES[role]}
 
 
 def _latency(seconds: list[float], base: Latency) -> Latency:
