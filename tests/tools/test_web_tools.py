@@ -280,6 +280,20 @@ async def test_no_answer_in_time_is_a_timeout():
         assert (await tools["search"]({"query": "a"}, ToolContext())).status is ToolStatus.TIMEOUT
 
 
+async def test_a_reply_that_drips_for_ever_is_a_timeout():
+    """Each byte comes in time, and the reply never ends; the call has no deadline of its own."""
+
+    class Dripping(httpx.AsyncByteStream):
+        async def __aiter__(self):
+            while True:
+                yield b" "
+                await asyncio.sleep(0.01)
+
+    async with tools_over(service(lambda _: httpx.Response(200, stream=Dripping())), timeout_s=0.1, attempts=1) as tools:
+        result = await asyncio.wait_for(tools["search"]({"query": "a"}, ToolContext()), 30)
+    assert result.status is ToolStatus.TIMEOUT
+
+
 async def test_a_part_that_misses_the_deadline_costs_only_itself():
     class Slow(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -69,6 +69,7 @@ class Service:
         self.base_url = base_url
         self._attempts = attempts
         self._pause_s = pause_s
+        self._timeout_s = timeout_s
         self._free = asyncio.Semaphore(concurrent)
         beyond = httpx.URL(base_url).host not in ("localhost", "127.0.0.1", "::1")  # no proxy leads to this machine
         self._client = httpx.AsyncClient(
@@ -98,9 +99,12 @@ class Service:
     async def _once(self, path: str, body: Mapping[str, Any], *, last: bool) -> tuple[Answer | None, float | None]:
         """An answer, or None where another attempt may help; and how long the service wants to be left alone."""
         try:
-            async with self._client.stream("POST", path, json=dict(body)) as reply:
+            async with (
+                asyncio.timeout(self._timeout_s),  # the client's own limit is for each read: a reply may drip for ever
+                self._client.stream("POST", path, json=dict(body)) as reply,
+            ):
                 return Answer(reply.status_code, await _decoded(reply)), _wait(reply)
-        except httpx.TimeoutException as error:
+        except (httpx.TimeoutException, TimeoutError) as error:
             if isinstance(error, httpx.ConnectTimeout) and last:
                 raise ToolOutageError(f"{self.base_url} cannot be reached (no connection in time).") from error
             return Answer(TIMED_OUT, {"error": "no answer in time"}), None
