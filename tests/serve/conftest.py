@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
-from sanderling.world.contract import Page, SearchReply, VisitReply
+from sanderling.world.contract import Page, SearchesOneByOne, SearchReply, VisitReply
 from sanderling.world.local import LocalWorld
 
 LONG = "\n\n".join(f"Paragraph {i} tells of ships, sails and tides in year {1500 + i}." for i in range(400))
@@ -54,7 +54,7 @@ def client_with(world):
         client.__exit__(None, None, None)
 
 
-class HeldWorld:
+class HeldWorld(SearchesOneByOne):
     """A world whose calls wait until they are released."""
 
     name = "held"

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from sanderling.protocol.status import ToolStatus
-from sanderling.world.contract import SearchReply, VisitReply
+from sanderling.world.contract import SearchesOneByOne, SearchReply, VisitReply
 
 FILM = "https://en.example/wiki/Alien_(film)"
 BEES = "https://b.example/x?y=1&z=a%2Fb"
@@ -18,7 +18,7 @@ REQUESTS = {"User-Agent": "python-requests/2.34.2", "Accept-Encoding": "gzip, de
 AIOHTTP = {"User-Agent": "Python/3.11 aiohttp/3.14.5", "Accept-Encoding": "gzip, deflate, br", "Accept": "*/*"}
 
 
-class Broken:
+class Broken(SearchesOneByOne):
     """A world in which every call fails alike."""
 
     name, fingerprint, page_count = "broken", "0" * 64, 1

@@ -29,11 +29,11 @@ MAIN = "from sanderling.cli.main import main; main()"
 HELD = """
 import sys, time
 from pathlib import Path
-from sanderling.world.contract import SearchReply
+from sanderling.world.contract import SearchesOneByOne, SearchReply
 from sanderling.serve.world.run import serve
 from sanderling.serve.world.settings import ServerSettings
 
-class Held:
+class Held(SearchesOneByOne):
     name, fingerprint, page_count = "held", "0" * 64, 1
     def search(self, query, **_):
         Path(sys.argv[1], "asked").touch()

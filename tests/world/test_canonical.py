@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sanderling.world.canonical import canonical_set, canonical_url
+from sanderling.world.canonical import _remembered, canonical_set, canonical_url
 
 URL_TEXT = st.text(alphabet="ahttps:/.?#%25eE()[]@&=+ :8043\u00e9\u6771~'\"\\\n-_,;", max_size=40)
 
@@ -52,3 +52,12 @@ def test_different_pages_stay_different():
 
 def test_a_mask_is_a_set_of_keys():
     assert canonical_set(frozenset({"http://a.example/", "https://a.example"})) == {"https://a.example"}
+
+
+def test_long_addresses_are_not_remembered():
+    """Others ask a server for what they like: its memory must not grow with it."""
+    long = "https://a.example/" + "a%20" * 1_000
+    before = _remembered.cache_info()
+    assert canonical_url(long) == canonical_url(canonical_url(long)) and _remembered.cache_info() == before
+    canonical_url("https://a.example/short-and-new")
+    assert _remembered.cache_info().currsize == min(before.currsize + 1, before.maxsize)

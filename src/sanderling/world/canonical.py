@@ -16,6 +16,8 @@ _ESCAPE_OR_CHAR = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~!*'(),:@/?#\[\]&=
 _DECODABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!*'(),:@")
 _WITH_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?]*)([^?]*)(.*)")
 _LIKE_HOST = re.compile(r"[^/?:@\s]+\.[A-Za-z][A-Za-z0-9\-]*(:\d*)?(?=[/?]|$)")
+_LONGEST_REMEMBERED = 2_048
+"""Characters of an address beyond which its key is made anew each time: whoever asks for longer ones could fill the memory."""
 _HOST_TAIL = (".", ":", ":80", ":443")
 
 
@@ -48,9 +50,12 @@ def _without_tail(host: str) -> str:
     return host[:end]
 
 
-@lru_cache(maxsize=65_536)
 def canonical_url(url: str) -> str:
     """The key of an address; equal for all its spellings, and its own key (idempotent)."""
+    return _remembered(url) if len(url) <= _LONGEST_REMEMBERED else _key(url)
+
+
+def _key(url: str) -> str:
     text = _ESCAPE_OR_CHAR.sub(_escape, url.strip()).partition("#")[0]
     if "://" not in text.partition("?")[0] and _LIKE_HOST.match(text):
         text = "https://" + text
@@ -64,6 +69,9 @@ def canonical_url(url: str) -> str:
     host = _without_tail(host.lower())
     path = _without_dot_segments(path).rstrip("/")
     return f"{scheme}://{host}{path}{query.replace('%2F', '/').replace('%3F', '?')}"
+
+
+_remembered = lru_cache(maxsize=65_536)(_key)
 
 
 @lru_cache(maxsize=256)

@@ -1,8 +1,8 @@
-"""How long a client may take to say what it wants: a request's head arrives in time, or the connection is closed.
+"""How long a client may take to say what it wants, and to take what it is given; then the connection is closed.
 
 The server below has limits for idle connections and none for a head that never ends, with which anybody could hold connections
 open for ever. The time runs whenever a connection waits for the head of a request that has begun, the first one included.
-Bodies have their time in `limits`.
+Bodies have their time in `limits`. A client that takes nothing of its reply is let go too: it would wait in memory for ever.
 """
 
 import asyncio
@@ -13,10 +13,15 @@ HEAD_S = 15.0
 """For a whole head, from the opening of the connection or the first byte after an earlier request."""
 
 
+UNREAD_S = 60.0
+"""For a reply that the client does not read, from the moment when no more of it can be sent."""
+
+
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 with a time limit for heads; one for each connection."""
+    """HTTP/1.1 with time limits for heads and for unread replies; one for each connection."""
 
     _given_up: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the clock."""
@@ -36,10 +41,27 @@ class PatientProtocol(H11Protocol):
         self._stop()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        """Start the clock of a reply that waits to be read."""
+        super().pause_writing()
+        self._read()
+        self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop it: the client has read on."""
+        self._read()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
+        """Stop the clocks."""
         self._stop()
+        self._read()
         super().connection_lost(exc)
+
+    def _read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _wait(self) -> None:
         if self._given_up is None and not self.transport.is_closing():
