@@ -15,7 +15,7 @@ Rules, in order:
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sanderling.protocol.arguments import normalise_arguments
 from sanderling.protocol.calls import ANSWER, ANSWER_END, CALL, THINK, THINK_END, read_body
@@ -43,6 +43,9 @@ class ParsedTurn:
     """Never empty, never from inside reasoning."""
     problems: tuple[ParseProblem, ...] = ()
     """Each code once, in order of appearance."""
+    left: tuple[str, ...] = field(default=(), compare=False)
+    """What was read and stands in none of the above: text between the parts, calls that could not be read, earlier answers.
+    What follows the first ``<tool_response>`` is not read and not here."""
 
     @property
     def actionable(self) -> bool:
@@ -60,7 +63,7 @@ def parse_turn(text: str, *, think_open: bool = False, names: ToolNames | None =
     if names is None:
         return parsed
     calls = tuple(normalise_arguments(call, names) for call in parsed.calls)
-    return ParsedTurn(parsed.think, calls, parsed.answer, parsed.problems)
+    return replace(parsed, calls=calls)
 
 
 @dataclass
@@ -73,6 +76,7 @@ class _Reader:
     calls: list[ToolCall] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     problems: dict[ParseProblem, None] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
     acted: bool = False
     """Whether any action tag was met outside reasoning."""
     tried: int = 0
@@ -125,6 +129,7 @@ class _Reader:
             self.thoughts.append(more.replace(THINK_END, ""))
         if piece.strip():
             self.flag(ParseProblem.TRAILING_TEXT if self.acted else ParseProblem.STRAY_TEXT)
+            self.left.append(piece)
 
     def think(self, start: int) -> int:
         """Reasoning from ``start`` to its end tag, or to the end of the text."""
@@ -147,14 +152,18 @@ class _Reader:
             self.flag(ParseProblem.ANSWER_IN_THINK)
         first = len(rest)
         if not self.acted:
-            at = rest.find(CALL)
+            at, read = rest.find(CALL), 0
             while at >= 0:
                 before = len(self.calls)
                 end = self.call(start + at + len(CALL), mention=True) - start
                 if len(self.calls) > before:
-                    first = min(first, at)
+                    if first < len(rest):
+                        self.left.append(rest[read:at])
+                    first, read = min(first, at), end
                     self.flag(ParseProblem.CALL_IN_THINK)
                 at = rest.find(CALL, end)
+            if first < len(rest):
+                self.left.append(rest[read:])
         self.thought(rest[:first])
         return len(self.text)
 
@@ -170,7 +179,8 @@ class _Reader:
         body = self.text[start:end]
         if ANSWER in body:
             self.flag(ParseProblem.SEVERAL_ANSWERS)
-            body = body.rpartition(ANSWER)[2]
+            outer, _, body = body.rpartition(ANSWER)
+            self.left.append(outer)
         if body.strip():
             self.answers.append(body.strip())
         else:
@@ -181,9 +191,13 @@ class _Reader:
         """A call whose body begins at ``start``; returns where it ended. ``mention``: unreadable is no problem."""
         if self.tried >= _MAX_CALLS:
             self.flag(ParseProblem.TOO_MANY_CALLS)
+            if not mention:
+                self.left.append(self.text[start:])
             return len(self.text)
         self.tried += 1
         body = read_body(self.text, start)
+        if not body.calls and not mention:
+            self.left.append(self.text[start : body.end])
         if len(body.calls) > _MAX_CALLS - len(self.calls):
             self.flag(ParseProblem.TOO_MANY_CALLS)
         self.calls.extend(body.calls[: _MAX_CALLS - len(self.calls)])
@@ -204,4 +218,5 @@ class _Reader:
             self.flag(ParseProblem.NO_ACTION)
         think = "\n".join(piece.strip() for piece in self.thoughts if piece.strip()) if self.thoughts else None
         answer = self.answers[-1] if self.answers else None
-        return ParsedTurn(think, tuple(self.calls), answer, tuple(self.problems))
+        left = tuple(piece.strip() for piece in (*self.left, *self.answers[:-1]) if piece.strip())
+        return ParsedTurn(think, tuple(self.calls), answer, tuple(self.problems), left)

@@ -4,17 +4,16 @@ The JSON and Markdown layouts have the shapes that the released checkpoints saw 
 trajectories); the compact one spends as few tokens as can be. Knows replies and layouts, neither worlds nor profiles.
 """
 
-import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sanderling.protocol.profile import ResultLayout
+from sanderling.protocol.results import BETWEEN, one_line, results_text
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.contract import SearchHit, SearchReply, VisitReply
 from sanderling.world.parts import part_address
 from sanderling.world.text import plain, sentences, word_count
 
-BETWEEN = "\n=======\n"
-"""Stands between the blocks of one call in the JSON and Markdown layouts."""
 _SUMMARY_WORDS = 60
 _LONGEST_ECHO = 2_000
 _NO_SUMMARY = "No information from this page is available."
@@ -49,15 +48,24 @@ def status_sentence(status: ToolStatus, layout: ResultLayout) -> str:
     return table.get(status, "The call failed.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A search reply as it is laid out."""
+
+    query: str
+    hits: tuple[SearchHit, ...]
+    error: str
+
+
 def search_text(replies: Sequence[SearchReply], layout: ResultLayout) -> str:
     """The results of one search call, a block for each query, in order."""
-    match layout:
-        case ResultLayout.JSON:
-            return json.dumps([_json_block(reply) for reply in replies], ensure_ascii=False)
-        case ResultLayout.MARKDOWN:
-            return BETWEEN.join(_markdown_block(reply) for reply in replies)
-        case ResultLayout.COMPACT:
-            return "\n\n".join(_compact_block(reply) for reply in replies)
+    lists = [_Found(reply.query, reply.hits, _error(reply.status, layout)) for reply in replies]
+    return results_text(lists, layout, empty=status_sentence(ToolStatus.EMPTY, layout))
+
+
+def _error(status: ToolStatus, layout: ResultLayout) -> str:
+    """What is said of a search that failed; one that found nothing did not."""
+    return "" if status in (ToolStatus.OK, ToolStatus.EMPTY) else status_sentence(status, layout)
 
 
 def visit_text(replies: Sequence[VisitReply], goal: str, layout: ResultLayout, *, parts: bool = False) -> str:
@@ -102,53 +110,15 @@ def summary(text: str, most_words: int = _SUMMARY_WORDS) -> str:
     return " ".join(kept)
 
 
-def _failed(status: ToolStatus) -> bool:
-    return status not in (ToolStatus.OK, ToolStatus.EMPTY)
-
-
 def _echo(text: str) -> str:
     """The caller's own words, which may be of any length, at a length that leaves room for the reply."""
     return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _json_block(reply: SearchReply) -> dict[str, object]:
-    pages = [{"title": _one_line(hit.title), "url": hit.url, "snippet": hit.snippet, "date": hit.date} for hit in reply.hits]
-    block: dict[str, object] = {"query": reply.query, "web_page_info_list": pages}
-    if _failed(reply.status):
-        block["error"] = status_sentence(reply.status, ResultLayout.JSON)
-    return block
-
-
-def _markdown_block(reply: SearchReply) -> str:
-    if _failed(reply.status):
-        return f"A Google search for '{reply.query}' failed. {status_sentence(reply.status, ResultLayout.MARKDOWN)}"
-    entries = [_markdown_entry(number, hit) for number, hit in enumerate(reply.hits, start=1)]
-    head = f"A Google search for '{reply.query}' found {len(entries)} results:\n\n## Web Results\n"
-    return head + "\n\n".join(entries)
-
-
-def _markdown_entry(number: int, hit: SearchHit) -> str:
-    date = f"\nDate published: {hit.date}" if hit.date else ""
-    return f"{number}. [{_one_line(hit.title)}]({hit.url}){date}\n\n{hit.snippet}"
-
-
-def _compact_block(reply: SearchReply) -> str:
-    if not reply.hits:
-        status = ToolStatus.EMPTY if reply.status is ToolStatus.OK else reply.status
-        return status_sentence(status, ResultLayout.COMPACT)
-    return "\n".join(
-        f"[{number}] {_one_line(hit.title)}\n{hit.url}\n{hit.snippet}" for number, hit in enumerate(reply.hits, start=1)
-    )
-
-
 def _compact_page(reply: VisitReply) -> str:
     if reply.status is not ToolStatus.OK:
         return visit_miss(reply, ResultLayout.COMPACT)
-    return f"{_one_line(reply.title)}\n{reply.text}"
+    return f"{one_line(reply.title)}\n{reply.text}"
 
 
 def _extract_block(reply: VisitReply, goal: str, layout: ResultLayout) -> str:

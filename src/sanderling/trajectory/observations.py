@@ -18,6 +18,7 @@ _DECODER = json.JSONDecoder(strict=False)
 _HEADER = re.compile(
     r"^A Google search for '((?:(?!\n=======\n).)*?)' found (\d+) results?:[ ]*\n+## Web Results[ ]*(?:\n|\Z)", re.M | re.S
 )
+_FAILED = re.compile(r"^A Google search for '((?:(?!\n=======\n).)*?)' failed\. ([^\n]+)", re.M | re.S)
 _ENTRY = re.compile(r"^(\d+)\. \[", re.M)
 _SEPARATOR = re.compile(r"\n=======\s*\Z")
 _EXTRACT = re.compile(r"^The useful information in (.+?) for user goal (.{0,4000}?) as follows:[ ]*(?:\n|\Z)", re.M | re.S)
@@ -48,6 +49,8 @@ class SearchBlock:
 
     query: str
     hits: tuple[ListedPage, ...]
+    error: str = ""
+    """What was said of a search that failed."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def read_observation(text: str) -> Reading:
     body = text.strip().removeprefix(_OPEN).removesuffix(_CLOSE).strip()
     if body.startswith("["):
         return _json_results(body)
-    if _HEADER.search(body):
+    if _HEADER.search(body) or _FAILED.match(body):
         return _markdown_results(body)
     if _EXTRACT.search(body):
         return _extracts(body)
@@ -120,7 +123,8 @@ def _json_results(body: str) -> Reading:
             continue
         hits = [_hit(entry) for entry in item["web_page_info_list"]]
         problems += ["odd_hit"] * hits.count(None)
-        blocks.append(SearchBlock(str(item.get("query", "")), tuple(hit for hit in hits if hit)))
+        found = tuple(hit for hit in hits if hit)
+        blocks.append(SearchBlock(str(item.get("query", "")), found, _text(item.get("error"))))
     return _searched(blocks, problems)
 
 
@@ -181,10 +185,13 @@ def _dated(text: str) -> tuple[str, str]:
 
 
 def _markdown_results(body: str) -> Reading:
-    heads = list(_HEADER.finditer(body))
+    heads = sorted([*_HEADER.finditer(body), *_FAILED.finditer(body)], key=re.Match.start)
     problems = ["unknown_layout"] if body[: heads[0].start()].strip() else []
     blocks: list[SearchBlock] = []
     for head, end in _sections(heads, len(body)):
+        if head.re is _FAILED:
+            blocks.append(SearchBlock(head[1], (), head[2].strip()))
+            continue
         hits, odd = _markdown_hits(_SEPARATOR.sub("", body[head.end() : end].rstrip()))
         problems += odd
         blocks.append(SearchBlock(head[1], tuple(hits)))

@@ -4,9 +4,23 @@ _ROLES = {
     "search": "search",
     "google_search": "search",
     "web_search": "search",
+    "websearch": "search",
+    "search_web": "search",
+    "internet_search": "search",
+    "bing_search": "search",
+    "serper_search": "search",
     "visit": "visit",
     "browse": "visit",
     "fetch_url": "visit",
+    "visit_page": "visit",
+    "visit_url": "visit",
+    "visit_webpage": "visit",
+    "open_url": "visit",
+    "read_page": "visit",
+    "read_url": "visit",
+    "web_visit": "visit",
+    "web_fetch": "visit",
+    "jina_reader": "visit",
 }
 
 

@@ -12,7 +12,7 @@ from sanderling.recipes.tiny.data import is_right
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.train.metrics import read_metrics
-from sanderling.trajectory.clean import clean
+from sanderling.trajectory.cleaning import clean_stream, get_recipe
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Trajectory
 
@@ -22,7 +22,8 @@ ARMS = ("sft-all", "sft-correct")
 
 def training_set(layout: Layout, arm: str) -> list[Trajectory]:
     """The cleaned trajectories of one arm, by id: the store's order depends on which of them ended first."""
-    kept = sorted(clean(TrajectoryStore(layout.teacher_store)).kept, key=lambda trajectory: trajectory.id)
+    cleaned = clean_stream(TrajectoryStore(layout.teacher_store), get_recipe("minimal"), layout.profile)
+    kept = sorted(cleaned, key=lambda trajectory: trajectory.id)
     return kept if arm == "sft-all" else [trajectory for trajectory in kept if is_right(trajectory)]
 
 
