@@ -68,7 +68,7 @@ def talk(*texts: str, **fields: object) -> Trajectory:
     kinds = [NodeKind.TURN if place % 2 == 0 else NodeKind.OBSERVATION for place in range(len(texts))]
     said = [message(kind, text) for kind, text in zip(kinds, texts, strict=True)]
     opening = (message(SYSTEM, "You are an agent.\nCurrent date: 2025-07-18"), message(QUESTION, "Which city?"))
-    return chain(*opening, *said, **fields)
+    return chain(*opening, *said, **fields)  # pyright: ignore[reportArgumentType]
 
 
 def texts(trajectory: Trajectory | None) -> list[str]:

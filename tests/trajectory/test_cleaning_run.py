@@ -66,9 +66,7 @@ RESPONSES = st.one_of(
             seen(results("a"), "Tool execution timed out after 3 seconds."),
             "<tool_response>\nA Google search for 'it's' found 1 results:\n\n## Web Results\n1. [A [PDF]](https://a.example/(x))\n"
             "Date published: May 1, 2020\nSource: A\n\nwords\n</tool_response>",
-            seen(
-                '[{"query": "a", "web_page_info_list": [{"url": "u", "title": " a\\n b", "snippet": "Date published: x\\nSource: y\\n"}]}]'
-            ),
+            seen('[{"query": "a", "web_page_info_list": [{"url": "u", "title": " a\\n b", "snippet": "Source: y\\n"}]}]'),
         ]
     ),
 )

@@ -89,9 +89,10 @@ def test_several_queries_in_one_observation():
         ]
     )
     reading = read_observation(wrapped(body))
-    assert [block.query for block in reading.blocks] == ["a", "c", "d"]
+    assert [(block.query, block.error) for block in reading.blocks] == [("a", ""), ("b", "Try again."), ("c", ""), ("d", "")]
+    assert reading.blocks[0].hits[0].snippet == "words of a"
     assert [hit.url for block in reading.blocks for hit in block.hits] == ["https://x.org/a", "https://x.org/d"]
-    assert reading.blocks[2].hits[0].snippet == "words of d"
+    assert reading.blocks[3].hits[0].snippet == "words of d"
 
 
 def test_json_results_and_their_oddities():
