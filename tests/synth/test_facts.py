@@ -12,9 +12,10 @@ from sanderling.errors import UserError
 from sanderling.protocol.asking import AskingOutageError, BudgetSpentError
 from sanderling.synth.facts.candidates import WRITER, Candidate, page_material, read_candidates
 from sanderling.synth.facts.checks import Bounds, Problem, holds, leans_on_the_page, problem_of
-from sanderling.synth.facts.page import UNREADABLE_REPLY, UNSCORED, FactsSettings, questions_of
+from sanderling.synth.facts.page import UNREADABLE_REPLY, UNSCORED, FactsSettings, made_with, questions_of
 from sanderling.synth.facts.rubric import JUDGE, POINTS, read_marks
-from sanderling.synth.facts.run import REPEATED, Models, make_questions
+from sanderling.synth.from_pages import REPEATED, make_questions
+from sanderling.synth.models import Models
 from sanderling.tools.extractor.quotes import PageText
 from sanderling.trajectory.questions import read_questions
 from sanderling.world.contract import Page
@@ -168,7 +169,7 @@ def scripted(questions: list[dict], verdict: str | None = PASSED) -> ScriptedAsk
 
 
 def of_page(asker: ScriptedAsker, settings: FactsSettings | None = None):
-    return asyncio.run(questions_of(PAGE, [asker], [asker], settings or FactsSettings(), {"world": "w"}))
+    return asyncio.run(questions_of(PAGE, Models([asker], [asker]), settings or FactsSettings(), {"world": "w"}))
 
 
 def test_a_question_knows_its_page_its_marks_and_who_wrote_it():
@@ -202,7 +203,7 @@ def test_what_cannot_be_read_is_unscored_and_asked_again_a_bounded_number_of_tim
 
 def test_a_second_model_is_asked_where_the_first_cannot_be_read():
     bad, good = ScriptedAsker(lambda *_: "?", "bad"), scripted([GOOD])
-    result = asyncio.run(questions_of(PAGE, [bad, good], [bad, good], FactsSettings(tries=1), {}))
+    result = asyncio.run(questions_of(PAGE, Models([bad, good], [bad, good]), FactsSettings(tries=1), {}))
     assert len(result.questions) == 1
     assert result.questions[0].meta["provenance"][0]["models"] == ["bad", "scripted"]
 
@@ -223,9 +224,12 @@ def per_page(system: str, material: str, sample: int) -> str:
 
 
 def run(asker, out, count=6, **more):
-    return asyncio.run(
-        make_questions(pages(count), Models([asker], [asker]), FactsSettings(), out, origin={"world": "w"}, **more)
-    )
+    models, settings, origin = Models([asker], [asker]), FactsSettings(), {"world": "w"}
+
+    async def make(page):
+        return await questions_of(page, models, settings, origin)
+
+    return asyncio.run(make_questions(pages(count), make, made_with(models, settings, origin), out, **more))
 
 
 def test_a_run_that_was_cut_short_goes_on_and_asks_nothing_twice(tmp_path):
@@ -259,7 +263,7 @@ def test_an_outage_leaves_the_page_for_later(tmp_path):
 
 def test_nobody_to_ask_is_an_outage():
     with pytest.raises(AskingOutageError):
-        asyncio.run(questions_of(PAGE, [], [], FactsSettings(), {}))
+        asyncio.run(questions_of(PAGE, Models([], []), FactsSettings(), {}))
 
 
 def test_equal_questions_are_kept_once_and_counted(tmp_path):

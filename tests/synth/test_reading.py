@@ -32,16 +32,16 @@ SAYS = {
     ORLO.url: {
         "entities": [{"name": "Orlo", "kind": "Town"}, {"name": "Tower of Orlo", "kind": "tower"}, {"name": "Asta Brandt"}],
         "facts": [
-            {"subject": "Tower of Orlo", "relation": "Was built by", "object": "Asta Brandt",
+            {"subject": "Tower of Orlo", "relation": "Builder", "object": "Asta Brandt",
              "quote": "Its tower was built by Asta Brandt in 1412."},
-            {"subject": "Tower of Orlo", "relation": "was built in", "object": 1412,
+            {"subject": "Tower of Orlo", "relation": "year of building", "object": 1412,
              "quote": "Its tower was built by Asta Brandt in 1412."},
         ],
     },
     BRANDT.url: {
         "entities": [{"name": "Asta Brandt", "kind": "mason", "aliases": ["Meister Brandt"]}, {"name": "Nils Ohm"}],
         "facts": [
-            {"subject": "Meister Brandt", "relation": "was a pupil of", "object": "Nils Ohm",
+            {"subject": "Meister Brandt", "relation": "teacher", "object": "Nils Ohm",
              "quote": "was a pupil of Nils Ohm"},
         ],
     },
@@ -63,7 +63,7 @@ def test_facts_come_with_their_words():
     found = read(ORLO, SAYS[ORLO.url])
     assert found.entities[0] == ReadEntity("Orlo", "town", ())
     quote = "Its tower was built by Asta Brandt in 1412."
-    assert found.facts[0] == ReadFact("Tower of Orlo", "was built by", "Asta Brandt", quote)
+    assert found.facts[0] == ReadFact("Tower of Orlo", "builder", "Asta Brandt", quote)
     assert found.facts[1].object == "1412" and not found.unused
     assert found.provenance["prompt"] == "facts-reader"
 
@@ -106,10 +106,12 @@ def test_one_name_is_one_thing_and_its_own_page_comes_first():
     assert brandt.kind == "mason" and brandt.aliases == ("Meister Brandt",) and brandt.pages == (BRANDT.url,)
     (built,) = graph.incoming[brandt.id]
     (pupil,) = graph.outgoing[brandt.id]
-    assert (built.relation, built.url, pupil.relation, pupil.url) == ("was built by", ORLO.url, "was a pupil of", BRANDT.url)
+    assert (built.relation, built.url, pupil.relation, pupil.url) == ("builder", ORLO.url, "teacher", BRANDT.url)
     assert not graph.complete
     tower = graph.outgoing[built.subject]
-    assert Fact(built.subject, "was built in", "1412", True, ORLO.url, "Its tower was built by Asta Brandt in 1412.") in tower
+    assert (
+        Fact(built.subject, "year of building", "1412", True, ORLO.url, "Its tower was built by Asta Brandt in 1412.") in tower
+    )
 
 
 def test_things_of_different_kinds_stay_two():
@@ -130,7 +132,7 @@ def test_a_crawl_reads_on_from_what_it_found():
     found = asyncio.run(crawl(world, ORLO, [asker], CrawlSettings(per_entity=1)))
     assert found.urls[0] == ORLO.url and set(found.urls) == {ORLO.url, BRANDT.url, OHM.url}
     assert len(asker.asked) == 3 == len(found.provenance)
-    assert {fact.relation for fact in found.graph.facts} == {"was built by", "was built in", "was a pupil of"}
+    assert {fact.relation for fact in found.graph.facts} == {"builder", "year of building", "teacher"}
     two = asyncio.run(crawl(world, ORLO, [ScriptedAsker(by_page)], CrawlSettings(pages=2, per_entity=1)))
     assert two.urls == found.urls[:2]
 

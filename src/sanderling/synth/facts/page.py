@@ -4,17 +4,18 @@ Nothing is lost in silence: each candidate is kept or has a reason. What could n
 *unscored*, and neither kept nor called bad. An outage is raised: the page is then not done, and is asked again later.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.protocol.asking import Asker, first_readable
+from sanderling.protocol.asking import first_readable
 from sanderling.synth.facts.candidates import WRITER, Candidate, page_material, proposed, read_candidates
 from sanderling.synth.facts.checks import Bounds, problem_of
 from sanderling.synth.facts.rubric import JUDGE, Marks, read_marks, rubric_material
+from sanderling.synth.from_pages import PageResult
 from sanderling.synth.graph.contract import Capability
+from sanderling.synth.models import Models
 from sanderling.tools.extractor.quotes import PageText
 from sanderling.trajectory.ids import question_id
 from sanderling.trajectory.record import Question
@@ -43,28 +44,14 @@ class FactsSettings(BaseModel):
     """Of the writer; the judge's is 0."""
 
 
-@dataclass
-class PageResult:
-    """What came of one page."""
-
-    url: str
-    questions: list[Question] = field(default_factory=list)
-    rejected: list[dict[str, Any]] = field(default_factory=list)
-    """``{"reason", "question", "answer", "detail"}`` each."""
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    """Provenance of every conversation, the writer's first."""
-
-
-async def questions_of(
-    page: Page, writers: Sequence[Asker], judges: Sequence[Asker], settings: FactsSettings, origin: Mapping[str, Any]
-) -> PageResult:
+async def questions_of(page: Page, models: Models, settings: FactsSettings, origin: Mapping[str, Any]) -> PageResult:
     """The questions of a page. ``origin``: what every question's ``meta`` says of the world.
 
     Raises AskingOutageError when a model could not be reached, or the budget is spent.
     """
     material = page_material(page, settings.page_words, settings.per_page)
     read = await first_readable(
-        writers, WRITER.messages(material), read_candidates,
+        models.writers, WRITER.messages(material), read_candidates,
         tries=settings.tries, max_tokens=settings.writer_tokens, temperature=settings.temperature,
     )  # fmt: skip
     writing = WRITER.provenance(read.replies)
@@ -78,7 +65,7 @@ async def questions_of(
             result.rejected.append(_rejection(problem, candidate))
             continue
         marked = await first_readable(
-            judges, JUDGE.messages(rubric_material(candidate)), read_marks,
+            models.judges, JUDGE.messages(rubric_material(candidate)), read_marks,
             tries=settings.tries, max_tokens=settings.judge_tokens,
         )  # fmt: skip
         judging, marks = JUDGE.provenance(marked.replies), marked.value
@@ -116,3 +103,14 @@ def _question(
         hops=1,
         meta=meta,
     )
+
+
+def made_with(models: Models, settings: FactsSettings, origin: Mapping[str, Any]) -> dict[str, Any]:
+    """All that questions depend on beside their page, as JSON."""
+    return {
+        "maker": "facts",
+        "settings": settings.model_dump(mode="json"),
+        "origin": dict(origin),
+        "prompts": [WRITER.version, JUDGE.version],
+        "models": models.names(),
+    }

@@ -16,6 +16,8 @@ class Check(StrEnum):
     """The world, without what is masked for the question, holds the answer where a search finds it."""
     SNIPPETS = "snippets"
     """Titles and snippets of one list of results do not give the answer."""
+    UNIQUE = "unique"
+    """A model that reads what searches find sees no second answer."""
     CLOSED_BOOK = "closed-book"
     """A model without tools does not know the answer."""
     OPEN_WORLD = "open-world"

@@ -18,6 +18,8 @@ from sanderling.trajectory.codec import encode_record
 from sanderling.trajectory.questions import write_questions
 from sanderling.trajectory.record import Question
 
+_TAKEN_OVER = ("uniqueness",)
+"""What a result knows of the question itself goes into the question's own ``meta``."""
 META = "verification"
 """Where the results stand in a question's ``meta``."""
 
@@ -122,8 +124,9 @@ def _with(done: dict[str, Verified], questions: Sequence[Question], finding: Fin
     for question in questions:
         verified = done.get(_key(question))
         if verified is not None and verified.finding is finding:
-            results = [_result(result) for result in verified.results]
-            found.append(question.model_copy(update={"meta": {**question.meta, META: results}}))
+            told = {key: result.meta[key] for result in verified.results for key in _TAKEN_OVER if key in result.meta}
+            meta = {**question.meta, **told, META: [_result(result) for result in verified.results]}
+            found.append(question.model_copy(update={"meta": meta}))
     return found
 
 

@@ -1,15 +1,14 @@
-"""Questions from many pages, and what became of every candidate. How pages are worked through is `keeping`'s business."""
+"""Questions made page by page, whatever the maker: what came of each page and candidate, kept as it is done.
+
+How pages are worked through, and taken up again after a kill, is `keeping`'s business. Knows no maker.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sanderling.protocol.asking import Asker
-from sanderling.synth.facts.candidates import WRITER
-from sanderling.synth.facts.page import FactsSettings, PageResult, questions_of
-from sanderling.synth.facts.rubric import JUDGE
 from sanderling.synth.keeping import Work, work_through
 from sanderling.trajectory.questions import write_questions
 from sanderling.trajectory.record import Question
@@ -20,7 +19,25 @@ REPEATED = "repeated"
 
 
 @dataclass
-class FactsReport:
+class PageResult:
+    """What came of one page."""
+
+    url: str
+    questions: list[Question] = field(default_factory=list)
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    """``{"reason", "question", "answer", "detail"}`` each."""
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    """Provenance of every conversation."""
+    figures: dict[str, int] = field(default_factory=dict)
+    """Further counts, by the maker's own names."""
+
+
+Make = Callable[[Page], Awaitable[PageResult]]
+"""A maker. Raises AskingOutageError when the page has to wait for a better time."""
+
+
+@dataclass
+class MakingReport:
     """What came of all pages. ``kept`` and the rejected candidates are all that were proposed."""
 
     pages: int = 0
@@ -34,11 +51,13 @@ class FactsReport:
     """Why the run ended before its last page; empty: it did not."""
     cost: float = 0.0
     tokens: int = 0
+    figures: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: PageResult) -> None:
         """Count a page."""
         self.pages += 1
         self.kept += len(result.questions)
+        self.figures.update(result.figures)
         for rejection in result.rejected:
             self.reject(rejection["reason"], rejection["question"])
         self.cost += sum(step["cost"] for step in result.steps)
@@ -50,51 +69,28 @@ class FactsReport:
         self.examples.setdefault(reason, question)
 
 
-@dataclass(frozen=True)
-class Models:
-    """Whom a run asks; of each list, one after the other until a reply can be read."""
-
-    writers: Sequence[Asker]
-    judges: Sequence[Asker]
-
-    def names(self) -> list[list[str]]:
-        """For provenance and logs."""
-        return [[asker.name for asker in askers] for askers in (self.writers, self.judges)]
-
-
 async def make_questions(
     pages: Sequence[Page],
-    models: Models,
-    settings: FactsSettings,
+    make: Make,
+    made_with: Mapping[str, Any],
     out: Path,
     *,
-    origin: Mapping[str, Any],
     concurrency: int = 8,
-    on_page: Callable[[FactsReport], None] | None = None,
-) -> FactsReport:
+    on_page: Callable[[MakingReport], None] | None = None,
+) -> MakingReport:
     """Make the questions of these pages, or go on with it, and write them to ``out``, in the order of the pages.
 
-    The log of pages lies beside ``out``. ``origin``: what every question's ``meta`` says of the world. Raises UserError when
-    the log was made with other settings.
+    The log of pages lies beside ``out``. ``made_with``: JSON, all that the questions depend on. Raises UserError when the log
+    was made with something else.
     """
-    report = FactsReport()
+    report = MakingReport()
 
     def count(result: PageResult) -> None:
         report.add(result)
         if on_page is not None:
             on_page(report)
 
-    made_with = {
-        "settings": settings.model_dump(mode="json"),
-        "origin": dict(origin),
-        "prompts": [WRITER.version, JUDGE.version],
-        "models": models.names(),
-    }
-
-    async def do(page: Page) -> PageResult:
-        return await questions_of(page, models.writers, models.judges, settings, origin)
-
-    work = Work(do, _encoded, _decoded, made_with)
+    work = Work(make, _encoded, _decoded, dict(made_with))
     log = out.with_name(f"{out.name}.pages.jsonl")
     worked = await work_through({page.url: page for page in pages}, work, log, concurrency=concurrency, on_done=count)
     report.outages, report.stopped = worked.outages, worked.stopped
@@ -105,15 +101,15 @@ async def make_questions(
 
 def _encoded(result: PageResult) -> dict[str, Any]:
     questions = [question.model_dump(mode="json") for question in result.questions]
-    return {"url": result.url, "questions": questions, "rejected": result.rejected, "steps": result.steps}
+    return {**asdict(replace(result, questions=[])), "questions": questions}
 
 
 def _decoded(kept: dict[str, Any]) -> PageResult:
     questions = [Question.model_validate(question) for question in kept["questions"]]
-    return PageResult(kept["url"], questions, kept["rejected"], kept["steps"])
+    return PageResult(**{**kept, "questions": questions})
 
 
-def _each_once(results: Sequence[PageResult], report: FactsReport) -> list[Question]:
+def _each_once(results: Sequence[PageResult], report: MakingReport) -> list[Question]:
     """Every question once, the first page's."""
     found: dict[str, Question] = {}
     for question in (question for result in results for question in result.questions):
