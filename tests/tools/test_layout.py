@@ -33,6 +33,13 @@ def test_search_as_json():
     assert json.loads(search_text([LATE], ResultLayout.JSON))[0]["error"].startswith("The request timed out")
 
 
+@pytest.mark.parametrize("layout", ResultLayout)
+def test_long_queries_are_not_echoed_whole(layout: ResultLayout):
+    for status in (ToolStatus.EMPTY, ToolStatus.TIMEOUT, ToolStatus.OK):
+        hits = HITS if status is ToolStatus.OK else ()
+        assert len(search_text([SearchReply("query " * 20_000, hits, status=status)], layout)) < 3_000
+
+
 def test_search_as_markdown():
     assert search_text([FOUND, NOTHING], ResultLayout.MARKDOWN) == (
         "A Google search for 'alien 'film'' found 2 results:\n\n## Web Results\n"
@@ -109,5 +116,7 @@ def test_every_failure_has_one_sentence():
 def test_summary_is_whole_sentences_within_its_words():
     text = "# Head\n\n" + " ".join(f"Sentence {i} has exactly six words." for i in range(20))
     assert summary(text, 13) == "Sentence 0 has exactly six words. Sentence 1 has exactly six words."
+    assert summary("word " * 5_000) == "word " * 120 + "…"
+    assert len(summary("x" * 50_000)) < 1_000
     assert summary("One very long sentence without end", 2) == "One very long sentence without end"
     assert summary("") == ""

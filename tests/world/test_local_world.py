@@ -198,3 +198,10 @@ def test_the_length_of_snippets_is_the_callers(most: int):
     hits = world.search("river", snippet_words=most).hits
     assert hits
     assert all(1 <= len(hit.snippet.replace("…", "").split()) <= max(most, 1) for hit in hits)
+
+
+def test_a_title_as_long_as_a_book_is_shown_in_part(make_world):
+    world = make_world([Page(url="https://a.example/", title="Orlo " * 10_000, text="A town.", date="now " * 10_000)])
+    (hit,) = world.search("Orlo").hits
+    assert hit.title.startswith("Orlo Orlo") and len(hit.title) < 310 and len(hit.date) < 310
+    assert world.visit("https://a.example/").title == hit.title

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanderling.world.parts import split_page
 from sanderling.world.passages import extract as extract_of
 from sanderling.world.snippet import snippet
 from sanderling.world.text import flow, word_count
@@ -49,6 +50,27 @@ def test_a_snippet_is_no_wider_than_live_ones():
     assert "x" * 500 in snippet(flow("", long), {"x" * 500: 1.0}, 30), "the match is shown, however long"
 
 
+def test_single_letters_and_numbers_are_words_like_others():
+    for page in ("a b c d e f " * 200, "1 2 3 " * 200, "а б в — " * 200):
+        text = snippet(flow("", page), {"c": 1.0, "3": 1.0, "в": 1.0}, 30)
+        assert word_count(text) == 30
+    assert flow("", "東京 1 2 3 です。" * 20).unspaced and not flow("", "東京 Tokyo Tower " * 20).unspaced
+
+
+@given(
+    st.lists(st.sampled_from(["!" * 3_000, "x" * 3_000, "one", "two.", "東" * 300, "\u0301" * 999, "—" * 900]), max_size=8),
+    st.sampled_from(["one", "x" * 3_000, "two", "東", "no"]),
+    st.sampled_from([" ", ""]),
+)
+def test_neither_signs_nor_a_long_word_make_a_snippet_wide(parts, term, glue):
+    laid_out = flow("", glue.join(parts))
+    text = snippet(laid_out, {term: 1.0}, 30)
+    assert len(text) <= 4 * 165 + 165 + 4
+    assert text.removeprefix("… ").removesuffix(" …") in laid_out.text
+    if laid_out.starts.size and f" {term} " in laid_out.terms and len(term) < 9:
+        assert term in text.casefold()
+
+
 def test_pages_without_words_have_a_snippet():
     assert snippet(flow("", "!!! ???"), {"x": 1.0}, 30) == "!!! ???"
     assert snippet(flow("", ""), {"x": 1.0}, 30) == ""
@@ -61,8 +83,7 @@ WORDS = st.lists(st.sampled_from(["alpha", "beta.", "Gamma", "delta!\n", "東京
 def test_snippets_keep_their_length_and_come_from_the_page(parts, most, terms):
     laid_out = flow("", " ".join(parts))
     text = snippet(laid_out, dict.fromkeys(terms, 1.0), most)
-    wide = len(laid_out.text) < 2.5 * len(laid_out.starts)  # as of a script without spaces
-    assert word_count(text) <= (most * 165 / 60 if wide else most)
+    assert word_count(text) <= (most * 165 / 60 if laid_out.unspaced else most)
     assert text.removeprefix("… ").removesuffix(" …") in laid_out.text
 
 
@@ -73,6 +94,29 @@ def test_extracts_keep_their_budget(parts, most, goal):
     assert word_count(text) <= most
     if word_count(page) <= most:
         assert text == page.strip()
+
+
+NOISE = st.lists(
+    st.sampled_from(["word ", "!" * 2_000, "x" * 2_000, " " * 2_000, "\n" * 2_000, "\n\n", "| - " * 50, "東京。"]),
+    max_size=12,
+).map("".join)
+
+
+@given(NOISE, st.integers(1, 90), st.sampled_from(["", "word", "東京"]))
+def test_noise_is_not_free(page, most, goal):
+    """A word costs more with its length, and so do signs without a word: budgets hold in characters too."""
+    shown = extract(page, goal, most)
+    assert len(shown) <= most * 101 + 100
+    parts = split_page(page, most)
+    assert "".join(parts) == page and all(len(part.strip()) <= most * 101 + 100 for part in parts)
+
+
+def test_what_a_long_word_costs():
+    assert extract_of("x" * 100, "", 1).parts == extract_of("x" * 103 + " y", "", 3).parts == 1
+    found = extract_of("x" * 1_000_000, "x", 1_000)
+    assert 3_500 < len(found.text) < 4_200 and found.parts > 200
+    link = f"[{'x' * 1_000}](https://a.example/) end"
+    assert len(extract(link, "", 50)) < 400 and extract(link, "", 260) == link
 
 
 LONG = (

@@ -11,10 +11,14 @@ from sanderling.protocol.profile import ResultLayout
 from sanderling.protocol.results import BETWEEN, one_line, results_text
 from sanderling.protocol.status import ToolStatus
 from sanderling.world.contract import SearchHit, SearchReply, VisitReply
+from sanderling.world.cutting import pieces
+from sanderling.world.inline_links import Prices
 from sanderling.world.parts import part_address
 from sanderling.world.text import plain, sentences, word_count
 
 _SUMMARY_WORDS = 60
+_SENTENCE_WORDS = 120
+"""Of a longer sentence, as lists and tables seem to have, a summary shows the beginning."""
 _LONGEST_ECHO = 2_000
 _NO_SUMMARY = "No information from this page is available."
 
@@ -59,7 +63,7 @@ class _Found:
 
 def search_text(replies: Sequence[SearchReply], layout: ResultLayout) -> str:
     """The results of one search call, a block for each query, in order."""
-    lists = [_Found(reply.query, reply.hits, _error(reply.status, layout)) for reply in replies]
+    lists = [_Found(_echo(reply.query), reply.hits, _error(reply.status, layout)) for reply in replies]
     return results_text(lists, layout, empty=status_sentence(ToolStatus.EMPTY, layout))
 
 
@@ -98,7 +102,7 @@ def visit_miss(reply: VisitReply, layout: ResultLayout) -> str:
 
 
 def summary(text: str, most_words: int = _SUMMARY_WORDS) -> str:
-    """The first sentences of an extract, headings left out; at least one."""
+    """The first sentences of an extract, headings left out; at least one, or the beginning of one that does not end."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     kept: list[str] = []
     left = most_words
@@ -106,7 +110,8 @@ def summary(text: str, most_words: int = _SUMMARY_WORDS) -> str:
         left -= word_count(sentence)
         if kept and left < 0:
             break
-        kept.append(sentence)
+        start, end = pieces(Prices(sentence), 0, len(sentence), _SENTENCE_WORDS)[0]
+        kept.append(sentence[start:end] if end == len(sentence) else f"{sentence[start:end]} …")
     return " ".join(kept)
 
 

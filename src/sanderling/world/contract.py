@@ -107,6 +107,7 @@ class World(Protocol):
     ) -> SearchReply:
         """Rank pages for a query, each with a snippet of at most ``snippet_words`` words, and no wider than live ones.
 
+        Of a page in a script without spaces, whose words are single characters, the width alone counts.
         Never raises for any text; an empty query has status EMPTY.
         """
         ...

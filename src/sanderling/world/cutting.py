@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sanderling.world.inline_links import Prices
-from sanderling.world.terms import WORD
 from sanderling.world.text import sentences
 
 _HEADING = re.compile(r"#{1,6}\s+\S")
@@ -49,15 +48,11 @@ def pieces(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
     if prices.of(start, end) <= most:
         return [(start, end)]
     groups: list[Stretch] = []
-    size = 0
     for a, b in _units(prices, start, end, most):
-        price = prices.of(a, b)
-        if groups and size + price <= most:
+        if groups and prices.of(groups[-1][0], b) <= most:
             groups[-1] = (groups[-1][0], b)
-            size += price
         else:
             groups.append((a, b))
-            size = price
     return groups
 
 
@@ -83,12 +78,9 @@ def _units(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
 
 def _by_words(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
     """Cut before the word, or the link, that would cost more than is left (tables, lists without full stops, noise)."""
-    text = prices.text
-    links = [(link.start, link.end) for link in prices.links_within(start, end)]
-    words = [match.span() for match in WORD.finditer(text, start, end) if prices.link_at(match.start()) is None]
+    links = [(link.start, prices.of(link.start, link.end)) for link in prices.links_within(start, end)]
     cuts, left = [start], most
-    for a, b in sorted(links + words):
-        price = prices.of(a, b)
+    for a, price in sorted([*links, *((place, 1) for place in prices.units(start, end))]):
         if price > left and a > cuts[-1]:
             cuts.append(a)
             left = most

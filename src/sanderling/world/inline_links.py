@@ -2,7 +2,8 @@
 
 A link is one thing: whoever cuts a text asks here where not to. Its price is counted in words like everything else in a budget:
 the words it shows, and for its address a word for every four characters begun, though never less than the words in it (a
-tokenizer makes about one token of three characters of a URL, and four tokens of three English words). Link words may hold
+tokenizer makes about one token of three characters of a URL, and four tokens of three English words). So does every stretch of
+more than a hundred characters without the beginning of a word, from there on: noise is not free. Link words may hold
 brackets and an image, addresses may hold parentheses three deep; a link ends within its paragraph, a bare URL (of ASCII) at the
 first blank, quote or bar. Linear in the text's length. Pure functions; knows no page and no goal.
 """
@@ -14,12 +15,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sanderling.world.terms import spans
 from sanderling.world.text import word_count
 
 Stretch = tuple[int, int]
 """A start and an end in the text."""
 _CHARS_PER_WORD = 4
+_LONG = 100
+"""Characters from the beginning of one word to that of the next that cost nothing more."""
 _TOKEN = re.compile(r"\\.|!?\[|\]|\n(?=[^\S\n]*\n|#)", re.DOTALL)
 _INNER = r"(?:\\[()]|[^()\s<>]"
 _TARGET = re.compile(
@@ -73,12 +79,19 @@ class Prices:
         self.links = find_links(text)
         self._starts = [link.start for link in self.links]
         self._surplus = [0, *accumulate(link.surplus for link in self.links)]
-        self._words = spans(text)[0]
+        words = spans(text)[0]
+        further = [place for place in _further(text, words) if self.link_at(place) is None]
+        self._words = np.sort(np.append(words, further)) if further else words
 
     @property
     def whole(self) -> int:
         """The price of the text."""
         return len(self._words) + self._surplus[-1]
+
+    def units(self, start: int, end: int) -> list[int]:
+        """Places in ``text[start:end]`` outside links where a word begins, or costs one more for its length."""
+        found = self._words[bisect_left(self._words, start) : bisect_left(self._words, end)].tolist()
+        return [place for place in found if self.link_at(place) is None] if self.links else found
 
     def of(self, start: int, end: int) -> int:
         """The price of ``text[start:end]``, which cuts neither a word nor a link."""
@@ -151,6 +164,7 @@ def _worded(text: str, start: int, end: int, marks: Iterator[_Mark]) -> Link:
         words = text[at : mark.start]
         surplus += sum(_surplus(bare[0]) for bare in _BARE.finditer(words))
         shown.append(_BARE.sub("", words))
+        surplus += len(_further(shown[-1], spans(shown[-1])[0])) if len(shown[-1]) > _LONG else 0
         if mark.address is not None:
             surplus += _surplus(mark.address)
             addresses.append(mark.address)
@@ -158,6 +172,13 @@ def _worded(text: str, start: int, end: int, marks: Iterator[_Mark]) -> Link:
         if at == end:
             break
     return Link(start, end, "".join(shown), surplus, tuple(addresses))
+
+
+def _further(text: str, words: NDArray[np.int32]) -> list[int]:
+    """Where a stretch without the beginning of a word costs one word more, again and again."""
+    borders = np.concatenate(([0], words, [len(text)]))
+    long = (np.diff(borders) > _LONG).nonzero()[0].tolist()
+    return [place for i in long for place in range(int(borders[i]) + _LONG, int(borders[i + 1]), _CHARS_PER_WORD)]
 
 
 def _surplus(address: str) -> int:

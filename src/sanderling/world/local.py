@@ -26,6 +26,8 @@ from sanderling.world.text import Flow, flow
 
 _CACHED_PAGES = 256
 _LONGEST_SNIPPET_SOURCE = 200_000
+_LONGEST_TITLE = 300
+"""Characters of a title, or a date, that are shown; a page may give a book as its title."""
 _LIGHTEST = 0.1
 """Of the heaviest word's weight: what weighs less does not move a snippet, and stands on half of the pages."""
 
@@ -135,13 +137,13 @@ class LocalWorld(SearchesTogether):
         if number is None:
             return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
         stored = self._pages.get(number)
-        page = stored.page
+        page, title = stored.page, _shown(stored.page.title)
         if not stored.readable:
-            return VisitReply(url=page.url, title=page.title, text="", status=ToolStatus.NOT_TEXT)
+            return VisitReply(url=page.url, title=title, text="", status=ToolStatus.NOT_TEXT)
         found = read_page(page.text, goal, asked_part(url), max(max_words, 1))
         if found.part > found.parts:
-            return VisitReply(page.url, page.title, "", ToolStatus.NOT_FOUND, part=found.part, parts=found.parts)
-        title, text = page.title, found.text
+            return VisitReply(page.url, title, "", ToolStatus.NOT_FOUND, part=found.part, parts=found.parts)
+        text = found.text
         if hidden:
             title, text = (without_links(each, page.url, hidden.__contains__) for each in (title, text))
         return VisitReply(url=page.url, title=title, text=text, part=found.part, parts=found.parts)
@@ -170,11 +172,15 @@ class LocalWorld(SearchesTogether):
     def _hit(self, number: int, score: float, weights: dict[str, float], snippet_words: int) -> SearchHit:
         page, laid_out = self._laid_out(number)
         text = snippet(laid_out, weights, snippet_words)
-        return SearchHit(title=page.title, url=page.url, snippet=text, date=page.date, score=score)
+        return SearchHit(title=_shown(page.title), url=page.url, snippet=text, date=_shown(page.date), score=score)
 
     def _lay_out(self, number: int) -> tuple[Page, Flow]:
         page = self._pages.get(number).page
         return page, flow(page.title, page.text[:_LONGEST_SNIPPET_SOURCE])
+
+
+def _shown(title: str) -> str:
+    return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE].rstrip()} …"
 
 
 def take_in(page: Page, intake: Intake, add: Callable[[StoredPage], int | None], index: IndexBuilder) -> None:

@@ -50,13 +50,10 @@ def split_page(text: str, max_words: int) -> tuple[str, ...]:
 
 def part_cuts(prices: Prices, page: Sequence[Block], max_words: int) -> list[int]:
     """Where the parts of a text of these blocks begin, the first at 0; no link in it costs more than ``max_words``."""
-    cuts, left = [0], max_words
+    cuts = [0]
     for start, end in _chunks(prices, page, max_words):
-        price = prices.of(start, end)
-        if price > left and left < max_words:
+        if start > cuts[-1] and prices.of(cuts[-1], end) > max_words and prices.of(cuts[-1], start):
             cuts.append(start)
-            left = max_words
-        left -= price
     return cuts
 
 

@@ -20,8 +20,8 @@ _REPEAT = _UNIT // 1_000
 _MOST_REPEATS = 10
 _WIDTH = 165
 """Most characters of a snippet of up to 30 words; longer ones may have as many for each word."""
-_WIDE_SHARE = 2.5
-"""Characters a word below which a page counts as one without spaces."""
+_MOST_WIDTHS = 4
+"""A single word wider than a snippet is shown up to so many widths; of the signs before and after the words, one each."""
 
 
 def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
@@ -37,15 +37,17 @@ def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
     if not total:
         return flow.text[:200].strip()
     width = max(_WIDTH, most_words * _WIDTH // 30)
-    if len(flow.text) < _WIDE_SHARE * total:  # characters twice as wide, each a word of its own
+    if flow.unspaced:  # characters twice as wide, each a word of its own
         width //= 2
         most_words = max(most_words, width * most_words // 30)
     most_words = max(min(most_words, width * total // len(flow.text)), 1)
     begin, first, last = _best_window(flow, weights, most_words)
+    if flow.ends[first] - flow.starts[begin] > _MOST_WIDTHS * width:  # signs without end stand between the two
+        begin = first
     fits = max(int(flow.ends.searchsorted(flow.starts[begin] + width, side="right")), first + 1)
     end = min(begin + most_words, fits, total)
     end = _close_at_sentence(flow, begin, min(last, end - 1), end)
-    return _cut(flow, begin, end)
+    return _cut(flow, begin, end, width)
 
 
 def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> tuple[int, int, int]:
@@ -119,7 +121,7 @@ def _close_at_sentence(flow: Flow, begin: int, last: int, end: int) -> int:
     return end
 
 
-def _cut(flow: Flow, begin: int, end: int) -> str:
+def _cut(flow: Flow, begin: int, end: int, width: int) -> str:
     total = len(flow.starts)
     if begin == 0:
         start_char = 0
@@ -131,7 +133,9 @@ def _cut(flow: Flow, begin: int, end: int) -> str:
     else:
         space = flow.text.find(" ", flow.ends[end - 1], flow.starts[end])
         stop_char = space if space >= 0 else flow.ends[end - 1]
-    body = flow.text[start_char:stop_char].strip()
-    before = "" if begin in flow.opens or begin == 0 else "… "
-    after = "" if end == total or end in flow.opens else " …"
+    least_char, most_char = flow.starts[begin] - width, flow.ends[end - 1] + width
+    most_char = min(most_char, flow.starts[begin] + _MOST_WIDTHS * width)
+    body = flow.text[max(start_char, least_char) : min(stop_char, most_char)].strip()
+    before = "" if (begin in flow.opens or begin == 0) and start_char >= least_char else "… "
+    after = "" if (end == total or end in flow.opens) and stop_char <= most_char else " …"
     return before + body + after

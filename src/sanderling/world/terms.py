@@ -63,6 +63,11 @@ def is_cjk(word: str) -> bool:
     return not word.isascii() and _IS_CJK.match(word) is not None
 
 
+def cjk_count(text: str) -> int:
+    """How many characters of scripts without spaces a text has."""
+    return 0 if text.isascii() else len(text) - len(_IS_CJK.sub("", text))
+
+
 def term_text(text: str) -> str:
     """All terms of a text in order, separated by spaces: the fast form of ``normal`` over all that ``WORD`` finds.
 

@@ -13,7 +13,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.world.terms import spans, term_text
+from sanderling.world.terms import cjk_count, spans, term_text
 
 _TARGET = r"\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
 _IMAGE, _LINK = re.compile("!" + _TARGET), re.compile(_TARGET)
@@ -29,6 +29,8 @@ _UNUSUAL = re.compile(r"[^\x20-\x7e\n\r\t\f\v]")
 _ENDS_WITHOUT_SPACE = "。！？"
 _SAMPLE = 20_000
 _NOISE_SHARE = 0.05
+_UNSPACED = 2.5
+"""Characters a word, at most, of a page in a script without spaces."""
 
 
 def clean(text: str) -> str:
@@ -102,6 +104,8 @@ class Flow:
     ends: NDArray[np.int32]
     opens: frozenset[int]
     """Numbers of the words that open a sentence."""
+    unspaced: bool
+    """Whether most of it is in a script without spaces, in which words are single characters."""
 
 
 def flow(title: str, text: str) -> Flow:
@@ -113,7 +117,8 @@ def flow(title: str, text: str) -> Flow:
     joined, borders = _run_together(lines)
     starts, ends = spans(joined)
     opens = frozenset(starts.searchsorted(borders).tolist()) - {len(starts)}
-    return Flow(joined, f" {term_text(joined)} ", starts, ends, opens)
+    unspaced = len(joined) < _UNSPACED * len(starts) and 2 * cjk_count(joined) > len(starts)
+    return Flow(joined, f" {term_text(joined)} ", starts, ends, opens, unspaced)
 
 
 def _run_together(lines: list[str]) -> tuple[str, list[int]]:
