@@ -52,3 +52,12 @@ def test_pruning_changes_no_list(tmp_path):
         exact = sorted(((n, round(hit[0], 3)) for n, hit in zip(numbers, hits, strict=True)), key=lambda p: (-p[1], p[0]))
         limit = rng.choice([1, 10])
         assert found.search(" ".join(asked), limit) == exact[:limit]
+
+
+def test_a_tie_that_reaches_past_many_hidden_pages_goes_by_number(tmp_path: Path) -> None:
+    """Pages are added in falling order, so that the index meets them in another one than theirs."""
+    builder = IndexBuilder(tmp_path)
+    for number in reversed(range(24_000)):
+        builder.add(number, "", "same words")
+    index = builder.finish()
+    assert [number for number, _ in index.search("same", 5, range(20_000))] == [20_000, 20_001, 20_002, 20_003, 20_004]

@@ -24,7 +24,6 @@ TITLE_WEIGHT = 2
 MAX_QUERY_TERMS = 64
 MAX_QUERY_CHARS = 8_192
 """Queries are read up to here; agents' queries are sentences, and what is longer is a pasted page."""
-_MOST_FETCHED = 20_000
 _SCORE_DIGITS = 3
 _HEAP_BYTES = 128_000_000
 """Of both writer threads together, at most; twice as much as 64 MB saves a twelfth of the time in fewer merges."""
@@ -140,7 +139,7 @@ class TextIndex:
             numbers = self._searcher.fast_field_values("page", [address for _, address in hits])
             scored = [(int(number or 0), round(hit[0], _SCORE_DIGITS)) for number, hit in zip(numbers, hits, strict=True)]
             ranked = sorted((pair for pair in scored if pair[0] not in hidden), key=lambda pair: (-pair[1], pair[0]))
-            exhausted = len(hits) < fetch or fetch >= _MOST_FETCHED
+            exhausted = len(hits) < fetch
             cut_is_clear = len(ranked) > limit and ranked[limit - 1][1] > scored[-1][1]
             if exhausted or cut_is_clear:
                 return ranked[:limit]

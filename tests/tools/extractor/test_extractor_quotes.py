@@ -52,6 +52,12 @@ def test_a_joined_quote_is_tried_by_its_pieces() -> None:
     assert (len(stretches), missed) == (2, 0)
 
 
+@pytest.mark.parametrize("quote", ["Orlo ... was founded ... 1911", "Orlo\nsea\n1911", "Orlo. 1911. Herring."])
+def test_nothing_is_put_together_of_single_words(quote: str) -> None:
+    stretches, missed = PAGE.stretches(quote)
+    assert not stretches and missed == 3
+
+
 def test_passages_are_in_page_order_and_join_where_they_meet() -> None:
     quotes = ["Herring is sold at the café.", "Orlo is a town", "a town by the sea.", "is sold"]
     stretches, missed = PAGE.stretches_of(quotes)

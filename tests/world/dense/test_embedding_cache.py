@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -106,3 +107,33 @@ def test_what_is_no_cache_is_refused(tmp_path: Path, kind: str) -> None:
     path.mkdir() if kind == "directory" else path.write_text("these are no vectors " * 100)
     with pytest.raises(UserError, match="cannot be used"):
         CachedEmbedder(Counting(), path)
+
+
+class Changed(Counting):
+    """Another model under the same name, with vectors of another length."""
+
+    model = "same"  # type: ignore[assignment]
+
+
+def test_vectors_of_another_length_under_the_same_name_are_refused(tmp_path: Path) -> None:
+    CachedEmbedder(Changed(16), tmp_path / "c").embed(["river"], Kind.QUERY)
+    with pytest.raises(UserError, match="has vectors of 16 dimensions under the name same, which has 32: choose another file"):
+        CachedEmbedder(Changed(32), tmp_path / "c").embed(["river", "stone"], Kind.QUERY)
+
+
+def test_what_was_not_promised_is_not_kept(tmp_path: Path) -> None:
+    class Wrong(Counting):
+        def embed(self, texts, kind):
+            return np.zeros((len(texts), 3), np.float32)
+
+    assert CachedEmbedder(Wrong(), tmp_path / "c").embed(["river"], Kind.QUERY).shape == (1, 3)
+    assert CachedEmbedder(Counting(), tmp_path / "c").embed(["river"], Kind.QUERY).shape == (1, 16)
+
+
+def test_a_torn_vector_is_one_sentence(tmp_path: Path) -> None:
+    cached = CachedEmbedder(Counting(), tmp_path / "c")
+    cached.embed(["river"], Kind.QUERY)
+    with sqlite3.connect(tmp_path / "c") as connection:
+        connection.execute("UPDATE vectors SET vector = x'010203'")
+    with pytest.raises(UserError, match="cannot be read .* remove it"):
+        cached.embed(["river"], Kind.QUERY)

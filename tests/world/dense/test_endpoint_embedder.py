@@ -184,3 +184,23 @@ async def test_a_world_over_an_endpoint_from_the_command_line_to_an_outage(serve
     with pytest.raises(ToolOutageError, match="no embeddings"):
         await world_tools(again, profile)[profile.tools.search]({profile.tools.search_query: ["school"]}, ToolContext())
     assert again.search("   ").hits == () and open_world(tmp_path / "w").search("school").hits
+
+
+@pytest.mark.parametrize("after", ["\u00b2", "soon", "-3", "nan", "inf", ""])
+def test_a_pause_that_is_no_number_of_seconds_is_our_own(server: Server, after: str) -> None:
+    pauses: list[float] = []
+    server.script = [(429, {"retry-after": after}, b"busy")]
+    embedder = EndpointEmbedder(server.url, "m", sleep=pauses.append)
+    assert embedder.embed(["river"], Kind.QUERY).shape == (1, 32) and pauses == [1.0]
+
+
+def test_a_reply_that_cannot_be_unpacked_is_tried_again(server: Server) -> None:
+    server.script = [(200, {"content-encoding": "gzip"}, b"no gzip"), (200, {}, b"[" * 100_000)]
+    assert EndpointEmbedder(server.url, "m", sleep=lambda _: None).embed(["river"], Kind.QUERY).shape == (1, 32)
+
+
+@pytest.mark.parametrize("row", ['{"index": 0, "embedding": [1%s]}' % ("0" * 400), '{"index": 1e999, "embedding": [1]}'])
+def test_numbers_beyond_all_bounds_are_no_embeddings(server: Server, row: str) -> None:
+    server.script = [(200, {}, f'{{"data": [{row}]}}'.encode())]
+    with pytest.raises(UserError, match="is it an embedding model"):
+        EndpointEmbedder(server.url, "m").embed(["river"], Kind.QUERY)

@@ -2,7 +2,8 @@
 
 Compared are letters, digits and signs in order and case. White space, Unicode forms of one character, kinds of quotation marks
 and dashes, Markdown's marks and the addresses of links make no difference. What is found is given back as the page's own
-stretch, links whole. A quote that is not found whole is tried by its pieces: around ellipses and line ends, then by sentences.
+stretch, links whole. A quote that is not found whole is tried by its pieces: around ellipses and line ends, then by sentences. Pieces of one or two words
+stand in any page, so that anything could be put together of them: they are not looked for.
 Pure functions; knows no model.
 """
 
@@ -13,7 +14,7 @@ from functools import lru_cache
 
 from sanderling.world.inline_links import find_links
 from sanderling.world.terms import is_cjk
-from sanderling.world.text import sentences
+from sanderling.world.text import sentences, word_count
 
 _ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:\.{3}|…)\s*\]|\.{3,}|…|\n+)\s*")
 _SAME = {
@@ -22,6 +23,7 @@ _SAME = {
     **dict.fromkeys("‐‑‒–—―−", "-"),
     **dict.fromkeys("*_#|>~\\\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),
 }
+_TELLING_WORDS = 3
 Stretch = tuple[int, int]
 
 
@@ -50,7 +52,9 @@ class PageText:
             pieces = sentences(quote)
         if len(pieces) < 2:
             return [], 1
-        return self.stretches_of(pieces)
+        telling = [piece for piece in pieces if word_count(piece) >= _TELLING_WORDS]
+        found, missed = self.stretches_of(telling)
+        return found, missed + len(pieces) - len(telling)
 
     def stretches_of(self, quotes: Iterable[str]) -> tuple[list[Stretch], int]:
         """As `stretches`, of several quotes."""

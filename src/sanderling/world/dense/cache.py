@@ -52,7 +52,7 @@ class CachedEmbedder:
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
             made = np.asarray(self._embedder.embed(list(missing.values()), kind), np.float32)
-            if made.ndim != 2 or len(made) != len(missing):
+            if made.shape != (len(missing), self.dimension):
                 return made  # not what was promised: whoever checks it says so, and it is not kept
             fresh = dict(zip(missing, made, strict=True))
             self._write(fresh)
@@ -73,8 +73,14 @@ class CachedEmbedder:
                 row = connection.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
                 if row is not None:
                     found[key] = np.frombuffer(row[0], np.float32)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, ValueError) as error:
             raise UserError(f"The embedding cache {self._path} cannot be read ({error}): remove it.") from error
+        strange = next((vector for vector in found.values() if len(vector) != self.dimension), None)
+        if strange is not None:
+            raise UserError(
+                f"The embedding cache {self._path} has vectors of {len(strange)} dimensions under the name {self.model}, which "
+                f"has {self.dimension}: choose another file for it."
+            )
         return found
 
     def _write(self, fresh: dict[bytes, Vectors]) -> None:

@@ -6,6 +6,7 @@ world that asks an endpoint while it answers opens a socket, waits for it, and i
 page.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -96,7 +97,7 @@ class EndpointEmbedder:
         for attempt in range(self._retries + 1):
             try:
                 return self._rows(self._once(body), len(texts))
-            except (_BusyError, httpx.TransportError) as error:
+            except (_BusyError, httpx.RequestError) as error:
                 reason, pause_s = str(error) or type(error).__name__, getattr(error, "pause_s", None)
             if attempt < self._retries:
                 self._sleep(min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt))
@@ -110,16 +111,14 @@ class EndpointEmbedder:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise UserError(f"{self._url} is no address of a server ({error}): write http://host:port/v1#model.") from error
         if reply.status_code in _RETRIED or reply.status_code >= 500:
-            after = reply.headers.get("retry-after", "")
-            pause_s = float(after) if after.replace(".", "", 1).isdigit() else None
-            raise _BusyError(f"status {reply.status_code}: {_words(reply)}", pause_s)
+            raise _BusyError(f"status {reply.status_code}: {_words(reply)}", _pause_s(reply))
         if reply.status_code != 200:
             raise UserError(
                 f"{self._url} refused to embed (status {reply.status_code}: {_words(reply)}): check address, model and key."
             )
         try:
             return reply.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _BusyError(f"a reply that is no JSON: {reply.text[:60]!r}") from error
 
     def _rows(self, reply: Any, count: int) -> Vectors:
@@ -127,7 +126,7 @@ class EndpointEmbedder:
         try:
             rows = {int(item["index"]): item["embedding"] for item in reply["data"]}
             found = np.array([rows[number] for number in range(count)], np.float32)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise UserError(
                 f"{self._url} returned no list of {count} embeddings with their indexes: is it an embedding model?"
             ) from error
@@ -140,6 +139,15 @@ class EndpointEmbedder:
             )
         self._dimension = found.shape[1]
         return found
+
+
+def _pause_s(reply: httpx.Response) -> float | None:
+    """How long the server wants to be left alone, where it says so in seconds."""
+    try:
+        seconds = float(reply.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds > 0 else None
 
 
 def _words(reply: httpx.Response) -> str:
