@@ -1,6 +1,8 @@
 """Search and visit over a world: argument shapes, several parts in one call, deadlines, masks, provenance, outages."""
 
+import asyncio
 import socket
+import threading
 
 import pytest
 
@@ -9,7 +11,10 @@ from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply
+from sanderling.world.dynamics.profile import CALM
+from sanderling.world.dynamics.world import DynamicWorld
 from sanderling.world.local import LocalWorld
+from sanderling.world.masking import MaskedWorld
 
 PAGES = [
     Page(url="https://w.example/Anna_Bel_(poet)", title="Anna Bel (poet)", text="Anna Bel was a poet. She was born in Orlo."),
@@ -156,3 +161,33 @@ async def test_a_broken_store_is_an_outage_not_a_reply():
         await tools["search"]({"query": "a"}, ToolContext())
     with pytest.raises(ToolOutageError, match="disk gone"):
         await tools["visit"]({"url": "a"}, ToolContext())
+
+
+class FarWorld(SlowWorld):
+    """Answers when the event loop has gone on meanwhile."""
+
+    def __init__(self) -> None:
+        self.went_on = threading.Event()
+
+    @property
+    def waits(self) -> bool:
+        return True
+
+    def search(self, query, **_):
+        assert self.went_on.wait(30)
+        return super().search(query)
+
+    def visit(self, url, goal="", **_):
+        assert self.went_on.wait(30)
+        return super().visit(url)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("search", {"query": "a"}), ("visit", {"url": "a", "goal": "b"})])
+@pytest.mark.parametrize("covered", [False, True])
+async def test_a_world_that_waits_for_a_server_holds_nobody_up(name, arguments, covered):
+    far = FarWorld()
+    world = DynamicWorld(MaskedWorld(far), CALM, 0) if covered else far
+    call = asyncio.create_task(world_tools(world, profile())[name](arguments, ToolContext()))
+    await asyncio.sleep(0)
+    far.went_on.set()
+    assert (await call).status is ToolStatus.OK

@@ -23,7 +23,7 @@ def push(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Directory that will stand for the pushed world.")],
-    collection: Annotated[str, typer.Option(help="Its name on the server; by default one of the world's fingerprint.")] = "",
+    collection: Annotated[str, typer.Option(help="How its name on the server begins; the world's fingerprint follows.")] = "",
     vectors: Annotated[
         VectorIndex, typer.Option(help="How passages are searched, if the world was embedded.")
     ] = VectorIndex.HNSW,

@@ -11,6 +11,7 @@ from sanderling.protocol.profile import Profile
 from sanderling.protocol.prompts import search_spec
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.arguments import BadArgumentsError, string_list
+from sanderling.tools.asking import answer
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.layout import search_text
 from sanderling.world.contract import Occasion, SearchReply, World
@@ -41,7 +42,7 @@ class SearchTool:
             queries = string_list(arguments, self._names.search_query, self._names.search, "tidal flats")
         except BadArgumentsError as problem:
             return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
-        replies = self._all(queries, context)
+        replies = await self._all(queries, context)
         latency = sum(reply.latency_s for reply in replies)
         parts = [reply.status for reply in replies]
         return ToolResult(
@@ -52,16 +53,19 @@ class SearchTool:
             parts=tuple(parts),
         )
 
-    def _all(self, queries: list[str], context: ToolContext) -> list[SearchReply]:
+    async def _all(self, queries: list[str], context: ToolContext) -> list[SearchReply]:
         """The replies in order, as if each query were asked when the one before has answered."""
         if context.deadline_s is not None and context.deadline_s <= 0:
             return [_late(query) for query in queries]
         try:
-            answered = self._world.search_many(
-                queries,
-                limit=self._limit,
-                snippet_words=self._snippet_words,
-                occasion=Occasion(context.masked_urls, context.episode_seed, context.occurrence),
+            answered = await answer(
+                self._world,
+                lambda: self._world.search_many(
+                    queries,
+                    limit=self._limit,
+                    snippet_words=self._snippet_words,
+                    occasion=Occasion(context.masked_urls, context.episode_seed, context.occurrence),
+                ),
             )
         except OSError as error:
             raise ToolOutageError(f"search: {error}") from error

@@ -11,6 +11,7 @@ from sanderling.protocol.profile import Profile
 from sanderling.protocol.prompts import visit_spec
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.arguments import BadArgumentsError, optional_string, string_list
+from sanderling.tools.asking import answer
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.extractor.contract import Extractor, ExtractorOutageError
 from sanderling.tools.extractor.visiting import read_replies
@@ -47,7 +48,7 @@ class VisitTool:
         replies: list[VisitReply] = []
         latency = 0.0
         for url in urls:
-            reply = self._one(url, goal, context, latency)
+            reply = await self._one(url, goal, context, latency)
             latency += reply.latency_s
             replies.append(reply)
         if self._extractor is not None:
@@ -61,27 +62,27 @@ class VisitTool:
             parts=tuple(parts),
         )
 
-    def _one(self, url: str, goal: str, context: ToolContext, spent: float) -> VisitReply:
+    async def _one(self, url: str, goal: str, context: ToolContext, spent: float) -> VisitReply:
         deadline = context.deadline_s
         if deadline is not None and spent >= deadline:
             return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT)
-        reply = self._visit(url, goal, context, self._max_words)
+        reply = await self._visit(url, goal, context, self._max_words)
         if deadline is not None and spent + reply.latency_s > deadline:
             return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT, latency_s=deadline - spent)
         return reply
 
-    def _visit(self, url: str, goal: str, context: ToolContext, max_words: int) -> VisitReply:
+    async def _visit(self, url: str, goal: str, context: ToolContext, max_words: int) -> VisitReply:
         occasion = Occasion(context.masked_urls, context.episode_seed, context.occurrence)
         try:
-            return self._world.visit(url, goal, max_words=max_words, occasion=occasion)
+            return await answer(self._world, lambda: self._world.visit(url, goal, max_words=max_words, occasion=occasion))
         except OSError as error:
             raise ToolOutageError(f"visit: {error}") from error
 
     async def _read(
         self, extractor: Extractor, urls: list[str], replies: list[VisitReply], goal: str, context: ToolContext
     ) -> list[VisitReply]:
-        def visit(url: str, words: int) -> VisitReply:
-            return self._visit(url, goal, context, words)
+        async def visit(url: str, words: int) -> VisitReply:
+            return await self._visit(url, goal, context, words)
 
         asked = list(zip(urls, replies, strict=True))
         try:

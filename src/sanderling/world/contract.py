@@ -97,6 +97,11 @@ class World(Protocol):
     @property
     def page_count(self) -> int: ...
 
+    @property
+    def waits(self) -> bool:
+        """Whether an answer may wait for a server, so that whoever has other work asks from a thread."""
+        ...
+
     def search(
         self,
         query: str,
@@ -139,7 +144,16 @@ class World(Protocol):
         ...
 
 
-class SearchesOneByOne:
+class _AnswersAlone:
+    """A world that asks nobody else."""
+
+    @property
+    def waits(self) -> bool:
+        """See `World.waits`."""
+        return False
+
+
+class SearchesOneByOne(_AnswersAlone):
     """`World.search_many` for worlds that gain nothing from a batch: to inherit from."""
 
     def search_many(
@@ -154,7 +168,7 @@ class SearchesOneByOne:
         return tuple(self.search(q, limit=limit, snippet_words=snippet_words, occasion=occasion) for q in queries)
 
 
-class SearchesTogether:
+class SearchesTogether(_AnswersAlone):
     """`World.search` for worlds whose work is done in ``search_many``: to inherit from."""
 
     def search(

@@ -41,10 +41,21 @@ class LocalWorld(SearchesTogether):
         pages: the store.
         index: over exactly these pages; it weighs the words of snippets whoever ranks.
         ranker: orders the pages; the index by default.
+        waits: whether ranker or store ask a server.
 
     """
 
-    def __init__(self, name: str, fingerprint: str, pages: PageStore, index: FullText, ranker: Ranker | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        fingerprint: str,
+        pages: PageStore,
+        index: FullText,
+        ranker: Ranker | None = None,
+        *,
+        waits: bool = False,
+    ) -> None:
+        self._waits = waits
         self._name = name
         self._fingerprint = fingerprint
         self._pages = pages
@@ -81,6 +92,10 @@ class LocalWorld(SearchesTogether):
     def page_count(self) -> int:
         return self._index.page_count
 
+    @property
+    def waits(self) -> bool:
+        return self._waits
+
     def frequency(self, term: str) -> int:
         """In how many pages a term occurs."""
         return self._index.frequency(term)
@@ -90,9 +105,9 @@ class LocalWorld(SearchesTogether):
         """The full-text index as a ranker."""
         return LexicalRanker(self._index)
 
-    def with_ranker(self, ranker: Ranker) -> "LocalWorld":
-        """The same pages, ordered by another ranker."""
-        return LocalWorld(self._name, self._fingerprint, self._pages, self._index, ranker)
+    def with_ranker(self, ranker: Ranker, *, waits: bool = False) -> "LocalWorld":
+        """The same pages, ordered by another ranker; ``waits``: it asks a server."""
+        return LocalWorld(self._name, self._fingerprint, self._pages, self._index, ranker, waits=waits)
 
     def search_many(
         self,

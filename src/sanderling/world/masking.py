@@ -104,6 +104,10 @@ class MaskedWorld(SearchesTogether):
         """Pages of the world, hidden ones included."""
         return self._world.page_count
 
+    @property
+    def waits(self) -> bool:
+        return self._world.waits
+
     def search_many(
         self,
         queries: Sequence[str],

@@ -135,5 +135,5 @@ def test_a_torn_vector_is_one_sentence(tmp_path: Path) -> None:
     cached.embed(["river"], Kind.QUERY)
     with sqlite3.connect(tmp_path / "c") as connection:
         connection.execute("UPDATE vectors SET vector = x'010203'")
-    with pytest.raises(UserError, match="cannot be read .* remove it"):
+    with pytest.raises(UserError, match=r"cannot be read .* remove it"):
         cached.embed(["river"], Kind.QUERY)

@@ -1,6 +1,7 @@
 """A world on Milvus against the same world on this machine. The server is milvus-lite, a double of Milvus in Python."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -185,6 +186,42 @@ def test_killed_it_goes_on(tmp_path: Path, kill_at: int) -> None:
     there = MilvusWorld(target)
     assert list(there.all_pages()) == list(world.all_pages())
     assert there.frequency("town") == world.frequency("town") > 1
+
+
+def test_another_world_and_another_model_are_never_taken_for_what_was_pushed_before(tmp_path: Path) -> None:
+    """The same collection, the same place, as many pages and passages, another world: nothing of the first one stays."""
+    uri, target = str(tmp_path / "lite.db"), tmp_path / "there"
+    for number, dimension, text in ((1, 16, "A town by a river."), (2, 16, "A school by a river."), (2, 32, "")):
+        source = tmp_path / str(number)
+        if text:
+            pages = [Page(url=f"https://w.example/{page}", title=f"T{page}", text=f"{text} {page}") for page in range(300)]
+            build_world(source, pages, name="t", source="test")
+        else:
+            shutil.rmtree(source / "dense")
+        world, embedder = open_world(source), HashedEmbedder(dimension)
+        embed_world(source, world, embedder, settings_for(embedder), spec=f"hashed:{dimension}")
+        push_world(source, world, uri, target, collection="mine", vector_index=VectorIndex.FLAT)
+        there = MilvusWorld(target, SearchChoice(SearchMode.DENSE))
+        assert list(there.all_pages()) == list(world.all_pages())
+        assert [there.frequency(word) for word in ("town", "school")] == ([300, 1] if number == 1 else [1, 300])
+        here = ranked_world(source, world, SearchChoice(SearchMode.DENSE))
+        scores = [[hit.score for hit in each.search("school t7").hits] for each in (here, there)]
+        assert scores[1] == pytest.approx(scores[0], abs=1e-4)
+    (source / "blocklist.txt").write_text("leaks.example")
+    push_world(source, world, uri, target, collection="mine", vector_index=VectorIndex.FLAT)
+    assert (target / "blocklist.txt").is_file()
+    (source / "blocklist.txt").unlink()
+    push_world(source, world, uri, target, collection="mine", vector_index=VectorIndex.FLAT)
+    assert not (target / "blocklist.txt").exists()
+
+
+def test_nothing_is_written_over_another_directory(pushed: Pushed, tmp_path: Path) -> None:
+    before = (pushed.source / "manifest.json").read_bytes()
+    (tmp_path / "file").write_text("mine")
+    for taken in (pushed.source, tmp_path, tmp_path / "file"):
+        with pytest.raises(UserError, match="holds something else than a pushed world: choose another --out"):
+            push_world(pushed.source, pushed.local, pushed.uri, taken)
+    assert (pushed.source / "manifest.json").read_bytes() == before and not is_pointer(pushed.source)
 
 
 async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Whether a quote stands in a page, and where: the check that keeps a reading model from inventing evidence.
 
-Compared are letters, digits and signs in order and case. White space, Unicode forms of one character, kinds of quotation marks
-and dashes, Markdown's marks and the addresses of links make no difference. What is found is given back as the page's own
-stretch, links whole. A quote that is not found whole is tried by its pieces: around ellipses and line ends, then by sentences. Pieces of one or two words
-stand in any page, so that anything could be put together of them: they are not looked for.
+Compared are letters, digits and signs in order and case. White space, Unicode forms of one character, kinds of quotation
+marks and dashes, Markdown's marks and the addresses of links make no difference. What is found is given back as the page's
+own stretch, links whole. A quote that is not found whole is tried by its pieces: around ellipses and line ends, then by
+sentences. Pieces of one or two words stand in any page, and anything could be put together of them: they are not looked for.
 Pure functions; knows no model.
 """
 

@@ -4,7 +4,7 @@ Only what was asked with a goal, and not as a part of a page, is read by a model
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from sanderling.protocol.status import ToolStatus
@@ -12,7 +12,7 @@ from sanderling.tools.extractor.contract import Extractor, Fallback
 from sanderling.world.contract import VisitReply
 from sanderling.world.parts import asked_part
 
-Visit = Callable[[str, int], VisitReply]
+Visit = Callable[[str, int], Awaitable[VisitReply]]
 """The visit of an address with a budget of words, on the occasion at hand."""
 _ENOUGH = 0.95
 """Share of a call's time after which a page is shown without the model's reading, so that it is shown at all."""
@@ -45,7 +45,7 @@ async def read_replies(
             return reply
         try:
             async with asyncio.timeout(None if seconds is None else seconds * _ENOUGH):
-                reading = await extractor.read(visit(url, extractor.page_words), goal, max_words)
+                reading = await extractor.read(await visit(url, extractor.page_words), goal, max_words)
         except TimeoutError:
             extractor.counts.fallbacks[Fallback.LATE] += 1
             return reply

@@ -110,12 +110,12 @@ class WebVisitTool:
         urls = urls if self._profile.visit_parts else [page_address(url) for url in urls]
         pages: dict[str, VisitReply] = {}
 
-        def shown(url: str, words: int) -> VisitReply:
+        async def shown(url: str, words: int) -> VisitReply:
             return _part(url, pages[page_address(url)], goal, words, hidden)
 
         async def one(url: str) -> VisitReply:
             pages[page_address(url)] = await self._page(page_address(url), hidden)
-            return shown(url, self._profile.visit_words)
+            return await shown(url, self._profile.visit_words)
 
         late = [VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT) for url in urls]
         replies = await _all(urls, one, late, context.deadline_s)

@@ -54,4 +54,5 @@ def ranked_world(directory: Path, world: LocalWorld, choice: SearchChoice) -> Lo
         return world
     info, embedder = open_for_queries(directory, world.pages_fingerprint, world.page_count, choice)
     dense = dense_index(directory, info, embedder)
-    return world.with_ranker(dense if choice.mode is SearchMode.DENSE else HybridRanker([world.lexical, dense]))
+    ranker = dense if choice.mode is SearchMode.DENSE else HybridRanker([world.lexical, dense])
+    return world.with_ranker(ranker, waits=opens_socket(choice.embedder or info.embedder))

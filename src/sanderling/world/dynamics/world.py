@@ -58,6 +58,10 @@ class DynamicWorld(SearchesTogether):
     def page_count(self) -> int:
         return self._world.page_count
 
+    @property
+    def waits(self) -> bool:
+        return self._world.waits
+
     def search_many(
         self,
         queries: Sequence[str],

@@ -53,10 +53,11 @@ class MilvusStore:
     Args:
         uri: ``http://host:19530``, or a file for milvus-lite; the token, if any, is in the environment (``MILVUS_TOKEN``).
         name: of the collection of pages.
+        passages: of the collection of passages; empty: without vectors.
 
     """
 
-    def __init__(self, uri: str, name: str) -> None:
+    def __init__(self, uri: str, name: str, passages: str = "") -> None:
         """Raises UserError when pymilvus is not installed or the server cannot be reached."""
         try:
             from pymilvus import MilvusClient
@@ -69,7 +70,7 @@ class MilvusStore:
         self._failures: tuple[type[Exception], ...] = (MilvusException, OSError, ValueError)
         self._uri = uri
         self._pages = name
-        self._passages = f"{name}_passages"
+        self._passages = passages
         self._client = self._call(partial(MilvusClient, uri, token=os.environ.get(_TOKEN, ""), timeout=_TIMEOUT_S))
 
     def create(self, dimension: int | None, vector_index: VectorIndex) -> None:
@@ -81,13 +82,13 @@ class MilvusStore:
 
     def load(self) -> None:
         """Bring the collections into the servers' memory, which searches and reads want."""
-        for name in (self._pages, self._passages):
+        for name in filter(None, (self._pages, self._passages)):
             if self._has(name):
                 self._call(partial(self._client.load_collection, name))
 
     def drop(self) -> None:
         """Remove the collections."""
-        for name in (self._pages, self._passages):
+        for name in filter(None, (self._pages, self._passages)):
             if self._has(name):
                 self._call(partial(self._client.drop_collection, name))
 
@@ -101,7 +102,7 @@ class MilvusStore:
 
     def flush(self) -> None:
         """Bring everything to the server's storage, so that it is counted and indexed."""
-        for name in (self._pages, self._passages):
+        for name in filter(None, (self._pages, self._passages)):
             if self._has(name):
                 self._call(partial(self._client.flush, name))
 
@@ -175,7 +176,7 @@ class MilvusStore:
         return bool(self._call(partial(self._client.has_collection, name)))
 
     def _count(self, name: str) -> int:
-        if not self._has(name):
+        if not name or not self._has(name):
             return 0
         counted = partial(self._client.query, name, filter="", output_fields=["count(*)"], consistency_level="Strong")
         return int(self._call(counted)[0]["count(*)"])
@@ -223,7 +224,7 @@ def encoded(terms: str) -> tuple[str, bool]:
 
 
 def _ascii(term: str) -> str:
-    """A term that is not ASCII as a letter that begins no other of ours, and its bytes in hexadecimal."""
+    """A term that is not ASCII as the letter u and its bytes in hexadecimal: a word that looks so is taken for it."""
     return term if term.isascii() else f"u{term.encode('utf-8').hex()}"
 
 

@@ -28,8 +28,9 @@ class Pointer(BaseModel):
     fingerprint: str
     """Of its pages."""
     pages: int
+    passages_collection: str
+    """Empty: without vectors."""
     passages: int = 0
-    """0: without vectors."""
 
 
 def is_pointer(directory: Path) -> bool:

@@ -61,21 +61,24 @@ def push_world(
         world: opened from it.
         uri: of Milvus.
         target: the directory to make.
-        collection: its name on the server; by default one of the world's fingerprint.
+        collection: how its name on the server begins; the world's fingerprint follows, and what made the vectors, so that
+            nothing is ever taken for what was pushed of another world.
         vector_index: how passages are searched there.
         progress: called with the number of pages and passages that are there.
 
     Raises UserError when a place cannot be written, and `MilvusOutageError` when the server fails.
 
     """
-    name = collection or f"sanderling_{world.pages_fingerprint[:16]}"
+    _require_own(target)
+    name = f"{collection or 'sanderling'}_{world.pages_fingerprint[:16]}"
     dense = read_info(source / dense_store.DIRECTORY)
     if dense is not None and dense.world != world.pages_fingerprint:
         raise UserError(
             f"The dense index of {source} is not of the world as it is: run `sanderling world embed {source}` first."
         )
     uri = uri if "://" in uri else str(Path(uri).absolute())
-    store = MilvusStore(uri, name)
+    passages = "" if dense is None else f"{name}_{dense.settings.identity}_{vector_index.value.lower()}"
+    store = MilvusStore(uri, name, passages)
     store.create(None if dense is None else dense.settings.dimension, vector_index)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -85,6 +88,7 @@ def push_world(
         pointer = Pointer(
             uri=uri,
             collection=name,
+            passages_collection=passages,
             name=world.name,
             fingerprint=world.pages_fingerprint,
             pages=pushed.pages,
@@ -104,9 +108,9 @@ def _push(
     store.flush()
     store.load()
     there, passages_there = store.count()
-    first = 0 if not words.exists() else max(there - _BATCH_PAGES, 0)
     pushed = Pushed()
-    table = WordTable(words, world.frequency)
+    table = WordTable(words, world.pages_fingerprint, world.frequency)
+    first = max(there - _BATCH_PAGES, 0) if table.begun else 0
     try:
         for start, batch in _batches(world, first):
             rows, cut = _page_rows(start, batch, table)
@@ -190,3 +194,15 @@ def _copy_beside(source: Path, target: Path, fingerprint: str) -> None:
     ):
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
+        else:
+            (target / name).unlink(missing_ok=True)
+
+
+def _require_own(target: Path) -> None:
+    """Raises UserError when the target holds something else than what a push leaves there."""
+    try:
+        used = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    except OSError as error:
+        raise UserError(f"Cannot read {target} ({error}): choose another --out.") from error
+    if used and not (target / WORDS).is_file():
+        raise UserError(f"{target} holds something else than a pushed world: choose another --out.")

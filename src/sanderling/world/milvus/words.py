@@ -13,7 +13,10 @@ from pathlib import Path
 
 from sanderling.errors import UserError
 
-_TABLE = "CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID"
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS world (fingerprint TEXT NOT NULL)",
+)
 _REMEMBERED = 1_000_000
 
 
@@ -22,17 +25,27 @@ class WordTable:
 
     Args:
         path: of the file.
+        fingerprint: of the world's pages; what the file holds of another world is forgotten.
         frequency: the number of pages with a word, of the whole world.
 
     """
 
-    def __init__(self, path: Path, frequency: Callable[[str], int]) -> None:
+    def __init__(self, path: Path, fingerprint: str, frequency: Callable[[str], int]) -> None:
         self._path = path
         self._frequency = frequency
         self._seen: set[str] = set()
         try:
             self._connection = sqlite3.connect(path)
-            self._connection.execute(_TABLE)
+            with self._connection:
+                for table in _TABLES:
+                    self._connection.execute(table)
+                held = self._connection.execute("SELECT fingerprint FROM world").fetchall()
+                self.begun = held == [(fingerprint,)]
+                """Whether the file had words of this world before."""
+                if not self.begun:
+                    self._connection.execute("DELETE FROM words")
+                    self._connection.execute("DELETE FROM world")
+                    self._connection.execute("INSERT INTO world VALUES (?)", (fingerprint,))
         except sqlite3.Error as error:
             raise UserError(f"Cannot write {path} ({error}): choose another place.") from error
 

@@ -33,7 +33,7 @@ class MilvusWorld(LocalWorld):
     def __init__(self, directory: Path, choice: SearchChoice = LEXICAL) -> None:
         """Raises UserError when the server cannot be reached or does not hold what was pushed."""
         pointer = read_pointer(directory)
-        store = MilvusStore(pointer.uri, pointer.collection)
+        store = MilvusStore(pointer.uri, pointer.collection, pointer.passages_collection)
         store.load()
         if store.count() != (pointer.pages, pointer.passages):
             raise UserError(
@@ -43,7 +43,7 @@ class MilvusWorld(LocalWorld):
         text = MilvusText(store)
         ranker = _ReadAhead(_ranker(directory, store, text, pointer, choice), self._remote)
         index = _Index(pointer.pages, WordCounts(directory / WORDS), text)
-        super().__init__(pointer.name, pointer.fingerprint, self._remote, index, ranker)
+        super().__init__(pointer.name, pointer.fingerprint, self._remote, index, ranker, waits=True)
 
     def _hidden(self, keys: Collection[str]) -> list[int]:
         return self._remote.find_many(keys)
