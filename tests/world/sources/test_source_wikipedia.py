@@ -12,7 +12,7 @@ from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.wikipedia import WikipediaSource
-from sanderling.world.sources.wikitext import nesting, read_wikitext
+from sanderling.world.sources.wikitext import elements, nesting, read_wikitext
 
 DUMP = (
     HEAD
@@ -100,10 +100,10 @@ def test_wikitext():
     assert links[:2] == ("https://w.example/A_b", "https://w.example/D_(e)")
 
 
-@given(st.text(alphabet="[]|{}<>=#'ab:\n \ue001\ue002\ue0030", max_size=60))
+@given(st.text(alphabet="[]|{}<>=#'ab:\n \ue001\ue002\ue003\ue0040", max_size=60))
 def test_no_mark_is_left_in_any_wikitext(text):
     read, _ = read_wikitext(text, lambda title: "https://w.example/" + title)
-    assert not set(read) & set("\ue000\ue001\ue002\ue003")
+    assert not set(read) & set("\ue000\ue001\ue002\ue003\ue004")
 
 
 @pytest.mark.parametrize("opening", ["{{a|", "[[a|", "{|\n", "&lt;ref>", "&lt;!--", "[http://a ", "{{a|]]", "&lt;b>&lt;/i>"])
@@ -111,6 +111,28 @@ def test_openings_without_end_are_refused(tmp_path, opening):
     found = items(tmp_path, HEAD + element("Bad", opening * 100_000) + element("Good", "Words.") + "</mediawiki>")
     assert found[0] == Skipped("Bad", Reason.TOO_NESTED)
     assert isinstance(found[1], Page)
+
+
+@pytest.mark.parametrize("element_of_many", ["\n:", "#", "''x", "<br>", "|"])
+def test_more_elements_than_any_article_has_are_refused(tmp_path, element_of_many):
+    many = element_of_many.replace("<", "&lt;") * 250_000
+    found = items(tmp_path, HEAD + element("Bad", many) + element("Good", "Words.") + "</mediawiki>")
+    assert found[0] == Skipped("Bad", Reason.TOO_LARGE)
+    assert isinstance(found[1], Page)
+
+
+def test_equals_signs_without_end_end_no_process(tmp_path):
+    found = items(tmp_path, HEAD + element("Odd", "= " * 200_000) + element("Good", "=a\n b=c= \n= d") + "</mediawiki>")
+    assert isinstance(found[0], Page) and found[0].text.startswith("= = =")
+    assert isinstance(found[1], Page) and [line.strip() for line in found[1].text.splitlines()] == ["=a", "b=c=", "= d"]
+
+
+def test_blanks_after_an_equals_sign_cost_nothing():
+    assert read_wikitext(f"={' ' * 200_000}\n==   Part\t ==  \nWords.", str)[0].splitlines()[-2:] == ["## Part", "Words."]
+
+
+def test_elements_are_counted():
+    assert elements("a {{b|c|d}} [[e]] &amp; ''f''\n** g: h\n; i <br> #") == 1 + 2 + 1 + 1 + 2 + 2 + 1 + 1
 
 
 def test_nesting_counts_what_is_open_at_once():

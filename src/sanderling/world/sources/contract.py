@@ -41,7 +41,7 @@ class Reason(StrEnum):
     NOT_OK = "not-ok"
     """Recorded with an HTTP status other than 200."""
     TOO_LARGE = "too-large"
-    """Past the limit of bytes, before or after decompression."""
+    """Past the limit of bytes, before or after decompression; an article of more elements than any is made of."""
     TOO_NESTED = "too-nested"
     """Elements within elements past any browser's limit: reading them takes time that grows with the square."""
     ENCRYPTED = "encrypted"

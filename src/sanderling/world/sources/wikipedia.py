@@ -19,11 +19,13 @@ from sanderling.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of, world_extra
 from sanderling.world.sources.links import address
-from sanderling.world.sources.wikitext import nesting, read_wikitext
+from sanderling.world.sources.wikitext import elements, nesting, read_wikitext
 
 _BLOCK = 1 << 16
 _MOST_WORK = 10**8
 """Openings times length past which an article is not read: the parser would take more than some ten seconds."""
+_MOST_ELEMENTS = 200_000
+"""Past which an article is not read: each is an object or more, so that they would take seconds and much memory."""
 
 
 @dataclass
@@ -154,7 +156,7 @@ class WikipediaSource(DocumentSource[tuple[_Article, str]]):
             return Skipped(article.title, Reason.REDIRECT)
         if article.namespace not in ("", "0"):
             return Skipped(article.title, Reason.NOT_AN_ARTICLE)
-        if article.too_large:
+        if article.too_large or elements(article.text) > _MOST_ELEMENTS:
             return Skipped(article.title, Reason.TOO_LARGE)
         if not article.title:
             return Skipped("a page without title", Reason.NO_URL)

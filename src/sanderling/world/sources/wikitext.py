@@ -11,19 +11,28 @@ from collections.abc import Callable
 from sanderling.world.sources.contract import world_extra
 from sanderling.world.sources.html_text import link as markdown_link
 
-_HEADING = re.compile(r"^(={1,6})[ \t]*([^=\n]{1,500}?)[ \t]*\1[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^(={1,6})([^=\n]{1,500})\1[ \t]*$", re.MULTILINE)
 _MARK = "\ue000"
 """Stands for ``#`` until the text is plain: at a line's start that would be a numbered list."""
 _OPEN, _BAR, _CLOSE = "\ue001", "\ue002", "\ue003"
 """Stand around a link's number and words until the text is plain."""
-_MARKS = re.compile("[\ue000-\ue003]")
+_EQUALS = "\ue004"
+"""Stands for ``=`` at a line's start until the text is plain: of headings without an end the parser dies with its process."""
+_MARKS = re.compile("[\ue000-\ue004]")
+_LINE_EQUALS = re.compile("^=", re.MULTILINE)
 _LINK = re.compile("\ue001([0-9]+)\ue002([^\ue001-\ue003]*)\ue003")
 _EDGE = re.compile(
     r"(\{[{|]|\[\[|\[(?=[a-z]*:?//)|<!--|<(?!(?:br|hr|li|d[dt]|t[dhr]|wbr)\b)[a-z]+)|(\}\}|\|\}|\]\]?|-->|</[a-z]+|/>)",
     re.IGNORECASE,
 )
 _OPENED_BY = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
+_ELEMENT = re.compile(r"^[*#:;]+|\{[{|]|\||\[\[?|<|&|''", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def elements(text: str) -> int:
+    """How many objects the parser would make of a text, about: list marks, templates and their fields, links, tags."""
+    return sum(len(found) if found[0] in "*#:;" else 1 for found in _ELEMENT.findall(text))
 
 
 def nesting(text: str) -> int:
@@ -56,8 +65,8 @@ def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[
     with world_extra():
         import mwparserfromhell
         from mwparserfromhell.nodes import Text
-    marked = _HEADING.sub(lambda found: f"\n{_MARK * len(found[1])} {found[2]}\n", _MARKS.sub("", text))
-    code = mwparserfromhell.parse(marked)
+    marked = _HEADING.sub(lambda found: f"\n{_MARK * len(found[1])} {found[2].strip()}\n", _MARKS.sub("", text))
+    code = mwparserfromhell.parse(_LINE_EQUALS.sub(_EQUALS, marked))
     addresses: list[str] = []
     for link in code.filter_wikilinks():
         title = " ".join(str(link.title).partition("#")[0].replace("_", " ").split())
@@ -84,6 +93,6 @@ def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[
         url, words = addresses[int(found[1])], found[2]
         return markdown_link(words, url) if url and words.strip() else words
 
-    plain = str(code.strip_code(normalize=True, collapse=True)).replace(_MARK, "#")
+    plain = str(code.strip_code(normalize=True, collapse=True)).replace(_MARK, "#").replace(_EQUALS, "=")
     plain = _MARKS.sub("", _LINK.sub(write, plain))
     return _BLANK_LINES.sub("\n\n", plain).strip(), tuple(dict.fromkeys(url for url in addresses if url))
