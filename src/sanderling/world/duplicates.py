@@ -2,8 +2,9 @@
 
 Signature: MinHash (Broder 1997) over shingles of five terms, 128 positions of 16 bits; the share of equal positions estimates
 the Jaccard similarity of two pages' shingles (standard error at most 0.044). Candidates share one of 32 bands of four
-positions; they are a pair when the estimate reaches the threshold; groups are the connected pairs. A short page quoted within
-a long one is no near-duplicate of it. A signature is 256 bytes, kept with its page. Knows no index and no store.
+positions (of two, where hundreds of unlike pages share one); they are a pair when the estimate reaches the threshold; groups
+are the connected pairs. A short page quoted within a long one is no near-duplicate of it. A signature is 256 bytes, kept with
+its page. Knows no index and no store.
 """
 
 import hashlib
@@ -26,6 +27,9 @@ _SHINGLE = 5
 _POSITIONS = 128
 _FEWEST_TERMS = 10
 _BAND = 4
+_BANDS = _POSITIONS // _BAND
+_MOST_FIRSTS = 128
+"""In one bucket, pages that are like none before them, until it is parted further."""
 _BLOCK = 192
 """Shingles that are hashed at once: 96 KB, so that the table stays in the cache and off the system's allocator."""
 _MOST_WORDS = 500_000
@@ -111,29 +115,46 @@ def signed_groups(signed: Iterable[tuple[int, bytes]], threshold: float = THRESH
 def groups_of(rows: NDArray[np.uint16], threshold: float = THRESHOLD) -> list[list[int]]:
     """Groups of two or more rows ``(n, 128)`` that are connected by pairs which reach the threshold, in order.
 
-    Within a band's bucket rows are compared with the first of every group: a bucket of copies costs one comparison each.
+    Within a band's bucket rows are compared with the first of every group: a bucket of copies costs one comparison each. Pages
+    of one template, alike in half of their words, fill a bucket without being near-duplicates: after `_MOST_FIRSTS` first ones
+    what is left of a bucket is parted by the next band, so that time does not grow with the square of their number.
     """
     parent = list(range(len(rows)))
-    for start in range(0, _POSITIONS, _BAND):
-        keys = np.ascontiguousarray(rows[:, start : start + _BAND]).view(np.uint64).ravel()
-        order = np.argsort(keys, kind="stable")
-        borders = np.flatnonzero(np.diff(keys[order])) + 1
-        _join_buckets(rows, order, borders, threshold, parent)
+    for band in range(_BANDS):
+        order, bucket = np.arange(len(rows)), np.zeros(len(rows), dtype=np.intp)
+        for deeper in range(_BANDS):
+            order, bucket = _parted(rows, (band + deeper) % _BANDS, order, bucket)
+            order, bucket = _join_buckets(rows, order, bucket, threshold, parent)
     groups: dict[int, list[int]] = {}
     for number in range(len(rows)):
         groups.setdefault(_root(parent, number), []).append(number)
     return [group for group in groups.values() if len(group) > 1]
 
 
+def _parted(
+    rows: NDArray[np.uint16], band: int, order: NDArray[np.intp], bucket: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows of each bucket in smaller ones, by their values in a band; those that are alone in theirs are left out."""
+    keys = np.ascontiguousarray(rows[order, band * _BAND : (band + 1) * _BAND]).view(np.uint64).ravel()
+    places = np.lexsort((keys, bucket))
+    order, bucket, keys = order[places], bucket[places], keys[places]
+    opens = np.ones(len(order), dtype=bool)
+    opens[1:] = (bucket[1:] != bucket[:-1]) | (keys[1:] != keys[:-1])
+    smaller = np.cumsum(opens) - 1
+    keep = np.bincount(smaller)[smaller] > 1
+    return order[keep], smaller[keep]
+
+
 def _join_buckets(
-    rows: NDArray[np.uint16], order: NDArray[np.intp], borders: NDArray[np.intp], threshold: float, parent: list[int]
-) -> None:
-    """Compare all rows of a bucket with its first; those that are not like it make a bucket of their own, and so on."""
-    sizes = np.diff(np.concatenate(([0], borders, [len(order)])))
-    bucket = np.repeat(np.arange(len(sizes)), sizes)
-    keep = sizes[bucket] > 1
-    order, bucket = order[keep], bucket[keep]
-    while len(order):
+    rows: NDArray[np.uint16], order: NDArray[np.intp], bucket: NDArray[np.intp], threshold: float, parent: list[int]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Compare all rows of a bucket with its first; those that are not like it make a bucket of their own, and so on.
+
+    Returns what is left of each bucket after `_MOST_FIRSTS` first ones.
+    """
+    for _ in range(_MOST_FIRSTS):
+        if not len(order):
+            break
         opens = np.concatenate(([True], bucket[1:] != bucket[:-1]))
         first = order[opens][np.cumsum(opens) - 1]
         others = ~opens
@@ -141,6 +162,7 @@ def _join_buckets(
         for a, b in zip(first[others][alike].tolist(), order[others][alike].tolist(), strict=True):
             _join(parent, a, b)
         order, bucket = order[others][~alike], bucket[others][~alike]
+    return order, bucket
 
 
 def _shares(rows: NDArray[np.uint16], a: NDArray[np.intp], b: NDArray[np.intp]) -> NDArray[np.float64]:

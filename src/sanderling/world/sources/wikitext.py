@@ -25,6 +25,9 @@ _EDGE = re.compile(
     r"(\{[{|]|\[\[|\[(?=[a-z]*:?//)|<!--|<(?!(?:br|hr|li|d[dt]|t[dhr]|wbr)\b)[a-z]+)|(\}\}|\|\}|\]\]?|-->|</[a-z]+|/>)",
     re.IGNORECASE,
 )
+_TORN = re.compile(r"<(?!(?:br|hr|li|d[dt]|t[dhr]|wbr)\b)[a-z]+(?![a-z]|[^<>]*>)", re.IGNORECASE)
+_TORN_COST = 10
+"""Of a tag without its own end, which the parser looks for again and again, against an element that stays open."""
 _OPENED_BY = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
 _ELEMENT = re.compile(r"^[*#:;]+|\{[{|]|\||\[\[?|<|&|''", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -36,7 +39,7 @@ def elements(text: str) -> int:
 
 
 def nesting(text: str) -> int:
-    """How many templates, links and tags are open at once, at most; those that are never closed stay open.
+    """How many templates, links and tags are open at once, at most; those that are never closed stay open, torn ones count more.
 
     The parser takes time in proportion to this and to the length.
     """
@@ -54,7 +57,7 @@ def nesting(text: str) -> int:
         if still_open[opened]:
             still_open[opened] -= 1
             depth -= 1
-    return deepest
+    return deepest + _TORN_COST * len(_TORN.findall(text))
 
 
 def read_wikitext(text: str, address: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
