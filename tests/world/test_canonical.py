@@ -14,6 +14,10 @@ URL_TEXT = st.text(alphabet="ahttps:/.?#%25eE()[]@&=+ :8043\u00e9\u6771~'\"\\\n-
 @example("https:///../..//.")
 @example("%68ttp://x.y/%2e%2E/a#b")
 @example("x.com:443")
+@example("https://\u00e9.\u6771:80./")
+@example("https://a%2Fb%3A.\u00e9/c")
+@example("//x.y//z")
+@example("///x.y")
 @example("\ud800/\x00")
 @example("https://a.b/%%41%zz")
 def test_idempotent(url):
@@ -36,6 +40,14 @@ def test_idempotent(url):
         ("https://a.example/?b=2&a=1", "https://a.example?b=2&a=1"),
         ("https://a.example/a%2Fb", "https://a.example/a%2Fb"),
         ("https://a.example/a%2fb?c=%2fd%3F&e=%252F", "https://a.example/a%2Fb?c=/d?&e=%252F"),
+        ("https://münchen.example/a", "https://xn--mnchen-3ya.example/a"),
+        ("https://MÜNCHEN.example:443/a", "https://xn--mnchen-3ya.example/a"),
+        ("http://m%C3%BCnchen.example./a", "https://xn--mnchen-3ya.example/a"),
+        ("XN--MNCHEN-3ya.example/a", "https://xn--mnchen-3ya.example/a"),
+        ("https://例え.テスト:8080/", "https://xn--r8jz45g.xn--zckzah:8080"),
+        ("https://a%ff.example/", "https://a%ff.example"),
+        ("//Cdn.Example/a", "https://cdn.example/a"),
+        ("local://Ünter Lagen/a", "local://%c3%9cnter%20lagen/a"),
         ("local://42", "local://42"),
         ("notes/one", "notes/one"),
     ],

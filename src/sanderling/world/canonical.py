@@ -5,17 +5,21 @@ and ``https`` are one; an address without a scheme that starts like a host is ta
 default ports, fragments, dot segments and trailing slashes go; percent-escapes are decoded where they protect nothing
 (letters, digits, ``-._~!*'(),:@``) and written in upper case elsewhere; everything outside ASCII is escaped as UTF-8.
 Parentheses therefore always stand as themselves. Query strings keep their order; in them ``/`` and ``?`` mean nothing
-(RFC 3986, 3.4), so their escapes are decoded too, as some HTTP clients do before they send. Pure text work, no network; never
-raises.
+(RFC 3986, 3.4), so their escapes are decoded too, as some HTTP clients do before they send. Hosts beyond ASCII are written as
+they are asked for (``xn--``, RFC 3490). Pure text work, no network; never raises.
 """
 
 import re
 from functools import lru_cache
+from urllib.parse import unquote
 
 _ESCAPE_OR_CHAR = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~!*'(),:@/?#\[\]&=+$;]", re.DOTALL)
 _DECODABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!*'(),:@")
 _WITH_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?]*)([^?]*)(.*)")
 _LIKE_HOST = re.compile(r"[^/?:@\s]+\.[A-Za-z][A-Za-z0-9\-]*(:\d*)?(?=[/?]|$)")
+_WITHOUT_SCHEME = re.compile(r"//[^/?:@\s]+\.")
+_NAME = re.compile(r"[a-z0-9._\-]+")
+_LONGEST_HOST = 253
 _LONGEST_REMEMBERED = 2_048
 """Characters of an address beyond which its key is made anew each time: whoever asks for longer ones could fill the memory."""
 _HOST_TAIL = (".", ":", ":80", ":443")
@@ -42,6 +46,19 @@ def _without_dot_segments(path: str) -> str:
     return "/".join(kept)
 
 
+def _host(host: str) -> str:
+    """A host as its key has it; what is no name in any script stays as it is written."""
+    host = host.lower()
+    if "%" not in host or len(host) > _LONGEST_HOST:
+        return host
+    name, colon, port = host.partition(":")
+    try:
+        asked = unquote(name, errors="strict").encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        return host
+    return asked + colon + port if _NAME.fullmatch(asked) else host
+
+
 def _without_tail(host: str) -> str:
     """A host without default ports, and without dots and colons at its end."""
     end = len(host)
@@ -57,8 +74,10 @@ def canonical_url(url: str) -> str:
 
 def _key(url: str) -> str:
     text = _ESCAPE_OR_CHAR.sub(_escape, url.strip()).partition("#")[0]
-    if "://" not in text.partition("?")[0] and _LIKE_HOST.match(text):
-        text = "https://" + text
+    if _WITHOUT_SCHEME.match(text):
+        text = f"https:{text}"
+    elif "://" not in text.partition("?")[0] and _LIKE_HOST.match(text):
+        text = f"https://{text}"
     found = _WITH_SCHEME.fullmatch(text)
     if found is None:
         return text
@@ -66,7 +85,7 @@ def _key(url: str) -> str:
     scheme = scheme.lower()
     if scheme == "http":
         scheme = "https"
-    host = _without_tail(host.lower())
+    host = _without_tail(_host(host) if scheme == "https" else host.lower())
     path = _without_dot_segments(path).rstrip("/")
     return f"{scheme}://{host}{path}{query.replace('%2F', '/').replace('%3F', '?')}"
 
