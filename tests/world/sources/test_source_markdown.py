@@ -33,6 +33,13 @@ def test_titles_from_headings():
     assert page.text.splitlines()[0] == "# Under lined" and "## Part" in page.text
 
 
+def test_code_is_as_it_was_written():
+    code = "```sh\n# install\nfoo\n---\n[x]: http://y.example\n```"
+    page = read(f"{code}\n\n# Of [x] and `# y`\n\nwords")
+    assert (page.title, page.links) == ("Of [x] and # y", ())
+    assert page.text == f"{code}\n\n# Of [x] and `# y`\n\nwords"
+
+
 def test_plain_text_has_no_headings():
     page = read("# just a line\nmore", marked=False)
     assert (page.title, page.text) == ("", "# just a line\nmore")

@@ -16,13 +16,13 @@ from sanderling.world.sources.html_text import link, tidy_line
 from sanderling.world.sources.links import Resolver
 from sanderling.world.text import is_text, plain
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*)$", re.MULTILINE)
-_UNDERLINED = re.compile(r"^(\S.*)\n(=+|-+)[ \t]*$", re.MULTILINE)
 _CODE = (
     r"(?P<code>^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n"
     r"(?:(?![ ]{0,3}(?P=fence))[^\n]*(?:\n|\Z))*(?:[ ]{0,3}(?P=fence)[^\n]*)?"
     r"|``[^\n]{1,400}?``|`[^`\n]{1,400}`)"
 )
+_HEADING = re.compile(rf"{_CODE}|^#{{1,6}}[ \t]+(?P<words>\S.*)$", re.MULTILINE)
+_UNDERLINED = re.compile(rf"{_CODE}|^(?P<words>\S.*)\n(?P<line>=+|-+)[ \t]*$", re.MULTILINE)
 _WORDS = r"\[([^\[\]\n]{0,400})\]"
 _TARGET = (
     r"\([ \t]*(?:<([^<>\n]{0,2000})>|((?:[^()\s<>]|\([^()\s<>]{0,400}\)){0,2000}))(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*\)"
@@ -32,7 +32,7 @@ _LINK = re.compile(
     rf"{_CODE}|{_WORDS}(?:{_TARGET}|[ ]?\[([^\[\]\n]{{0,200}})\])|(?<![(\w])(https?://[^\s<>\"\]]{{1,2000}})", re.MULTILINE
 )
 _REFERENCE = re.compile(
-    r"^[ ]{0,3}\[([^\[\]\n]{1,200})\]:[ \t]*<?(\S{1,2000}?)>?(?:[ \t]+[\"'(][^\n]*)?[ \t]*(?:\n|\Z)", re.MULTILINE
+    rf"{_CODE}|^[ ]{{0,3}}\[([^\[\]\n]{{1,200}})\]:[ \t]*<?(\S{{1,2000}}?)>?(?:[ \t]+[\"'(][^\n]*)?[ \t]*(?:\n|\Z)", re.MULTILINE
 )
 _BARE = re.compile(r"(?<![(\w])(https?://[^\s<>\"\]]{1,2000})")
 _AFTER_BARE = ".,;:!?'"
@@ -56,12 +56,17 @@ def read_markdown(
     if not marked:
         return Document("", text.strip("\n"), target.all(found[1].rstrip(_AFTER_BARE) for found in _BARE.finditer(text)))
     given, text = split_front_matter(text)
-    text = _UNDERLINED.sub(lambda found: f"{'#' if found[2][0] == '=' else '##'} {found[1]}", text)
+    text = _UNDERLINED.sub(_with_marks, text)
     text, links = _with_full_links(text, target)
-    heading = _HEADING.search(text)
-    title = given.get("title", "") or (plain(heading[1].rstrip(" \t#")).strip() if heading else "")
+    heading = next((found["words"] for found in _HEADING.finditer(text) if not found["code"]), "")
+    title = given.get("title", "") or plain(heading.rstrip(" \t#")).strip()
     text = text.strip("\n")
     return Document(title, text, target.all(links), given.get("date", "")) if text.strip() else Reason.EMPTY
+
+
+def _with_marks(found: re.Match[str]) -> str:
+    """An underlined heading as one with marks."""
+    return found[0] if found["code"] else f"{'#' if found['line'][0] == '=' else '##'} {found['words']}"
 
 
 def _with_full_links(text: str, target: Resolver) -> tuple[str, list[str]]:
@@ -70,7 +75,9 @@ def _with_full_links(text: str, target: Resolver) -> tuple[str, list[str]]:
     links: list[str] = []
 
     def define(found: re.Match[str]) -> str:
-        references.setdefault(found[1].casefold().strip(), found[2])
+        if found["code"]:
+            return found[0]
+        references.setdefault(found[3].casefold().strip(), found[4])
         return ""
 
     def show_words(found: re.Match[str]) -> str:
