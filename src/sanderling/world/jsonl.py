@@ -37,13 +37,14 @@ def page_of(record: Any) -> Page:
     url = next((fields[name] for name in _URL_NAMES if fields.get(name)), None) or _address(fields)
     body = next((name for name in _BODY_NAMES if fields.get(name)), "text")
     title, text, date = fields.get("title") or "", fields.get(body, ""), str(fields.get("date") or "")
+    title = str(title) if isinstance(title, int | float) else title
     if body == "contents" and not title:
         title, text = _quoted_title(text)
     elif not title and isinstance(text, str):
         said, text = split_front_matter(text)
         title, date = said.get("title", ""), date or said.get("date", "")
     links = fields.get("links")
-    links = tuple(links) if isinstance(links, list) else ()
+    links = tuple(link for link in links if isinstance(link, str)) if isinstance(links, list) else ()
     return Page(url=url, title=title, text=text, links=links, date=date, source=SOURCE)
 
 

@@ -7,6 +7,7 @@ import pytest
 from source_makers import pdf
 
 from sanderling.errors import UserError
+from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.folder import FolderSource
@@ -44,6 +45,19 @@ def test_files_in_the_order_of_their_names_with_links_between_them(docs):
     assert {page.source for page in pages} == {"folder my docs"}
     assert skipped == {"style.css": Reason.OTHER_KIND}
     assert split(FolderSource(docs)) == (pages, skipped)
+
+
+def test_links_to_folders_lead_to_their_index(docs):
+    (docs / "of many words").mkdir()
+    (docs / "of many words" / "index.html").write_text(f"<p>{WORDS}")
+    (docs / "z.html").write_text(
+        f'<p>{WORDS}<a href="of many words/">1</a> <a href="of%20many%20words/#x">2</a> <a href="of%20many%20words">3</a>'
+        '<a href="b">4</a> <a href="none">5</a> <a href="b/none/">6</a> <a href="c.html">7</a>'
+    )
+    keys = [canonical_url(link) for page in split(FolderSource(docs))[0] if page.title == "z" for link in page.links]
+    base = "local://my%20docs/"
+    found = [base + place for place in ("of%20many%20words/index.html", "b/index.html", "none", "b/none", "c.html")]
+    assert list(dict.fromkeys(keys)) == found
 
 
 def test_the_base_is_the_callers(docs):

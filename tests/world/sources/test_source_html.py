@@ -138,3 +138,9 @@ def test_a_page_of_many_links_and_headings():
     page = read("<h2>part</h2><p>see <a href=x>y</a></p><ul><li>item of a list<li>other</ul>" * 5_000)
     assert page.links == ("https://w.example/docs/a/x",)
     assert page.text.count("## part") == page.text.count("- item of a list") == 5_000
+
+
+def test_iso_2022_jp_is_told_by_its_escapes():
+    page = read_html("<title>日本</title><p>日本語のテキスト、長い文章です。</p>".encode("iso2022_jp"), URL, Limits())
+    assert isinstance(page, Document)
+    assert (page.title, page.text) == ("日本", "日本語のテキスト、長い文章です。")

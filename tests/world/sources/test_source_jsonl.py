@@ -64,6 +64,17 @@ def test_lines_that_are_no_pages_are_told_and_the_rest_is_read(tmp_path):
     assert found[1] == Skipped("line 2", Reason.NOT_A_PAGE)
 
 
+def test_what_is_odd_beside_the_words_costs_no_page(tmp_path):
+    records = [
+        {"url": "https://w.example/a", "text": "words", "links": ["https://w.example/b", {"href": "c"}, None]},
+        {"url": "https://w.example/b", "text": "words", "title": 1984},
+    ]
+    data = b"\xef\xbb\xbf" + "\n".join(map(json.dumps, records)).encode()
+    first, second = items(tmp_path, data)
+    assert isinstance(first, Page) and first.links == ("https://w.example/b",)
+    assert isinstance(second, Page) and second.title == "1984"
+
+
 def test_a_line_past_the_limit_is_not_held(tmp_path):
     long = b'{"url": "u", "text": "' + b"x" * 5_000 + b'"}\n'
     exact = b'{"url": "u", "text": "' + b"x" * (1_000 - 25) + b'"}\n'

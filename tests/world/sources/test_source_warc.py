@@ -40,7 +40,7 @@ def test_records_of_every_kind(tmp_path):
         record("https://w.example/m", b"", head="Location: /a\r\n", status="301 Moved"),
         record("https://w.example/n", status="404 Not Found"),
         record("https://w.example/e", b""),
-        record("https://w.example/d", b"not gzip", head="Content-Encoding: gzip\r\n"),
+        record("https://w.example/d", b"\x1f\x8bnot gzip", head="Content-Encoding: gzip\r\n"),
         record("https://w.example/q", kind="request"),
     ]
     expected = [
@@ -59,6 +59,18 @@ def test_records_of_every_kind(tmp_path):
     assert "known for its herring" in first.text
     assert packed.text == parts.text == first.text
     assert next(item.text for item in plain if isinstance(item, Page) and item.url.endswith("/l")) == "café"
+
+
+def test_answers_that_were_unpacked_before_are_read_as_they_are(tmp_path):
+    records = [
+        record("https://w.example/g", head="Content-Encoding: gzip\r\n"),
+        record("https://w.example/c", head="Transfer-Encoding: chunked\r\n"),
+        record("https://w.example/b", head="Transfer-Encoding: chunked\r\nContent-Encoding: x-gzip\r\n"),
+        record("https://w.example/p", chunked(gzip.compress(BODY)), head="Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n"),
+    ]
+    found = items(tmp_path, b"".join(records))
+    assert [isinstance(one, Page) and one.title for one in found] == ["Orlo"] * 4
+    assert len({one.text for one in found if isinstance(one, Page)}) == 1
 
 
 def test_a_canonical_address_is_believed_only_about_the_query(tmp_path):

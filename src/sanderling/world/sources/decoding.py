@@ -1,7 +1,7 @@
 """Bytes of a text document as text. Never raises; what fits no encoding becomes U+FFFD.
 
-Order: a byte order mark; UTF-8 (also with a few broken bytes); the encoding that the sender declared; one that the page
-declares or that its bytes suggest. Knows no markup.
+Order: a byte order mark; the escapes of ISO-2022-JP, which is all ASCII; UTF-8 (also with a few broken bytes); the encoding that
+the sender declared; one that the page declares or that its bytes suggest. Knows no markup.
 """
 
 import codecs
@@ -22,6 +22,8 @@ def _decode(data: bytes, declared: str) -> str:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
+    if b"\x1b$B" in data and data.isascii():
+        return data.decode("iso2022_jp", "replace")
     text = data.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     foreign = sum(1 for char in text if not char.isascii()) if broken else 0

@@ -1,7 +1,7 @@
 """A folder of HTML, Markdown, text and PDF files, or one such file.
 
 Files come in the order of their names, those of a folder before its sub-folders. An address is the base and the file's path
-below the folder; a link that ends at a sub-folder leads to its ``index.html``. Nothing outside the folder is read: symbolic
+below the folder; a link to a sub-folder, with or without its last slash, leads to its ``index.html``. Nothing outside the folder is read: symbolic
 links that leave it, or that lead to folders, are left out with a count, as are pipes and devices. Does not know what a web
 server would add.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
+from urllib.parse import unquote
 
 from sanderling.errors import UserError
 from sanderling.world.contract import Page
@@ -126,6 +127,10 @@ def _base(given: str, root: Path) -> str:
 
 def _to_index(base: str, root: Path, link: str) -> str:
     """A link to a sub-folder as one to its index, where it has one."""
-    path = link.removeprefix(base)
-    is_index = link.startswith(base) and (not path or path.endswith("/")) and ".." not in path and "\x00" not in path
-    return f"{link}index.html" if is_index and (root / path / "index.html").is_file() else link
+    if not link.startswith(base):
+        return link
+    path = unquote(link[len(base) :], errors="surrogateescape")
+    may_be_folder = not path or path.endswith("/") or "." not in path.rpartition("/")[2]
+    if not may_be_folder or ".." in path or "\x00" in path or not (root / path / "index.html").is_file():
+        return link
+    return f"{link}index.html" if not path or path.endswith("/") else f"{link}/index.html"

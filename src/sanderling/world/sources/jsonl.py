@@ -4,6 +4,7 @@ Files may be compressed by gzip or zstd (as the corpus of LiteResearcher is).
 Knows no further fields.
 """
 
+import codecs
 import gzip
 import io
 import json
@@ -91,7 +92,7 @@ def _read(numbered: tuple[int, bytes]) -> Page | Skipped:
     number, line = numbered
     where = f"line {number}"
     try:
-        record = json.loads(line.decode("utf-8", "replace"))
+        record = json.loads(line.removeprefix(codecs.BOM_UTF8 if number == 1 else b"").decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return Skipped(where, Reason.NOT_A_PAGE)
     return read_record(record, where)

@@ -1,11 +1,13 @@
 """A WARC file, plain or compressed: the HTML, text and PDF answers that it recorded with status 200, read by `fastwarc`.
 
 Requests and metadata are not documents and are passed over. The address is the recorded one; a page that names the same address
-with fewer query parameters as its canonical one has that. A file cut in the middle keeps what came before. A document is read
+with fewer query parameters as its canonical one has that. Answers that were unpacked before they were written, though their
+heads say otherwise, are read as they are. A file cut in the middle keeps what came before. A document is read
 up to the limit however far it would unpack. Does not resolve revisits.
 """
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _READERS = {"text/html": "html", "application/xhtml+xml": "html", "text/plain": "text", "application/pdf": "pdf"}
 _BLOCK = 1 << 20
+_CHUNK_HEAD = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]*)?\r?\n")
+_GZIP_NAMES = re.compile("(?:x-)?gzip$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,11 @@ class WarcSource(DocumentSource[Answer]):
     def _read(self, answer: Answer) -> Page | Skipped:
         url, most = answer.url, self.limits.document_bytes
         try:
-            data = _unpack(answer.data, "chunked", most) if "chunked" in answer.transfer else answer.data
-            data = _unpack(data, answer.packing, most) if answer.packing else data
+            data = answer.data
+            if "chunked" in answer.transfer and _CHUNK_HEAD.match(data):
+                data = _unpack(data, "chunked", most)
+            if not _GZIP_NAMES.match(answer.packing) or data.startswith(b"\x1f\x8b"):
+                data = _unpack(data, answer.packing, most)
         except (OSError, ValueError):
             return Skipped(url, Reason.DAMAGED)
         if len(data) > most:
