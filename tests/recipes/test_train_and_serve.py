@@ -47,3 +47,11 @@ async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: s
     longest = get_profile(profile).snippet_words
     least = min(longest - 5, 20)  # of words as long as these, no more than 22 are as wide as a snippet may be
     assert 3 * least < shown <= 3 * longest  # Kent for the first query, both rivers for the second
+
+
+async def test_the_recipe_hides_near_duplicates_of_what_a_question_masks(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, TinyConfig())
+    build_world(layout.world_directory(layout.held_out), PAGES, name="rivers", source="test")
+    rollout = rollout_over(layout, ListPolicy(TURNS), layout.open_world(layout.held_out), 0)
+    masked = await rollout(Question(id="q", text=ASKED, masked_urls=("https://w.example/Kent",)), 0)
+    assert not any(b"flows" in text for text in observed(masked))

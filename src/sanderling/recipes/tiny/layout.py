@@ -9,9 +9,9 @@ from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.world.contract import World
+from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
-from sanderling.world.local import LocalWorld
-from sanderling.world.store import open_world
 
 SHIPPED_BASE = Path(__file__).parent.parent / "assets" / "tiny-base"
 
@@ -77,8 +77,9 @@ class Layout:
     def world_directory(self, plan: WorldPlan) -> Path:
         return self.root / "worlds" / plan.name
 
-    def open_world(self, plan: WorldPlan) -> LocalWorld:
-        return open_world(self.world_directory(plan))
+    def open_world(self, plan: WorldPlan) -> World:
+        """As agents meet worlds everywhere: what a question masks is hidden together with its near-duplicates."""
+        return open_as_met(self.world_directory(plan))
 
     def questions_file(self, name: str) -> Path:
         return self.root / "questions" / f"{name}.jsonl"

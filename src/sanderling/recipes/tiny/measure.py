@@ -23,7 +23,7 @@ from sanderling.tools.registry import world_tools
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.questions import read_questions
 from sanderling.trajectory.record import Question, Seeds, Trajectory
-from sanderling.world.local import LocalWorld
+from sanderling.world.contract import World
 
 JUDGE = RuleJudge("exact", exact_match)
 
@@ -52,7 +52,7 @@ async def attempt_at(
 
 
 def rollout_over(
-    layout: Layout, policy: Policy, world: LocalWorld, run_seed: int, journal: Journal | None = None
+    layout: Layout, policy: Policy, world: World, run_seed: int, journal: Journal | None = None
 ) -> Callable[[Question, int], Awaitable[Trajectory]]:
     """One attempt at one question, with everything else fixed."""
     tools = world_tools(world, layout.profile)
