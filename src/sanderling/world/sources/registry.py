@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sanderling.errors import UserError
+from sanderling.world.canonical import canonical_url
 from sanderling.world.manifest import FILE_NAME
 from sanderling.world.sources.contract import DocumentSource, Limits, Source
 from sanderling.world.sources.encyclopedia import EncyclopediaSource
@@ -56,19 +57,33 @@ def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Li
 def open_sources(
     specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None, *, workers: int = 1
 ) -> list[Source]:
-    """Several sources; those of equal names get addresses below their parents' names, so that their pages stay apart.
+    """Several sources; folders of equal names get addresses below the names of those they lie in, so that pages stay apart.
 
     ``workers``: processes that read the documents of one source, where it has any to read.
     """
-    places = [Path(_parts(spec)[1]).absolute() for spec in specs]
-    names = Counter(place.name for place in places)
+    places = [Path(_parts(spec)[1]).resolve() for spec in specs]
+    bases = _apart([place for place in places if place.is_dir()])
     opened: list[Source] = []
     for spec, place in zip(specs, places, strict=True):
-        apart = address("local://", os.fsencode(f"{place.parent.name}/{place.name}/"))
-        shared = names[place.name] > 1 and place.is_dir()
-        source = open_source(spec, kind, base_url or (apart if shared else ""), limits)
+        source = open_source(spec, kind, base_url or bases.get(place, ""), limits)
         opened.append(ParallelSource(source, workers) if workers > 1 and isinstance(source, DocumentSource) else source)
     return opened
+
+
+def _apart(folders: Sequence[Path]) -> dict[Path, str]:
+    """Bases for the folders whose names are one address: with as many of the names above them as tell them apart."""
+    bases: dict[Path, str] = {}
+    waiting, names = set(folders), 1
+    while waiting:
+        found = {
+            folder: address("local://", os.fsencode("/".join(folder.parts[-names:]).lstrip("/") + "/")) for folder in waiting
+        }
+        shared = Counter(map(canonical_url, found.values()))
+        apart = {folder for folder in waiting if shared[canonical_url(found[folder])] == 1 or names >= len(folder.parts)}
+        if names > 1:
+            bases.update((folder, found[folder]) for folder in apart)
+        waiting, names = waiting - apart, names + 1
+    return bases
 
 
 def _parts(spec: str | Path) -> tuple[str, str]:
