@@ -99,7 +99,7 @@ def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[Place]:
         if found and found != stamp and not fresh:
             raise UserError(
                 f"{path} holds an interrupted build of other sources or settings: "
-                "run its command again to finish it, or remove that directory to start over (so does --fresh, in commands that have it)."
+                "run its command again to finish it, or remove that directory to start over (as --fresh does, if it is there)."
             )
         if fresh or not found:
             _clear(path)

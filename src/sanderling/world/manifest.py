@@ -121,7 +121,7 @@ def read_manifest(directory: Path) -> WorldInfo:
         raise UserError(
             f"{directory} is not a world (it has no {FILE_NAME}): build one with `sanderling world build`."
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"The manifest of {directory} cannot be read ({error}): build the world again.") from error
     version = data.get("format") if isinstance(data, dict) else None
     if version != FORMAT_VERSION:

@@ -66,7 +66,9 @@ def test_answers_that_were_unpacked_before_are_read_as_they_are(tmp_path):
         record("https://w.example/g", head="Content-Encoding: gzip\r\n"),
         record("https://w.example/c", head="Transfer-Encoding: chunked\r\n"),
         record("https://w.example/b", head="Transfer-Encoding: chunked\r\nContent-Encoding: x-gzip\r\n"),
-        record("https://w.example/p", chunked(gzip.compress(BODY)), head="Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n"),
+        record(
+            "https://w.example/p", chunked(gzip.compress(BODY)), head="Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n"
+        ),
     ]
     found = items(tmp_path, b"".join(records))
     assert [isinstance(one, Page) and one.title for one in found] == ["Orlo"] * 4

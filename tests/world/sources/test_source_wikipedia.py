@@ -106,7 +106,9 @@ def test_no_mark_is_left_in_any_wikitext(text):
     assert not set(read) & set("\ue000\ue001\ue002\ue003\ue004")
 
 
-@pytest.mark.parametrize("opening", ["{{a|", "[[a|", "{|\n", "&lt;ref>", "&lt;!--", "[http://a ", "{{a|]]", "&lt;b>&lt;/i>", "&lt;b a='&lt;/b>"])
+@pytest.mark.parametrize(
+    "opening", ["{{a|", "[[a|", "{|\n", "&lt;ref>", "&lt;!--", "[http://a ", "{{a|]]", "&lt;b>&lt;/i>", "&lt;b a='&lt;/b>"]
+)
 def test_openings_without_end_are_refused(tmp_path, opening):
     found = items(tmp_path, HEAD + element("Bad", opening * 100_000) + element("Good", "Words.") + "</mediawiki>")
     assert found[0] == Skipped("Bad", Reason.TOO_NESTED)

@@ -1,7 +1,7 @@
 """Bytes of a text document as text. Never raises; what fits no encoding becomes U+FFFD.
 
-Order: a byte order mark; the escapes of ISO-2022-JP, which is all ASCII; UTF-8 (also with a few broken bytes); the encoding that
-the sender declared; one that the page declares or that its bytes suggest. Knows no markup.
+Order: a byte order mark; the escapes of ISO-2022-JP, which is all ASCII; UTF-8 (also with a few broken bytes); the encoding
+that the sender declared; one that the page declares or that its bytes suggest. Knows no markup.
 """
 
 import codecs

@@ -1,9 +1,9 @@
 """A folder of HTML, Markdown, text and PDF files, or one such file.
 
 Files come in the order of their names, those of a folder before its sub-folders. An address is the base and the file's path
-below the folder; a link to a sub-folder, with or without its last slash, leads to its ``index.html``. Nothing outside the folder is read: symbolic
-links that leave it, or that lead to folders, are left out with a count, as are pipes and devices. Does not know what a web
-server would add.
+below the folder; a link to a sub-folder, with or without its last slash, leads to its ``index.html``. Nothing outside the
+folder is read: symbolic links that leave it, or that lead to folders, are left out with a count, as are pipes and devices. Does
+not know what a web server would add.
 """
 
 import os

@@ -39,7 +39,7 @@ def elements(text: str) -> int:
 
 
 def nesting(text: str) -> int:
-    """How many templates, links and tags are open at once, at most; those that are never closed stay open, torn ones count more.
+    """How many templates, links and tags are open at once, at most; what is never closed stays open; torn ones count more.
 
     The parser takes time in proportion to this and to the length.
     """
