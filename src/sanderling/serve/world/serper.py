@@ -38,7 +38,7 @@ async def _search(asked: Asked) -> Response:
     if not isinstance(asked.body, list):
         return JSONResponse(await _one(asked, parse(SerperQuery, asked.body)))
     if not 1 <= len(asked.body) <= MOST_QUERIES:
-        raise RefusalError(400, f"A batch holds 1 to {MOST_QUERIES} searches: send it in parts.")
+        raise RefusalError(400, f"A batch holds 1 to {MOST_QUERIES} searches, and not {len(asked.body):,}: send it in parts.")
     queries = [parse(SerperQuery, body) for body in asked.body]
     replies = await asyncio.gather(*(_asked_alike(asked, queries, depth) for depth in {query.depth for query in queries}))
     found = {query: reply for alike in replies for query, reply in alike.items()}
