@@ -105,5 +105,9 @@ def test_later_stages_take_what_is_left():
 def test_bad_plans_are_one_sentence():
     with pytest.raises(UserError, match="no question for its part"):
         mix(pool(3, 0), Mix(stages=(Stage(name="one", count=4, parts=PARTS),)))
+    with pytest.raises(UserError, match="2 questions have the id"):
+        mix([*pool(1, 0), *pool(1, 0)], Mix(stages=(Stage(name="one", count=1),)))
+    with pytest.raises(ValidationError):
+        Stage(name="../one", count=1)
     with pytest.raises(UserError, match="2 stages are named"):
         mix(pool(3, 0), Mix(stages=(Stage(name="one", count=1), Stage(name="one", count=1))))

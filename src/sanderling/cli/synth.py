@@ -3,6 +3,7 @@
 import typer
 
 from sanderling.cli.synth_graph import graph
+from sanderling.cli.synth_mix import mix_stages
 from sanderling.cli.synth_show import show
 
 app = typer.Typer(no_args_is_help=True)
@@ -14,4 +15,5 @@ def synth() -> None:
 
 
 app.command()(graph)
+app.command("mix")(mix_stages)
 app.command()(show)

@@ -49,7 +49,8 @@ class Stage(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(min_length=1)
+    name: str = Field(pattern=r"^[\w][\w.-]*$")
+    """Also of its file."""
     count: int = Field(ge=1)
     parts: tuple[Part, ...] = Field(default=(Part(share=1.0),), min_length=1)
 
@@ -75,10 +76,14 @@ class Mixed:
 
 
 def mix(questions: Iterable[Question], plan: Mix) -> list[Mixed]:
-    """The stages' questions. Raises UserError for stages of one name or a part without questions."""
+    """The stages' questions. Raises UserError for stages of one name, questions of one id, or a part without questions."""
     for name, count in Counter(stage.name for stage in plan.stages).items():
         if count > 1:
             raise UserError(f"{count} stages are named {name!r}: give each its own name.")
+    questions = list(questions)
+    for id, count in Counter(question.id for question in questions).items():
+        if count > 1:
+            raise UserError(f"{count} questions have the id {id!r}: give each its own, or remove the copies.")
     left = sorted(questions, key=lambda question: (_place(plan.seed, question.id), question.id))
     found: list[Mixed] = []
     for stage in plan.stages:
