@@ -53,7 +53,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path, plan):
     facts = write(tmp_path / "f.jsonl", "facts", 3)
     with pytest.raises(UserError, match="no question for its part"):
         run(facts, "--plan", plan, "--out", tmp_path / "s")
-    with pytest.raises(UserError, match="did you mean 'stages'"):
+    with pytest.raises(UserError, match="did you mean stages"):
         run(facts, "--plan", plan, "--out", tmp_path / "s", "--set", "stage=3")
     with pytest.raises(UserError, match="no question"):
         run(write(tmp_path / "e.jsonl", "facts", 0), "--plan", plan, "--out", tmp_path / "s")
