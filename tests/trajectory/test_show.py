@@ -122,14 +122,15 @@ def test_a_torn_store_is_shown_with_a_warning(tmp_path):
 def test_bad_files_are_one_sentence(tmp_path):
     store = TrajectoryStore(tmp_path / "s.jsonl")
     store.append(make("first"))
+    (tmp_path / "folder").mkdir()
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "noise.jsonl").write_bytes(bytes(range(256)))
     write(tmp_path / "q.jsonl", '{"question": "Q?", "answer": "A"}\n')
     for path, options, message in (
         (tmp_path / "none.jsonl", {}, "no file"),
-        (tmp_path, {}, "no file"),
+        (tmp_path / "folder", {}, "holds no recorded file"),
         (tmp_path / "empty.jsonl", {}, "holds no trajectory"),
-        (tmp_path / "noise.jsonl", {}, "not UTF-8"),
+        (tmp_path / "noise.jsonl", {}, "no recorded trajectory"),
         (tmp_path / "q.jsonl", {}, "questions and no trajectories"),
         (store.path, {"id": "frist"}, "did you mean 'first'"),
         (store.path, {"index": 1}, "from 0 to 0"),

@@ -2,9 +2,14 @@
 
 import typer
 
+from sanderling.cli.data_import import import_
+
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def data() -> None:
     """Turn raw trajectories into supervision."""
+
+
+app.command("import")(import_)

@@ -12,7 +12,7 @@ def obedience(
 ) -> None:
     """How often agents followed orders that stood in the pages they read."""
     from sanderling.evaluate.metrics import wilson_interval
-    from sanderling.trajectory.show import open_trajectories
+    from sanderling.trajectory.files import open_trajectories
     from sanderling.world.dynamics.injection import count_obedience
 
     counts = count_obedience(open_trajectories(file))

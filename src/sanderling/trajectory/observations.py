@@ -14,6 +14,7 @@ from typing import Any
 from sanderling.protocol.status import ToolStatus
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
+_NEXT = re.compile(r"</tool_response>\s*<tool_response>")
 _DECODER = json.JSONDecoder(strict=False)
 _HEADER = re.compile(
     r"^A Google search for '((?:(?!\n=======\n).)*?)' found (\d+) results?:[ ]*\n+## Web Results[ ]*(?:\n|\Z)", re.M | re.S
@@ -78,6 +79,8 @@ class Reading:
     blocks: tuple[SearchBlock, ...] = ()
     extracts: tuple[Extract, ...] = ()
     status: ToolStatus = ToolStatus.OK
+    parts: tuple[ToolStatus, ...] = ()
+    """The status of each ``<tool_response>`` in the observation, where it holds several; empty where it holds one."""
     problems: tuple[str, ...] = ()
     """Codes: ``truncated_results``, ``odd_hit``, ``odd_block``, ``unread_entry``, ``unknown_layout``, ``tool_timeout``."""
 
@@ -94,8 +97,24 @@ def unwrap(text: str) -> str:
 
 
 def read_observation(text: str) -> Reading:
-    """What an observation holds, whatever its layout."""
-    body = text.strip().removeprefix(_OPEN).removesuffix(_CLOSE).strip()
+    """What an observation holds, whatever its layout; the results of several calls are read one by one."""
+    bare = text.strip()
+    inner = bare.removeprefix(_OPEN).removesuffix(_CLOSE)
+    parts = _NEXT.split(inner) if bare.startswith(_OPEN) else [inner]
+    readings = [_read_part(part.strip()) for part in parts]
+    if len(readings) == 1:
+        return readings[0]
+    statuses = tuple(reading.status for reading in readings)
+    return Reading(
+        blocks=tuple(block for reading in readings for block in reading.blocks),
+        extracts=tuple(extract for reading in readings for extract in reading.extracts),
+        status=ToolStatus.OK if ToolStatus.OK in statuses else statuses[0],
+        parts=statuses,
+        problems=tuple(problem for reading in readings for problem in reading.problems),
+    )
+
+
+def _read_part(body: str) -> Reading:
     if body.startswith("["):
         return _json_results(body)
     if _HEADER.search(body) or _FAILED.match(body):

@@ -131,6 +131,18 @@ def read_parquet(path: Path | str) -> Iterator[Trajectory]:
         raise UserError(f"{path} is not a readable trajectory file ({str(error).splitlines()[0]}): write it again.") from error
 
 
+def is_trajectory_parquet(path: Path) -> bool:
+    """Whether a file is Parquet with our columns; false for any other file, a damaged one included."""
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"PAR1":
+                return False
+        with pq.ParquetFile(path) as found:
+            return set(SCHEMA.names) <= set(found.schema_arrow.names)
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+
+
 def _write_groups(file: Any, trajectories: Iterable[Trajectory]) -> int:
     count, held, size = 0, [], 0
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:

@@ -1,4 +1,4 @@
-"""Files of questions: one question a line, as JSON. Knows no way of making them."""
+"""Files of questions: written as one question a line; read in any layout that can be imported. Knows no way of making them."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from sanderling.errors import UserError
 from sanderling.files import replace_file
-from sanderling.trajectory.codec import encode_record
+from sanderling.trajectory.codec import decode_record, encode_record
+from sanderling.trajectory.importers import open_import
 from sanderling.trajectory.record import Question
 
 
@@ -20,21 +21,49 @@ def write_questions(path: Path, questions: Iterable[Question]) -> int:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """The questions of a file. Raises UserError when it cannot be read or a line is no question."""
-    return list(_questions(path))
+    """The questions of a file or folder, in order; of trajectories, what they were asked, each once.
+
+    In a file of our own every line must be a question. Raises UserError when one is not, or when there is no question at all.
+    """
+    return list(_own(path)) if _is_own(path) else _imported(path)
 
 
-def _questions(path: Path) -> Iterator[Question]:
+def _is_own(path: Path) -> bool:
+    """Whether a file's first line is one of ours; an empty file may become one."""
+    if path.is_dir():
+        return False
     try:
-        lines = path.read_bytes().splitlines()
+        with path.open("rb") as file:
+            first = next((line for line in file if line.strip()), b"")
+        value = decode_record(first) if first else {"id": "", "text": ""}
     except OSError as error:
         raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            yield Question.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".lstrip(": ")
-            raise UserError(f"Line {number} of {path} is no question ({told}): mend or remove it.") from error
+    except ValueError:
+        return False  # another layout, or no JSON lines at all
+    return isinstance(value, dict) and {"id", "text"} <= set(value)
+
+
+def _own(path: Path) -> Iterator[Question]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield Question.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors()[0]
+                told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".lstrip(": ")
+                raise UserError(f"Line {number} of {path} is no question ({told}): mend or remove it.") from error
+
+
+def _imported(path: Path) -> list[Question]:
+    asked: list[Question] = []
+    of_trajectories: dict[str, Question] = {}
+    for found in open_import(path):
+        if isinstance(found, Question):
+            asked.append(found)
+        elif found.question.text:
+            of_trajectories.setdefault(found.question.id, found.question)
+    if not asked and not of_trajectories:
+        raise UserError(f"{path} holds no question: give a file of questions.")
+    return asked or list(of_trajectories.values())

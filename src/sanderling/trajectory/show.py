@@ -2,7 +2,7 @@
 
 Text from models and pages is never taken for markup, and control characters are made visible, so that nothing recorded can
 move the cursor of the person who reads it. Main branch in full; rejected attempts are marked where they were made, other
-branches mentioned. Files: a store, Parquet, or anything the importers read.
+branches mentioned. Files: a store, Parquet, or anything that can be imported.
 """
 
 import difflib
@@ -21,10 +21,8 @@ from rich.text import Text
 from sanderling.errors import UserError
 from sanderling.protocol.messages import ToolCall
 from sanderling.terminal import visible
-from sanderling.trajectory.importers import import_file
-from sanderling.trajectory.jsonl import TrajectoryStore, is_store
+from sanderling.trajectory.files import open_trajectories
 from sanderling.trajectory.observations import ListedPage, read_observation, unwrap
-from sanderling.trajectory.parquet import read_parquet
 from sanderling.trajectory.record import Node, NodeKind, Trajectory
 from sanderling.trajectory.stats import NO_ENDING, summarise
 
@@ -47,31 +45,6 @@ def show_file(
     more = not first or next(found, None) is not None
     if more:
         console.print(Text(f"{visible(path.name)} holds more trajectories: choose with --index or --id.", style="dim"))
-
-
-def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
-    """The trajectories of a store, a Parquet file or a recorded file, one by one. Raises UserError when it is none of these."""
-    path = Path(path)
-    if not path.is_file():
-        raise UserError(f"There is no file {path}: give a store (.jsonl), a .parquet file or a recorded file.")
-    if path.suffix == ".parquet":
-        return read_parquet(path)
-    if _is_store(path):
-        return iter(TrajectoryStore(path))
-    result = import_file(path)
-    if not result.trajectories and result.questions:
-        raise UserError(f"{path} holds {len(result.questions)} questions and no trajectories: give a file with trajectories.")
-    return iter(result.trajectories)
-
-
-def _is_store(path: Path) -> bool:
-    """Whether the file begins as our own records do (or is an empty store)."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    return is_store(head) and (bool(head.strip()) or path.suffix == ".jsonl")
 
 
 def _choose(path: Path, found: Iterator[Trajectory], id: str | None, index: int | None) -> tuple[Trajectory, bool]:

@@ -1,143 +1,190 @@
 """Chat messages to nodes: what the importers of chat layouts share.
 
-Contract: one node for each message, in order, whatever the message is; its text is the message's content, unchanged. What
-cannot be classified becomes a RAW node that holds the message itself. Knows no file layout.
+Contract: every message is in exactly one node, in order, and either the node's text is the message's content, unchanged, or
+the node's ``raw`` is the message (``{"messages": [...]}`` where a node holds several). What cannot be classified becomes a
+RAW node that holds the message itself. Two kinds of nodes hold several messages, as the loop's own records do:
+
+- the results of several calls of one turn are *one* OBSERVATION (it has one event for each call it answers, and rows, rewards
+  and statistics look for the one observation after a turn), each result in its own ``<tool_response>``;
+- reasoning that stands in a message of its own and the turn that follows it are one TURN.
+
+A result beyond the calls of the turn is an OBSERVATION of its own, with the problem ``observation_without_call``.
+Knows no file layout.
 """
 
-import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role
 from sanderling.protocol.parse import parse_turn
+from sanderling.trajectory.importers.messages import Said, Speaker, read_call, understand
 from sanderling.trajectory.importers.report import Notes
-from sanderling.trajectory.observations import read_observation
-from sanderling.trajectory.record import Node, NodeKind, ToolEvent
-from sanderling.trajectory.roles import tool_role
-
-_KNOWN_FIELDS = frozenset({"role", "content"})
+from sanderling.trajectory.importers.results import WRAPPED, joined_observation, raw_node
+from sanderling.trajectory.importers.turns import structured_turn_node, turn_node
+from sanderling.trajectory.record import Node, NodeKind
 
 
 def chat_nodes(messages: Sequence[Any], where: str, notes: Notes) -> list[Node]:
-    """A chain of nodes for a list of ``{"role", "content"}`` messages. Odd things go into ``notes``."""
-    nodes: list[Node] = []
-    asked = False
+    """A chain of nodes for a list of messages. Odd things go into ``notes``."""
+    chain = _Chain(where, notes)
+    notes.tally("messages", len(messages))
     for index, message in enumerate(messages):
-        parent = index - 1 if index else None
-        place = f"{where} message {index}"
-        node = _node(message, parent, asked, nodes[-1] if nodes else None, place, notes)
-        asked = asked or node.kind is NodeKind.QUESTION
-        nodes.append(node)
-    return nodes
+        chain.add(message, f"{where} message {index}", last=index == len(messages) - 1)
+    chain.flush()
+    return chain.nodes
 
 
-def _node(message: Any, parent: int | None, asked: bool, before: Node | None, place: str, notes: Notes) -> Node:
-    content, extra = _content(message, place, notes)
-    role = message.get("role") if isinstance(message, dict) else None
-    if content is None:
-        return raw_node(message, parent, place, notes, "content_not_text")
-    if role == "assistant":
-        return turn_node(content, parent, place, notes, raw=extra)
-    if role == "system":
-        return Node(parent=parent, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text=content, raw=extra)
-    if role == "tool" or (role == "user" and content.lstrip().startswith("<tool_response>")):
-        if role == "tool":
-            notes.add("tool_role", place, content)
-        raw = message if role == "tool" else extra
-        return observation_node(content, parent, before, place, notes, raw=raw)
-    if role == "user":
-        if asked:
-            notes.add("bare_user_message", place, content)
-        kind = NodeKind.HINT if asked else NodeKind.QUESTION
-        return Node(parent=parent, role=Role.USER, kind=kind, text=content, raw=extra)
-    return raw_node(message, parent, place, notes, "unknown_role")
+@dataclass
+class _Chain:
+    """Nodes so far, and what still waits for the messages after it."""
+
+    where: str
+    notes: Notes
+    nodes: list[Node] = field(default_factory=list)
+    results: list[tuple[Said, str]] = field(default_factory=list)
+    """Tool results in a row, and their places."""
+    thought: tuple[Said, str] | None = None
+    call_ids: tuple[str, ...] = ()
+    """Ids of the last turn's calls."""
+    asked: bool = False
+    structured: bool = False
+    """Whether any call came in a field or message of its own."""
+
+    def add(self, message: Any, place: str, *, last: bool) -> None:
+        said = understand(message)
+        if isinstance(said, str):
+            self.flush()
+            self.put(raw_node(message, self.parent, place, self.notes, said))
+            return
+        for code in said.oddities:
+            self.notes.add(code, place, message)
+        if said.speaker is Speaker.TOOL or (said.speaker is Speaker.USER and said.text.lstrip().startswith(WRAPPED)):
+            self.flush_thought()
+            self.results.append((said, place))
+            return
+        self.flush_results()
+        if said.speaker is Speaker.THOUGHT:
+            self.flush_thought()
+            self.thought = (said, place)
+        elif said.speaker in (Speaker.SYSTEM, Speaker.USER):
+            self.flush_thought()
+            self.plain(said, place)
+        else:
+            self.turn(self.tagged(said, place) if last else said, place)
+
+    @property
+    def parent(self) -> int | None:
+        return len(self.nodes) - 1 if self.nodes else None
+
+    def put(self, node: Node, messages: int = 1) -> None:
+        """Add a node; a turn before it that called and got no answer is told."""
+        self.notes.tally("raw" if node.kind is NodeKind.RAW else "kept", messages)
+        before = self.nodes[-1] if self.nodes else None
+        unanswered = before is not None and before.kind is NodeKind.TURN and before.calls
+        if before is not None and unanswered and node.kind is not NodeKind.OBSERVATION:
+            self.unanswered(before)
+        self.nodes.append(node)
+
+    def unanswered(self, turn: Node) -> None:
+        self.notes.add("call_without_response", f"{self.where} node {len(self.nodes) - 1}", turn.calls[0].raw)
+        self.nodes[-1] = turn.model_copy(update={"problems": (*turn.problems, "call_without_response")})
+
+    def plain(self, said: Said, place: str) -> None:
+        raw = None if said.plain else said.message
+        if said.speaker is Speaker.SYSTEM:
+            self.put(Node(parent=self.parent, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text=said.text, raw=raw))
+            return
+        if self.asked:
+            self.notes.add("bare_user_message", place, said.text)
+        kind = NodeKind.HINT if self.asked else NodeKind.QUESTION
+        self.asked = True
+        self.put(Node(parent=self.parent, role=Role.USER, kind=kind, text=said.text, raw=raw))
+
+    def turn(self, said: Said, place: str) -> None:
+        before, self.thought = self.thought, None
+        raw = None if said.plain else said.message
+        if before is not None:
+            raw = {"messages": [before[0].message, said.message]}
+            said = replace(said, think="\n\n".join(part for part in (_bare(before[0].text, "think"), said.think) if part))
+        if said.speaker is Speaker.CALL:
+            called = _spoken_calls(said)
+            if called is None:
+                self.notes.add("odd_tool_calls", place, said.text)
+            else:
+                said = replace(said, calls=called, text="")
+        self.structured = self.structured or bool(said.calls)
+        self.call_ids = said.call_ids
+        self.put(_turn(said, self.parent, place, self.notes, raw), 1 if before is None else 2)
+
+    def flush(self) -> None:
+        self.flush_results()
+        self.flush_thought()
+
+    def flush_thought(self) -> None:
+        """Reasoning that no turn followed is a turn without an action."""
+        if self.thought is None:
+            return
+        (said, place), self.thought = self.thought, None
+        said = replace(said, think=_bare(said.text, "think"), text="")
+        self.put(_turn(said, self.parent, place, self.notes, said.message))
+
+    def flush_results(self) -> None:
+        """Results of one turn's calls become one observation; what is left over, one each."""
+        if not self.results:
+            return
+        waiting, self.results = self.results, []
+        before = self.nodes[-1] if self.nodes else None
+        calls = before.calls if before is not None and before.kind is NodeKind.TURN else ()
+        size = max(1, len(calls))
+        first, left = waiting[:size], waiting[size:]
+        self.put(joined_observation(first, before, self.call_ids, self.parent, self.notes), len(first))
+        for one in left:
+            self.put(joined_observation([one], self.nodes[-1], (), self.parent, self.notes))
+
+    def tagged(self, said: Said, place: str) -> Said:
+        """In a structured conversation the last words, where they call nothing and have no tags, are the answer."""
+        parsed = parse_turn(said.text)
+        answer = said.text.rpartition("</think>")[2].strip()
+        if not self.structured or said.speaker is not Speaker.ASSISTANT or said.calls or parsed.actionable or not answer:
+            return said
+        self.notes.add("answer_without_tags", place, said.text)
+        think = parsed.think if "</think>" in said.text else said.think
+        return replace(said, speaker=Speaker.ANSWER, text=answer, think=think, plain=False)
 
 
-def _content(message: Any, place: str, notes: Notes) -> tuple[str | None, dict[str, Any] | None]:
-    """A message's text, or None; and the message itself where the text is not all of it."""
-    if not isinstance(message, dict):
-        return None, None
-    content = message.get("content")
-    extra = message if set(message) - _KNOWN_FIELDS else None
-    if extra:
-        notes.add("extra_fields", place, sorted(set(message) - _KNOWN_FIELDS))
-    if isinstance(content, list) and content and all(_is_text_part(part) for part in content):
-        notes.add("content_in_parts", place, content)
-        return "".join(part["text"] for part in content), message
-    return (content if isinstance(content, str) else None), extra
+def _turn(said: Said, parent: int | None, place: str, notes: Notes, raw: dict[str, Any] | None) -> Node:
+    """A turn out of text, out of fields, or out of both."""
+    tagged = parse_turn(said.text) if said.calls or said.think is not None else None
+    if said.speaker is Speaker.ANSWER:
+        answer = _bare(said.text, "answer")
+        return structured_turn_node(said.think, said.calls, answer, parent, place, notes, raw=raw or said.message)
+    if tagged is None:
+        return turn_node(said.text, parent, place, notes, raw=raw)
+    think = said.think if tagged.think is None else tagged.think
+    if tagged.actionable:  # the text has its own tags: it is the turn, and the fields repeat it
+        text = said.text if tagged.think is not None or think is None else f"<think>\n{think}\n</think>\n\n{said.text}"
+        return turn_node(text, parent, place, notes, raw=raw or said.message)
+    rest = said.text.rpartition("</think>")[2] if tagged.think is not None else said.text
+    return structured_turn_node(think, said.calls, None, parent, place, notes, raw=raw or said.message, said=rest.strip())
 
 
-def _is_text_part(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+def _spoken_calls(said: Said) -> tuple | None:
+    """The calls of a message that is nothing but calls: JSON of one or several, or in their tags."""
+    tagged = parse_turn(said.text)
+    if tagged.calls:
+        return tagged.calls
+    call = read_call(said.text)
+    if call is not None:
+        return (call,)
+    return None
 
 
-def raw_node(message: Any, parent: int | None, place: str, notes: Notes, code: str) -> Node:
-    """A message that cannot be classified, kept as it was."""
-    notes.add(code, place, message)
-    raw = message if isinstance(message, dict) else {"message": message}
-    role = Role(raw["role"]) if raw.get("role") in list(Role) else Role.USER
-    content = raw.get("content")
-    text = content if isinstance(content, str) else json.dumps(message, ensure_ascii=False)
-    return Node(parent=parent, role=role, kind=NodeKind.RAW, text=text, problems=(code,), raw=raw)
-
-
-def turn_node(text: str, parent: int | None, place: str, notes: Notes, *, raw: dict[str, Any] | None = None) -> Node:
-    """A turn as the tolerant parser reads it."""
-    parsed = parse_turn(text)
-    for problem in parsed.problems:
-        notes.add(f"turn:{problem.value}", place, text[-200:])
-    return Node(
-        parent=parent,
-        role=Role.ASSISTANT,
-        kind=NodeKind.TURN,
-        text=text,
-        think=parsed.think,
-        calls=parsed.calls,
-        answer=parsed.answer,
-        problems=tuple(problem.value for problem in parsed.problems),
-        raw=raw,
-    )
-
-
-def observation_node(
-    text: str, parent: int | None, before: Node | None, place: str, notes: Notes, *, raw: dict[str, Any] | None = None
-) -> Node:
-    """What the tools returned, with one event for each call of the turn before it."""
-    reading = read_observation(text)
-    calls = before.calls if before is not None and before.kind is NodeKind.TURN else ()
-    problems = list(dict.fromkeys(reading.problems))
-    if not calls:
-        problems.append("observation_without_call")
-    for problem in problems:
-        notes.add(problem, place, text[:200])
-    events = tuple(ToolEvent(name=call.name, role=tool_role(call.name), status=reading.status) for call in calls)
-    return Node(
-        parent=parent, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, problems=tuple(problems), events=events, raw=raw
-    )
-
-
-def final_answer(nodes: Sequence[Node]) -> str | None:
-    """The answer of the last turn, if the episode ends with it."""
-    return nodes[-1].answer if nodes and nodes[-1].kind is NodeKind.TURN else None
-
-
-def ending_of_finished(nodes: Sequence[Node]) -> Ending | None:
-    """The ending of a rollout whose file says that it finished: only an answer is beyond doubt."""
-    if final_answer(nodes) is None:
-        return None
-    told = len(nodes) > 1 and nodes[-2].kind is NodeKind.HINT
-    return Ending.ANSWERED_AT_BUDGET if told else Ending.ANSWERED
-
-
-def texts(value: Any) -> tuple[str, ...]:
-    """Accepted answers out of a text, a number, or any nesting of lists; blanks are left out."""
-    found: list[str] = []
-    pending = [value]  # a stack of its own: nesting may be deeper than Python's
-    while pending:
-        item = pending.pop()
-        if isinstance(item, list):
-            pending.extend(reversed(item))
-        elif item is not None and not isinstance(item, dict):
-            found += [part.strip() for part in str(item).split("<|answer_split|>") if part.strip()]
-    return tuple(found)
+def _bare(text: str, tag: str) -> str:
+    """Text without the tags that may surround it."""
+    inner = text.strip()
+    if inner.startswith(f"<{tag}>"):
+        inner = inner[len(tag) + 2 :]
+    if inner.endswith(f"</{tag}>"):
+        inner = inner[: -len(tag) - 3]
+    return inner.strip()

@@ -1,97 +1,57 @@
-"""The recorded layouts, and how a file's first entry tells which one it is. Knows nothing of nodes."""
+"""The layouts that are imported, by name, and what each must say of itself. Knows nothing of files and nodes.
 
-import json
+A layout is recognised by its structure alone, entry by entry: a file may mix them, and nobody is asked.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.trajectory.importers.report import Notes
+from sanderling.trajectory.record import Question, Trajectory
 
 
 class Layout(StrEnum):
-    """How recorded trajectories are laid out in a file."""
+    """How recorded trajectories and questions are laid out."""
 
-    DR_VENUS_SFT = "dr-venus-sft"
-    """``{"question", "messages", "gt"}``: one trajectory; also the inference script's record, which adds ``termination``."""
-    DR_VENUS_RL = "dr-venus-rl"
-    """``{"request_id", "sample_idx", "turn", "num_turns", "messages", "finished"}``: one rollout."""
+    SANDERLING = "sanderling"
+    """Our own record of a trajectory."""
+    SANDERLING_QUESTION = "sanderling-question"
+    """Our own question: ``{"id", "text", "answers", ...}``."""
     LITERESEARCHER_CASES = "literesearcher-cases"
-    """``{"benchmark", "cases": [{"question", "steps", ...}]}``: the case viewer's file."""
+    """``{"question", "reference_answer", "steps"}``, most often in ``{"benchmark", "cases": [...]}``."""
+    AGENTTOLEAP = "agenttoleap"
+    """``{"task_id", "conversation_history"}`` of a result, or ``{"task_id", "dialog"}`` of a file of right ones."""
+    OPENAI_LOG = "openai-log"
+    """``{"request": {"messages"}, "response": {"choices"}}``: the last request of an episode and what came back."""
     WEBDANCER_CHATML = "webdancer-chatml"
-    """``{"type": "chatml", "messages", "answer", "tag", ...}``: tools and question share the first user message."""
+    """``{"type": "chatml", "messages", "answer", ...}``: tools and question share the first user message."""
+    DR_VENUS_RL = "dr-venus-rl"
+    """``{"request_id", "sample_idx", "messages", "finished"}``: one rollout."""
+    REDSEARCHER_SFT = "redsearcher-sft"
+    """``{"meta": {"question", "answer"}, "messages"}``, often with ``system_prompt``."""
+    TONGYI_RUN = "tongyi-run"
+    """``{"question", "answer", "messages", "prediction", "termination"}``: what an inference script writes."""
+    DR_VENUS_SFT = "dr-venus-sft"
+    """``{"question", "messages", "gt"}``; also the inference script's record, which adds ``termination``."""
+    SHAREGPT = "sharegpt"
+    """``{"conversations": [{"from", "value"}]}``, with ``system`` and ``tools`` beside it."""
+    OPENAI_MESSAGES = "openai-messages"
+    """``{"messages": [{"role", "content", "tool_calls", ...}]}`` and whatever else; or the bare list of messages."""
+    LITERESEARCHER_RL = "literesearcher-rl"
+    """A verl row that names addresses to mask: ``extra_info.mask_url``."""
+    VERL = "verl"
+    """``{"prompt", "reward_model": {"ground_truth"}, "extra_info"}``: a question for RL."""
     QUESTIONS = "questions"
-    """``{"question", "answer", ...}`` without messages."""
+    """``{"question", "answer", ...}`` or ``{"problem", "answer", "difficulty"}`` without messages."""
 
 
 @dataclass(frozen=True)
-class Entries:
-    """A file's entries: its lines, the items of its list, or the one object it is."""
+class LayoutReader:
+    """How entries of one layout are recognised and read."""
 
     layout: Layout
-    entries: tuple[tuple[int, Any], ...]
-    """Index in the file, and the JSON value."""
-    unreadable: tuple[tuple[int, str], ...] = ()
-    """Lines that are no JSON: index and text."""
-
-
-def detect(path: Path | str) -> Layout:
-    """The layout of a file. Raises UserError when it is none of them."""
-    return read_entries(Path(path)).layout
-
-
-def read_entries(path: Path) -> Entries:
-    """A file's entries and layout. Raises UserError when it cannot be read or is no recorded layout."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: give a JSON or JSONL file of recorded trajectories.") from error
-    entries, unreadable = _values(text)
-    for _, value in entries:
-        layout = _layout_of(value)
-        if layout is not None:
-            return Entries(layout, tuple(entries), tuple(unreadable))
-    known = ", ".join(layout.value for layout in Layout)
-    raise UserError(f"{path} holds no recorded trajectory: give a file in one of the layouts {known}.")
-
-
-def _values(text: str) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
-    whole = _json(text)
-    if whole is not None:
-        value = whole[0]
-        return list(enumerate(value)) if isinstance(value, list) else [(0, value)], []
-    found: list[tuple[int, Any]] = []
-    unreadable: list[tuple[int, str]] = []
-    for index, line in enumerate(line for line in text.split("\n") if line.strip()):
-        value = _json(line)
-        if value is None:
-            unreadable.append((index, line))
-        else:
-            found.append((index, value[0]))
-    return found, unreadable
-
-
-def _json(text: str) -> tuple[Any] | None:
-    """The value in a tuple, so that JSON's null is not taken for a failure."""
-    try:
-        return (json.loads(text),)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _layout_of(value: Any) -> Layout | None:
-    if not isinstance(value, dict):
-        return None
-    if isinstance(value.get("cases"), list):
-        return Layout.LITERESEARCHER_CASES
-    if "schema_version" in value:
-        return None
-    if isinstance(value.get("messages"), list):
-        if value.get("type") == "chatml" or "functions" in value:
-            return Layout.WEBDANCER_CHATML
-        return Layout.DR_VENUS_RL if "request_id" in value or "sample_idx" in value else Layout.DR_VENUS_SFT
-    if isinstance(value.get("question"), str) and "answer" in value:
-        return Layout.QUESTIONS
-    return None
+    recognises: Callable[[dict[str, Any]], bool]
+    read: Callable[[dict[str, Any], str, Notes], Trajectory | Question | None]
+    """From an entry, the id it gets and where oddities go. None: it could not be read after all, and the notes say why."""

@@ -11,14 +11,13 @@ from itertools import islice
 from pathlib import Path
 
 from sanderling.errors import UserError
-from sanderling.trajectory.importers import import_file
+from sanderling.trajectory.importers import open_import
+from sanderling.trajectory.importers.places import importable
 from sanderling.trajectory.record import Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.recorded import pages_from_trajectories
 from sanderling.world.sources.contract import Reason, Skipped, file_facts, stamp_of
 from sanderling.world.sources.walk import files_below
-
-_SUFFIXES = (".json", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class RecordedSource:
         if not self.path.exists():
             raise UserError(f"There is no file or directory {self.path}: give recorded trajectories.")
         if not self._files():
-            raise UserError(f"{self.path} holds no .json or .jsonl file: give a directory of recorded trajectories.")
+            raise UserError(f"{self.path} holds no .json, .jsonl or .parquet file: give a directory of recorded trajectories.")
 
     @property
     def name(self) -> str:
@@ -56,7 +55,7 @@ class RecordedSource:
         if not self.path.is_dir():
             return [self.path]
         below = [file for file in files_below(self.path) if isinstance(file, Path)]
-        return sorted(file for file in below if file.suffix in _SUFFIXES and file.is_file())
+        return sorted(file for file in below if importable(file) and file.is_file())
 
     def _all(self) -> Iterator[Page | Skipped]:
         refused: list[Skipped] = []
@@ -68,8 +67,8 @@ class RecordedSource:
     def _trajectories(self, refused: list[Skipped]) -> Iterator[Trajectory]:
         for file in self._files():
             try:
-                found = import_file(file)
+                for found in open_import(file):
+                    if isinstance(found, Trajectory):
+                        yield found
             except UserError:
                 refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
-                continue
-            yield from found.trajectories

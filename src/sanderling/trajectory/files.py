@@ -1,0 +1,49 @@
+"""Trajectories from whatever a person has: a store, a Parquet file, or anything that can be imported, a folder included.
+
+Contract: one by one, with flat memory, in the order of the file. A store's torn last line is left out with a warning; its
+other damage, and a file that holds no trajectories, are a :class:`UserError`. What an import finds odd is not told here:
+``sanderling data import`` does. Knows no layout.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sanderling.errors import UserError
+from sanderling.trajectory.importers import Import, open_import
+from sanderling.trajectory.jsonl import TrajectoryStore, is_store
+from sanderling.trajectory.parquet import is_trajectory_parquet, read_parquet
+from sanderling.trajectory.record import Trajectory
+
+
+def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
+    """The trajectories of a file or a folder, one by one. Raises UserError when there are none to be had."""
+    path = Path(path)
+    if not path.exists():
+        raise UserError(f"There is no file {path}: give a store (.jsonl), a .parquet file, or recorded files.")
+    if path.is_file() and is_trajectory_parquet(path):
+        return read_parquet(path)
+    if path.is_file() and _is_store(path):
+        return iter(TrajectoryStore(path))
+    return _imported(path, open_import(path))
+
+
+def _imported(path: Path, reading: Import) -> Iterator[Trajectory]:
+    questions = trajectories = 0
+    for found in reading:
+        if isinstance(found, Trajectory):
+            trajectories += 1
+            yield found
+        else:
+            questions += 1
+    if not trajectories:
+        raise UserError(f"{path} holds {questions} questions and no trajectories: give a file with trajectories.")
+
+
+def _is_store(path: Path) -> bool:
+    """Whether the file begins as our own records do (or is an empty store)."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
+    return is_store(head) and (bool(head.strip()) or path.suffix == ".jsonl")

@@ -1,0 +1,72 @@
+"""An entry with a conversation as a trajectory: what the chat layouts share beyond their messages.
+
+The question is what the entry calls so, or else its first user message; its id is made of its text, so that rollouts of one
+question share it. Fields that the record has no place for stay in ``meta``. Knows no one layout.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sanderling.trajectory.ids import question_id
+from sanderling.trajectory.importers.chat import chat_nodes
+from sanderling.trajectory.importers.endings import ending_of, final_answer
+from sanderling.trajectory.importers.fields import masked_urls, opened, rest
+from sanderling.trajectory.importers.report import Notes
+from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a layout's file says of the question."""
+
+    question: str | None = None
+    answers: tuple[str, ...] = ()
+
+
+def conversation(
+    entry: Mapping[str, Any], messages: Sequence[Any], id: str, notes: Notes, *, told: Told, held: Iterable[str]
+) -> Trajectory:
+    """A trajectory of a list of messages. ``held``: the entry's fields that need not stay in ``meta``."""
+    return assembled(entry, chat_nodes(messages, id, notes), id, notes, told=told, held=held)
+
+
+def assembled(
+    entry: Mapping[str, Any], nodes: Sequence[Node], id: str, notes: Notes, *, told: Told, held: Iterable[str]
+) -> Trajectory:
+    """A trajectory of finished nodes."""
+    asked = told.question
+    if asked is None:
+        asked = next((node.text for node in nodes if node.kind is NodeKind.QUESTION), "")
+    if not asked.strip():
+        notes.add("no_question", id)
+    return Trajectory(
+        id=id,
+        question=Question(id=question_id(asked), text=asked, answers=told.answers, masked_urls=masked_urls(entry)),
+        nodes=tuple(nodes),
+        leaf=len(nodes) - 1 if nodes else None,
+        ending=ending_of(entry, nodes, id, notes),
+        answer=final_answer(nodes),
+        meta=rest(entry, held),
+    )
+
+
+def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | None:
+    """A field's list of messages: as it is, as JSON text, or as ``datasets`` stores it, a list for each of their fields."""
+    value = opened(entry.get(key))
+    if isinstance(value, dict) and value and {"role", "from"} & set(value):
+        columns = {name: column for name, column in value.items() if isinstance(column, list)}
+        sizes = {len(column) for column in columns.values()}
+        if len(columns) == len(value) and len(sizes) == 1:
+            return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return value if isinstance(value, list) else None
+
+
+def with_system(entry: Mapping[str, Any], messages: list[Any], key: str) -> list[Any]:
+    """The messages, with a system prompt that stands beside them as the first; unless they have one of their own."""
+    prompt = entry.get(key)
+    first = messages[0] if messages else None
+    has_one = isinstance(first, dict) and first.get("role", first.get("from")) in ("system", "developer")
+    return (
+        messages if has_one or not isinstance(prompt, str) or not prompt else [{"role": "system", "content": prompt}, *messages]
+    )

@@ -1,0 +1,48 @@
+"""OpenAI's chat messages, with whatever fields beside them: the layout of last resort for anything with ``messages``.
+
+Also a request with its response, as proxies and AgentToLeaP's ``trace.json`` log them: the messages of the last request and
+the message that came back are one conversation. How an episode ended is taken from ``termination`` alone.
+"""
+
+from typing import Any
+
+from sanderling.trajectory.importers.conversation import Told, conversation, messages_in, with_system
+from sanderling.trajectory.importers.fields import SURE_QUESTION_KEYS, accepted, asked, record_of
+from sanderling.trajectory.importers.layouts import Layout, LayoutReader
+from sanderling.trajectory.importers.report import Notes
+from sanderling.trajectory.record import Trajectory
+
+_PROMPTS = ("system_prompt", "system")
+
+
+def _read(entry: dict[str, Any], id: str, notes: Notes) -> Trajectory:
+    messages = messages_in(entry) or []
+    whole, held = messages, {"messages"}
+    for key in _PROMPTS:
+        if whole is messages:
+            whole = with_system(entry, messages, key)
+            held |= {key} if whole is not messages else set()
+    told = Told(asked(entry, SURE_QUESTION_KEYS), accepted(entry))
+    return conversation(entry, whole, id, notes, told=told, held=held)
+
+
+def _returned(entry: dict[str, Any]) -> list[Any]:
+    """The first choice's message of a response, if there is one."""
+    choices = record_of(entry, "response").get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return [first["message"]] if isinstance(first, dict) and isinstance(first.get("message"), dict) else []
+
+
+def _is_log(entry: dict[str, Any]) -> bool:
+    return messages_in(record_of(entry, "request")) is not None and isinstance(entry.get("response"), dict)
+
+
+def _read_log(entry: dict[str, Any], id: str, notes: Notes) -> Trajectory:
+    request = record_of(entry, "request")
+    messages = [*(messages_in(request) or []), *_returned(entry)]
+    beside = entry | {"request": {key: value for key, value in request.items() if key != "messages"}}
+    return conversation(beside, messages, id, notes, told=Told(), held=())
+
+
+OPENAI_MESSAGES = LayoutReader(Layout.OPENAI_MESSAGES, lambda entry: messages_in(entry) is not None, _read)
+OPENAI_LOG = LayoutReader(Layout.OPENAI_LOG, _is_log, _read_log)

@@ -1,0 +1,93 @@
+"""Tool results to OBSERVATION nodes, and messages nobody can classify to RAW ones. Knows no layout."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sanderling.protocol.chat import wrap_observation
+from sanderling.protocol.messages import Role
+from sanderling.protocol.status import ToolStatus
+from sanderling.trajectory.importers.messages import Said, Speaker, as_json
+from sanderling.trajectory.importers.report import Notes
+from sanderling.trajectory.observations import read_observation
+from sanderling.trajectory.record import Node, NodeKind, ToolEvent
+from sanderling.trajectory.roles import tool_role
+
+WRAPPED = "<tool_response>"
+
+
+def joined_observation(
+    results: Sequence[tuple[Said, str]], before: Node | None, ids: tuple[str, ...], parent: int | None, notes: Notes
+) -> Node:
+    """One observation for results in a row; ``ids``: those of the calls of the turn before it.
+
+    Its events stand in the order of the calls, whatever the order of the results.
+    """
+    plain = len(results) == 1 and results[0][0].plain
+    first, place = results[0]
+    texts = [said.text if said.text.strip().startswith(WRAPPED) else wrap_observation(said.text) for said, _ in results]
+    kept = [said.message for said, _ in results]
+    raw = None if plain else kept[0] if len(kept) == 1 else {"messages": kept}
+    node = observation_node("\n".join(texts), parent, before, place, notes, raw=raw)
+    calls = before.calls if before is not None and before.kind is NodeKind.TURN else ()
+    if first.speaker is not Speaker.TOOL or not calls:
+        return node
+    if len(results) < len(calls):
+        notes.add("results_missing", place, f"{len(results)} of {len(calls)}")
+    reading = read_observation(node.text)
+    statuses = reading.parts or (reading.status,)
+    answered = sorted((_answered(said, k, ids, notes, where), k) for k, (said, where) in enumerate(results))
+    events = [_event(calls[at].name, statuses[k]) for at, k in answered if at < len(calls) and k < len(statuses)]
+    return node.model_copy(update={"events": tuple(events)})
+
+
+def _answered(said: Said, index: int, ids: tuple[str, ...], notes: Notes, place: str) -> int:
+    """Which call of the turn a result answers: by its id, else by its place."""
+    wanted = said.call_ids[0] if said.call_ids else ""
+    if wanted and wanted in ids:
+        return ids.index(wanted)
+    if wanted and any(ids):
+        notes.add("unknown_call_id", place, wanted)
+    return index
+
+
+def observation_node(
+    text: str, parent: int | None, before: Node | None, place: str, notes: Notes, *, raw: dict[str, Any] | None = None
+) -> Node:
+    """What the tools returned, with one event for each call of the turn before it."""
+    reading = read_observation(text)
+    calls = before.calls if before is not None and before.kind is NodeKind.TURN else ()
+    problems = list(dict.fromkeys(reading.problems))
+    if not calls:
+        problems.append("observation_without_call")
+    for problem in problems:
+        notes.add(problem, place, text[:200])
+    statuses = reading.parts if len(reading.parts) == len(calls) else (reading.status,) * len(calls)
+    return Node(
+        parent=parent,
+        role=Role.USER,
+        kind=NodeKind.OBSERVATION,
+        text=text,
+        problems=tuple(problems),
+        events=tuple(_event(call.name, status) for call, status in zip(calls, statuses, strict=True)),
+        raw=raw,
+    )
+
+
+def _event(name: str, status: ToolStatus) -> ToolEvent:
+    return ToolEvent(name=name, role=tool_role(name), status=status)
+
+
+def raw_node(message: Any, parent: int | None, place: str, notes: Notes, code: str) -> Node:
+    """A message that cannot be classified, kept as it was."""
+    notes.add(code, place, message)
+    raw = message if isinstance(message, dict) else {"message": message}
+    role = raw.get("role")
+    content = raw.get("content")
+    return Node(
+        parent=parent,
+        role=Role(role) if isinstance(role, str) and role in list(Role) else Role.USER,
+        kind=NodeKind.RAW,
+        text=content if isinstance(content, str) else as_json(message),
+        problems=(code,),
+        raw=raw,
+    )
