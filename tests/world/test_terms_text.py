@@ -1,9 +1,10 @@
 """Terms and text: one tokenisation for index and query, noise told from text, sentences."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.world.terms import content_terms, index_terms, query_terms, words
+from sanderling.world.terms import content_terms, index_terms, query_terms, spans, words
 from sanderling.world.text import clean, flow, is_text, plain, sentences
 
 
@@ -61,3 +62,35 @@ def test_flow_places_every_word(text):
     laid_out = flow("T", text)
     for term, start, end in zip(laid_out.terms.split(), laid_out.starts, laid_out.ends, strict=True):
         assert words(laid_out.text[start:end]) == [term]
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("\u0645\u064f\u062d\u064e\u0645\u0651\u064e\u062f", "\u0645\u062d\u0645\u062f"),
+        ("\u0623\u062d\u0645\u062f", "\u0627\u062d\u0645\u062f"),
+        ("\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd", "\u05e9\u05dc\u05d5\u05dd"),
+        ("\u0434\u0435\u043d\u044c\u0433\u0438\u0301", "\u0434\u0435\u043d\u044c\u0433\u0438"),
+    ],
+)
+def test_points_that_a_writer_may_leave_out_make_no_difference(written, found):
+    assert words(written) == words(found) and len(words(written)) == 1
+
+
+def test_vowel_signs_are_part_of_their_word():
+    hindi = "\u0939\u093f\u0928\u094d\u0926\u0940"
+    assert words(f"{hindi} bread") == [hindi, "bread"]
+    assert words(hindi) != words("\u0939\u0928\u0926")
+    starts, ends = spans(f"a {hindi} b")
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == [
+        (0, 1),
+        (2, 2 + len(hindi)),
+        (3 + len(hindi), 4 + len(hindi)),
+    ]
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from("\u0301\u064b\u05b8\u093f\u0b3e水a \u0640"), max_size=60))
+def test_every_word_has_its_place(text):
+    starts, ends = spans(text)
+    assert len(starts) == len(words(text))
+    assert [words(text[start:end]) for start, end in zip(starts, ends, strict=True)] == [[word] for word in words(text)]

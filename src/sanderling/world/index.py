@@ -17,7 +17,7 @@ from sanderling.errors import UserError
 from sanderling.world import terms
 from sanderling.world.text import spoken
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 """Raised when tokenisation or the schema changes: an index of another version is rebuilt."""
 TITLE_WEIGHT = 2
 """Recall@10 of 770 recorded live result lists (one world of all their pages): 0.520, 0.527, 0.530, 0.521 for 1, 2, 3, 5."""

@@ -1,8 +1,8 @@
 """Words of a text as search terms: the one tokenisation that index, queries, snippets and passages share.
 
-A term is lowercase, without Latin diacritics, its English plural ending removed (Harman's S-stemmer, 1991). Chinese, Japanese
-and Thai-like scripts have no spaces: each character is a word of its own, and neighbours also form a pair, so that a query
-of two characters finds them side by side. Knows no index and no page.
+A term is lowercase, without accents and vowel points that a writer may leave out, its English plural ending removed (Harman's
+S-stemmer, 1991). Chinese, Japanese and Thai-like scripts have no spaces: each character is a word of its own, and neighbours
+also form a pair, so that a query of two characters finds them side by side. Knows no index and no page.
 """
 
 import re
@@ -15,9 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 _CJK = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[\u0300-\u036f]+[^\W_{_CJK}]*)*")
+_KNOWN = 0x3000
 _IS_CJK = re.compile(rf"[{_CJK}]")
-_MARKS = re.compile("[\u0300-\u036f]+")
+_JOINED = "".join(
+    chr(code)
+    for code in range(0x300, _KNOWN)
+    if unicodedata.category(chr(code)) in ("Mn", "Mc") and not _IS_CJK.match(chr(code))
+)
+"""Marks that belong to the letter before them: accents, points of Hebrew and Arabic, vowel signs of India."""
+WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[{_JOINED}]+[^\W_{_CJK}]*)*")
+_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
+"""Marks that a writer may leave out: accents, Hebrew points, Arabic vowels. Vowel signs of India are none of these."""
 _NO_TERM = re.compile(r"[^a-z0-9\u0080-\U0010ffff]+|\s+")
 _ASCII = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 if byte < 128 else byte for byte in range(256)
@@ -26,7 +34,6 @@ _ASCII = bytes(
 _IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
 _S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
 _SPACE, _LETTER = ord(" "), 1
-_KNOWN = 0x3000
 _MOSTLY_ASCII = 8
 """Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
 
@@ -113,8 +120,9 @@ def term_starts(spaced: str) -> NDArray[np.intp]:
 def _kinds() -> NDArray[np.int8]:
     """For each of the first characters, and last for all others: 0 between words, 1 in words, 2 where only ``WORD`` knows."""
     kinds = np.array([WORD.match(chr(code)) is not None for code in range(_KNOWN + 1)], dtype=np.int8)
-    for first, end in ((0x300, 0x370), (0xE00, 0xF00), (0x1000, 0x10A0), (0x1780, 0x1800), (_KNOWN, _KNOWN + 1)):
+    for first, end in ((0xE00, 0xF00), (0x1000, 0x10A0), (0x1780, 0x1800), (_KNOWN, _KNOWN + 1)):
         kinds[first:end] = _LETTER + 1
+    kinds[[ord(mark) for mark in _JOINED]] = _LETTER + 1
     return kinds
 
 
