@@ -14,9 +14,9 @@ from rich.console import Console
 from sanderling.cli.watch import show_retry
 from sanderling.errors import UserError
 from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
+from sanderling.policy.reply_cache import ReplyCache
 from sanderling.protocol.messages import Message
 from sanderling.protocol.sampling import Sampling
-from sanderling.tools.extractor.cache import ReplyCache
 from sanderling.tools.extractor.contract import Complete, Counts, ExtractorOutageError, ExtractorRefusedError, OnOutage
 from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
 

@@ -74,6 +74,9 @@ class Completion:
     """Prompt tokens that had to be computed for this turn (the new ones only, where the cache is kept)."""
     prompt_tokens: int = 0
     """Prompt tokens the model saw in all."""
+    sampled_tokens: int = 0
+    """Sampled tokens as a text-level server counts them, its hidden reasoning included; 0 where it does not say, and where ids
+    are there to be counted."""
 
 
 class Session(Protocol):

@@ -108,6 +108,7 @@ class _ChatSession(MessageSession):
             finish=_finish(reply, cut),
             prefilled_tokens=reply.prompt_tokens - reply.cached,
             prompt_tokens=reply.prompt_tokens,
+            sampled_tokens=reply.sampled_tokens,
         )
 
 
@@ -162,6 +163,7 @@ class _Reply:
     finish_reason: str | None = None
     stop_reason: Any = None
     prompt_tokens: int = 0
+    sampled_tokens: int = 0
     cached: int = 0
     """Prompt tokens the server says it did not compute."""
 
@@ -170,6 +172,7 @@ class _Reply:
         usage = event.get("usage") or {}
         if usage:
             self.prompt_tokens = int(usage.get("prompt_tokens") or 0)
+            self.sampled_tokens = int(usage.get("completion_tokens") or 0)
             self.cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
         choices = event.get("choices") or []
         if not choices:

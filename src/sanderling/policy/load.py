@@ -5,7 +5,8 @@
 - ``http(s)://host:port/v1?tokenizer=DIRECTORY#model``: vLLM token by token, with the served model's tokenizer
 
 Options of an endpoint: ``key_env`` (environment variable with the API key; otherwise ``OPENAI_API_KEY``, if set), ``context``
-(most tokens the model sees), ``tokenizer``. Torch is imported only for a model in this process.
+(most tokens the model sees), ``tokenizer``, ``timeout`` (longest silence, in seconds) and ``retries`` (further attempts at a
+call that a busy or broken server did not answer). Torch is imported only for a model in this process.
 """
 
 import os
@@ -19,7 +20,7 @@ from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPol
 from sanderling.policy.http_client import HttpClient
 from sanderling.protocol.tokens import load_tokenizer
 
-_OPTIONS = ("key_env", "context", "tokenizer")
+_OPTIONS = ("key_env", "context", "tokenizer", "timeout", "retries")
 _DEFAULT_KEY = "OPENAI_API_KEY"
 
 
@@ -88,16 +89,25 @@ def _endpoint(parts: SplitResult, spec: str, on_retry: Callable[[str], None] | N
     for option in options:
         if option not in _OPTIONS:
             raise UserError(f"Unknown option {option!r} in {spec!r}: an endpoint takes {', '.join(_OPTIONS)}.")
-    context = options.get("context")
-    if context is not None and not (context.isdecimal() and int(context)):
-        raise UserError(f"context={context!r} is not a number of tokens: write for example context=32768.")
+    length = _whole(options, "context", 1, "a number of tokens", "context=32768")
+    timeout = _whole(options, "timeout", 1, "a number of seconds", "timeout=120")
+    retries = _whole(options, "retries", 0, "a number of further attempts", "retries=2")
+    patience = {name: value for name, value in (("timeout_s", timeout), ("retries", retries)) if value is not None}
     url = f"{parts.scheme}://{parts.netloc}{parts.path}"
-    client = HttpClient(url, _api_key(options.get("key_env")), on_retry=on_retry)
-    length = None if context is None else int(context)
+    client = HttpClient(url, _api_key(options.get("key_env")), on_retry=on_retry, **patience)
     if "tokenizer" in options:
         tokenizer = load_tokenizer(Path(options["tokenizer"]))
         return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=length)
     return ChatEndpointPolicy(client, parts.fragment, context_length=length)
+
+
+def _whole(options: dict[str, str], name: str, least: int, what: str, example: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) >= least):
+        raise UserError(f"{name}={text!r} is not {what}: write for example {example}.")
+    return int(text)
 
 
 def _api_key(variable: str | None) -> str | None:

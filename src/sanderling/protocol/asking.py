@@ -21,6 +21,10 @@ class BudgetSpentError(AskingOutageError):
     """The limit of tokens or money is reached: nothing more is asked in this run."""
 
 
+class AskingRefusedError(AskingOutageError):
+    """The server will not take this conversation, most likely because it is too long; others it may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What one reply cost, and whose it is."""

@@ -17,6 +17,9 @@ no think prefix.
 Knows no tools, no budgets, no policies.
 """
 
+from collections.abc import Sequence
+
+from sanderling.protocol.messages import Message
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.tokens import Tokenizer
 
@@ -38,6 +41,18 @@ def strip_think_prefix(text: str, think_prefix: str) -> str:
     if think_prefix.strip() == _THINK and text.startswith(_THINK):
         return text[len(_THINK) :]
     return text
+
+
+def conversation_ids(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
+    r"""A whole conversation of no profile, and ``<|im_start|>assistant\n``: for a model that is asked one thing.
+
+    Raises UserError when the tokenizer lacks ``<|im_start|>`` or ``<|im_end|>``.
+    """
+    start, end, newline = tokenizer.token_id("<|im_start|>"), tokenizer.token_id("<|im_end|>"), tokenizer.encode("\n")
+    ids: list[int] = []
+    for message in messages:
+        ids += [start, *tokenizer.encode(f"{message.role.value}\n{message.content}"), end, *newline]
+    return [*ids, start, *tokenizer.encode("assistant\n")]
 
 
 class ChatRenderer:

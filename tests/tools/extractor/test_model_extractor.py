@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from extractor_fakes import PAGE, TEXT, Model, said
 
+from sanderling.policy.reply_cache import ReplyCache
 from sanderling.protocol.profile import ResultLayout
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.extractor.cache import ReplyCache
 from sanderling.tools.extractor.contract import ExtractorOutageError, ExtractorRefusedError, Fallback, OnOutage
 from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
 from sanderling.tools.registry import world_tools

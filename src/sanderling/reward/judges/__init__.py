@@ -12,6 +12,7 @@ from sanderling.reward.judge import Judge
 from sanderling.reward.judges.contains import contains_judge
 from sanderling.reward.judges.exact import exact_judge
 from sanderling.reward.judges.f1 import f1_judge
+from sanderling.reward.judges.numeric import numeric_judge
 from sanderling.reward.judges.verbatim import verbatim_judge
 
 RULES: dict[str, Callable[[float | None], Judge]] = {
@@ -19,6 +20,7 @@ RULES: dict[str, Callable[[float | None], Judge]] = {
     "exact": exact_judge,
     "f1": f1_judge,
     "normalised": exact_judge,  # the other name by which people know it
+    "numeric": numeric_judge,
     "verbatim": verbatim_judge,
 }
 

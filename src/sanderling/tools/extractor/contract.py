@@ -17,6 +17,14 @@ Complete = Callable[[Sequence[Message]], Awaitable[str]]
 """A model's next turn at temperature 0. Raises ExtractorOutageError, or ExtractorRefusedError for what it will not take."""
 
 
+class Replies(Protocol):
+    """Where a model's replies are remembered."""
+
+    def get(self, model: str, messages: Sequence[Message]) -> str | None: ...
+
+    def put(self, model: str, messages: Sequence[Message], reply: str) -> None: ...
+
+
 class ExtractorOutageError(Exception):
     """The model's server is broken or unreachable."""
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sanderling.protocol.messages import Message
-from sanderling.tools.extractor.cache import ReplyCache
 from sanderling.tools.extractor.contract import (
     Complete,
     Counts,
@@ -19,6 +18,7 @@ from sanderling.tools.extractor.contract import (
     Fallback,
     OnOutage,
     Reading,
+    Replies,
 )
 from sanderling.tools.extractor.prompt import Report, merging_messages, read_report, reading_messages, repeated
 from sanderling.tools.extractor.quotes import PageText, Stretch
@@ -63,7 +63,7 @@ class ModelExtractor:
         complete: Complete,
         model: str,
         *,
-        cache: ReplyCache | None = None,
+        cache: Replies | None = None,
         limits: ReadingLimits | None = None,
         on_outage: OnOutage = OnOutage.FALL_BACK,
     ) -> None:

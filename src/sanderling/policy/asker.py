@@ -1,0 +1,104 @@
+"""Any policy as an asker: one conversation in, one reply out, remembered, paid for, and never too many at a time.
+
+Retries are the policy's own. A reply is remembered under the model, the conversation, the temperature, the length and the
+sample; asked again, it costs nothing and is the same. After several calls in a row that met no server none is made any more,
+since each would wait for it in vain; a later run tries again. Knows no prompt and reads no reply, but takes reasoning off.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+
+from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
+from sanderling.policy.http_client import RefusedError
+from sanderling.policy.ledger import Ledger
+from sanderling.policy.metered import MeteredPolicy, Till, sampled_tokens
+from sanderling.policy.reply_cache import Kept, ReplyCache
+from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, Reply, Usage
+from sanderling.protocol.chat import conversation_ids
+from sanderling.protocol.messages import Message
+from sanderling.protocol.sampling import Sampling
+
+_MOST_OUTAGES = 5
+_OPEN, _CLOSE = "<think>", "</think>"
+
+
+class PolicyAsker:
+    """See `protocol.asking.Asker`.
+
+    Args:
+        policy: whose word it is; text-level or token-level.
+        till: where it is paid; without one, nowhere.
+        cache: where replies are kept; None: nowhere.
+        concurrency: replies waited for at the same time.
+        identity: what tells this model from others of its name, for the cache; the name itself by default.
+
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        till: Till | None = None,
+        cache: ReplyCache | None = None,
+        concurrency: int = 8,
+        identity: str = "",
+    ) -> None:
+        self._till = till or Till(Ledger())
+        self._policy = MeteredPolicy(policy, self._till)
+        self._cache = cache
+        self._turns = asyncio.Semaphore(concurrency)
+        self._identity = identity or policy.name
+        self._outages = 0
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    async def ask(
+        self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
+    ) -> Reply:
+        """The model's reply, remembered or sampled. Raises as `protocol.asking.Asker` says, AskingRefusedError too."""
+        settings = (temperature, max_tokens, sample)
+        async with self._turns:
+            known = None if self._cache is None else self._cache.find(self._identity, messages, *settings)
+            if known is not None:
+                usage = Usage(self.name, known.prompt_tokens, known.sampled_tokens, remembered=True)
+                return Reply(without_reasoning(known.text), usage)
+            kept = await self._sampled(messages, Sampling(temperature=temperature, max_tokens=max_tokens), sample)
+            if self._cache is not None:
+                self._cache.keep(self._identity, messages, kept, *settings)
+        cost = self._till.prices.of(kept.prompt_tokens, kept.sampled_tokens)
+        return Reply(without_reasoning(kept.text), Usage(self.name, kept.prompt_tokens, kept.sampled_tokens, cost))
+
+    async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
+        if self._outages >= _MOST_OUTAGES:
+            raise AskingOutageError(f"{self.name} was not reached {self._outages} times in a row, and is not asked any more.")
+        key = SampleKey(seed=0, question=_digest(messages), attempt=sample, turn=0)
+        tokenizer = self._policy.tokenizer
+        ids = None if tokenizer is None else tuple(conversation_ids(tokenizer, messages))
+        session = self._policy.open(key)
+        try:
+            done = await session.generate(Delta(tuple(messages), ids), sampling, key)
+        except PolicyOutageError as error:
+            self._outages += 1
+            raise AskingOutageError(str(error)) from error
+        except RefusedError as error:
+            raise AskingRefusedError(str(error)) from error
+        finally:
+            session.close()
+        self._outages = 0
+        return Kept(done.text, done.prompt_tokens, sampled_tokens(done))
+
+
+def without_reasoning(text: str) -> str:
+    """What was said after the reasoning; nothing when the reasoning never ended."""
+    _, closed, after = text.rpartition(_CLOSE)
+    if closed:
+        return after.strip()
+    return after.partition(_OPEN)[0].strip()
+
+
+def _digest(messages: Sequence[Message]) -> str:
+    text = "\x1e".join(f"{message.role.value}\x1f{message.content}" for message in messages)
+    return hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()

@@ -1,0 +1,171 @@
+"""Quantities in a text: numbers with their magnitudes and units, in order. Pure; raises nothing for any text.
+
+What stands in brackets after a quantity and is of the same kind, "8,849 m (29,032 ft)", says it again and is left out. A
+number that belongs to a word ("COVID-19", "B2", "3D") is none.
+"""
+
+import itertools
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sanderling.reward.quantities.numerals import MAGNITUDES, NUMBER, SUFFIXES, WORDS, Number, number_of, vulgar, worded
+from sanderling.reward.quantities.units import LONGEST_NAME, Unit, alike, unit_of
+
+_LONGEST_TEXT = 2_000
+_INCH = unit_of("inch")
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_BEFORE = re.compile(r"(?:^|(?<=[\s(\[:=~≈<>≤≥]))(US\$|[$€£¥₹]|USD|EUR|GBP|JPY|CNY|INR|CHF)\s?$")
+_MINUS = re.compile(r"\b(?:minus|negative)\s$", re.IGNORECASE)
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)\b")
+_UNIT = re.compile(r"\s?-?([^\s\d.,;:!?()\[\]]+(?:\^?[23](?!\d))?)((?:\s[^\s\d,;:!?()\[\]]+)*)")
+_JOINING = re.compile(r"[\s,]*(?:and\s+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number, and what it counts or measures."""
+
+    number: Number
+    unit: Unit | None = None
+    start: int = 0
+    end: int = 0
+
+    @property
+    def base(self) -> Fraction:
+        """In the base unit of its kind."""
+        return self.number.value if self.unit is None else self.number.value * self.unit.factor + self.unit.offset
+
+    @property
+    def grain(self) -> Fraction:
+        """The last written place, in the base unit."""
+        return self.number.grain if self.unit is None else self.number.grain * self.unit.factor
+
+
+def quantities(text: str) -> list[Quantity]:
+    """All quantities of a text, compound ones (5 ft 11 in) as one; of a long text, those of its beginning."""
+    text = text[:_LONGEST_TEXT].replace("\u2212", "-")
+    found: list[Quantity] = []
+    at = 0
+    while at < len(text):
+        quantity = _at(text, at)
+        if quantity is None:
+            at += 1
+            continue
+        found.append(quantity)
+        at = max(quantity.end, at + 1)
+    return _once(text, _compounds(text, found))
+
+
+def _at(text: str, at: int) -> Quantity | None:
+    """The quantity that begins at a place."""
+    if text[at].isalpha():
+        return _in_words(text, at)
+    if at and (text[at - 1].isalnum() or (text[at - 1] in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum())):
+        return None
+    found = NUMBER.match(text, at)
+    number = vulgar(text[at]) if found is None else number_of(found)
+    before = _BEFORE.search(text[:at])
+    if number is None:
+        return None
+    if _MINUS.search(text[:at]):
+        number = Number(-number.value, number.grain)
+    end = at + 1 if found is None else found.end()
+    ordinal = _ORDINAL.match(text, end)
+    if ordinal:
+        return Quantity(number, None, at, ordinal.end())
+    number, end = _magnified(text, number, end)
+    if end is None:
+        return None
+    unit, end = _unit(text, end)
+    if unit == _INCH and text[end - 1] == "n" and re.match(r"\s\w", text[end:]):
+        unit = None  # "5 in 1999" has no inches
+    if before:
+        unit = unit_of(before[1]) or unit
+    return Quantity(number, unit, at, end)
+
+
+def _in_words(text: str, at: int) -> Quantity | None:
+    if at and (text[at - 1].isalnum() or text[at - 1] in "-'"):
+        return None
+    spans = list(_WORD.finditer(text, at, at + 120))[:12]
+    words = [span[0].lower() for span in spans]
+    if not words or words[0].split("-")[0] not in WORDS:
+        return None
+    gaps = [text[one.end() : other.start()] for one, other in itertools.pairwise(spans)]
+    joined = next((index + 1 for index, gap in enumerate(gaps) if gap != " "), len(words))
+    said = worded(words[:joined])
+    if said is None:
+        return None
+    unit, end = _unit(text, spans[said[1] - 1].end())
+    return Quantity(said[0], unit, at, end)
+
+
+def _magnified(text: str, number: Number, end: int) -> tuple[Number, int | None]:
+    """The number with the magnitude behind it, and the end of that; no end where a letter makes it part of a word."""
+    word = _WORD.match(text, end)
+    if word is None:
+        spaced = re.compile(r"[\s\u00a0-]").match(text, end)
+        word = _WORD.match(text, end + 1) if spaced else None
+        while word is not None and word[0].lower() in MAGNITUDES:
+            number, end = number.times(MAGNITUDES[word[0].lower()]), word.end()
+            word = _WORD.match(text, end + 1) if text[end : end + 1] == " " else None
+        return number, end
+    if word[0] in SUFFIXES:
+        return number.times(SUFFIXES[word[0]]), word.end()
+    if word[0].lower() in MAGNITUDES:
+        return number.times(MAGNITUDES[word[0].lower()]), word.end()
+    known = unit_of(word[0].partition("-")[0]) or _unit(text, end)[0]
+    return number, end if known else None
+
+
+def _unit(text: str, end: int) -> tuple[Unit | None, int]:
+    """The unit that follows, by the longest of its names."""
+    found = _UNIT.match(text, end)
+    if not found:
+        return None, end
+    words = [found[1], *found[2].split()]
+    for count in range(min(LONGEST_NAME, len(words)), 0, -1):
+        name = " ".join(words[:count])
+        for stripped in (name, name.rstrip(".'\"*"), name.partition("-")[0] if count == 1 else ""):
+            unit = unit_of(stripped) if stripped else None
+            if unit is not None:
+                return unit, text.index(words[0], end) + len(stripped)
+    return None, end
+
+
+def _compounds(text: str, found: list[Quantity]) -> list[Quantity]:
+    """Neighbours of one kind, each smaller than the one before, added up: 5 ft 11 in, 2 hours and 30 minutes."""
+    added: list[Quantity] = []
+    for quantity in found:
+        last = added[-1] if added else None
+        if (
+            last is not None
+            and last.unit is not None
+            and quantity.unit is not None
+            and last.unit.kind == quantity.unit.kind
+            and not (last.unit.offset or quantity.unit.offset)
+            and quantity.unit.factor < last.unit.factor
+            and 0 <= quantity.base < last.unit.factor
+            and last.number.value.denominator == 1
+            and _JOINING.fullmatch(text[last.end : quantity.start])
+        ):
+            value = Fraction(last.base + quantity.base) / quantity.unit.factor
+            added[-1] = Quantity(Number(value, quantity.number.grain), quantity.unit, last.start, quantity.end)
+        else:
+            added.append(quantity)
+    return added
+
+
+def _once(text: str, found: list[Quantity]) -> list[Quantity]:
+    """Without what brackets say again in another unit."""
+    kept: list[Quantity] = []
+    for quantity in found:
+        between = text[kept[-1].end : quantity.start] if kept else ""
+        again = kept and re.fullmatch(r"\s*[(\[][^\d)\]]*", between) and kept[-1].unit and quantity.unit
+        if again and kept[-1].unit and quantity.unit:
+            one, other = alike(kept[-1].unit, quantity.unit)
+            if one.kind == other.kind:
+                continue
+        kept.append(quantity)
+    return kept
