@@ -2,6 +2,7 @@
 
 import typer
 
+from sanderling.cli.data_clean import clean
 from sanderling.cli.data_import import import_
 
 app = typer.Typer(no_args_is_help=True)
@@ -13,3 +14,4 @@ def data() -> None:
 
 
 app.command("import")(import_)
+app.command("clean")(clean)

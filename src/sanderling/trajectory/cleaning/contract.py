@@ -88,8 +88,11 @@ IsRight = Callable[[Trajectory], bool | None]
 """A judge's verdict that is there already; None: nobody judged it."""
 
 
-def unjudged(_: Trajectory) -> None:
-    """Where no judge was asked."""
+def recorded_verdict(trajectory: Trajectory) -> bool | None:
+    """The verdict that a judge left in the record (``reward.verdict``), if any."""
+    verdict = trajectory.meta.get("evaluation")
+    correct = verdict.get("correct") if isinstance(verdict, dict) else None
+    return correct if isinstance(correct, bool) else None
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Target:
     """What trajectories are cleaned for: a profile, and whose verdicts count."""
 
     profile: Profile
-    is_right: IsRight = unjudged
+    is_right: IsRight = recorded_verdict
     _prompts: dict[datetime.date, str] = field(default_factory=dict, compare=False)
 
     @property

@@ -139,9 +139,16 @@ def _example(id: str, before: str, after: str) -> Example | None:
 
 def _first_difference(before: str, after: str) -> int:
     """A little before the place where two texts part."""
-    pairs = enumerate(zip(before, after, strict=False))
-    at = next((index for index, (old, new) in pairs if old != new), min(len(before), len(after)))
-    return max(at - _MOST_SHOWN // 4, 0)
+    return max(common_start(before, after) - _MOST_SHOWN // 4, 0)
+
+
+def common_start(one: str, other: str) -> int:
+    """How many characters two texts begin with in common."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
 
 
 def _cut(text: str, start: int) -> str:

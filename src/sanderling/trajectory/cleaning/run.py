@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sanderling.protocol.profile import Profile
-from sanderling.trajectory.cleaning.contract import Dropped, IsRight, Note, Outcome, Reason, Step, Target, unjudged
+from sanderling.trajectory.cleaning.contract import Dropped, IsRight, Note, Outcome, Reason, Step, Target, recorded_verdict
 from sanderling.trajectory.cleaning.recipe import CleaningRecipe, StepName
 from sanderling.trajectory.cleaning.registry import steps_of
 from sanderling.trajectory.cleaning.report import CleanReport, StepReport
@@ -105,7 +105,7 @@ def clean_stream(
     recipe: CleaningRecipe,
     profile: Profile,
     *,
-    is_right: IsRight = unjudged,
+    is_right: IsRight = recorded_verdict,
     on_dropped: OnDropped | None = None,
 ) -> CleanStream:
     """Clean trajectories one by one.

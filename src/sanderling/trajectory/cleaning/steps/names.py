@@ -47,12 +47,11 @@ def canonical_names(trajectory: Trajectory, settings: NamesSettings, target: Tar
 
 def _round(one: Round, settings: NamesSettings, profile: Profile, notes: list[Note]) -> Round:
     index, node = one.turn
-    if not node.calls:
+    if not node.calls or (node.token_ids is None and _are_canonical(node.calls, settings, profile.tools)):
         return one
-    parsed = read_turn(node, profile)
+    parsed = read_turn(node, profile)  # with ids the record's own calls may be tidier than what was sampled
     calls = tuple(canonical_call(call, settings, profile.tools) for call in parsed.calls)
-    same = tuple(_meaning(call) for call in calls) == tuple(_meaning(call) for call in parsed.calls)
-    turn = None if same else with_calls(node, parsed, calls)
+    turn = None if _are_canonical(parsed.calls, settings, profile.tools) else with_calls(node, parsed, calls)
     if turn is None:
         return one
     for old, new in zip(parsed.calls, calls, strict=True):
@@ -76,6 +75,10 @@ def canonical_call(call: ToolCall, settings: NamesSettings, names: ToolNames) ->
         return call
     kept = found.arguments if settings.extra_arguments or not known & set(found.arguments) else _only(found.arguments, known)
     return call.model_copy(update={"name": found.name, "arguments": kept})
+
+
+def _are_canonical(calls: tuple[ToolCall, ...], settings: NamesSettings, names: ToolNames) -> bool:
+    return all(_meaning(call) == _meaning(canonical_call(call, settings, names)) for call in calls)
 
 
 def _arguments(given: dict[str, Any], wanted: dict[str, tuple[str, ...]]) -> dict[str, Any]:

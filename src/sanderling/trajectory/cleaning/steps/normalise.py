@@ -85,7 +85,8 @@ def _turn(kept: Kept, target: Target, notes: list[Note]) -> Kept:
     if found is None:
         return kept
     if found.node.text != node.text:
-        notes.append(Note("turns_rewritten", 1, node.text, found.node.text))
+        same = "".join(found.node.text.split()) == "".join(node.text.split())
+        notes.append(Note("turns_respaced" if same else "turns_rewritten", 1, node.text, found.node.text))
     if found.into_reasoning:
         notes.append(Note("text_into_reasoning", 1, "\n".join(found.into_reasoning)))
     if found.cut:

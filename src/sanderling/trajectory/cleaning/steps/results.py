@@ -6,6 +6,7 @@ apostrophes, and dates as a field of their own. A list is only rewritten when th
 Pages and notices stay as they are: they are the same in every layout.
 """
 
+import re
 from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict
@@ -21,6 +22,8 @@ from sanderling.trajectory.record import NodeKind, Trajectory
 
 _UNSAFE = frozenset({"unknown_layout", "odd_block", "unread_entry"})
 """Problems of a reading after which something would be lost: such a list stays as it was found."""
+_SOURCE = re.compile(r"(?:\n|\\n)[ ]*Source: ")
+"""A line that names a result's site, for which no layout has a place."""
 _NO_RESULTS = "No results."
 
 
@@ -69,12 +72,16 @@ def _block(block: str, layout: ResultLayout, notes: list[Note]) -> str:
         notes.append(Note("results_left_as_found", 1, block))
         return block
     notes.append(Note("results_rewritten", 1, block, text))
-    notes += _figures(reading)
+    notes += _figures(reading, len(_SOURCE.findall(block)) - len(_SOURCE.findall(text)))
     return text
 
 
 def _plain_titles(found: SearchBlock) -> SearchBlock:
-    return replace(found, hits=tuple(replace(hit, title=one_line(hit.title)) for hit in found.hits))
+    """The list with each title on one line, as every layout shows it."""
+    titles = [one_line(hit.title) for hit in found.hits]
+    if all(title == hit.title for title, hit in zip(titles, found.hits, strict=True)):
+        return found
+    return replace(found, hits=tuple(replace(hit, title=title) for title, hit in zip(titles, found.hits, strict=True)))
 
 
 def _reads_back(text: str, lists: tuple[SearchBlock, ...], layout: ResultLayout) -> bool:
@@ -84,13 +91,14 @@ def _reads_back(text: str, lists: tuple[SearchBlock, ...], layout: ResultLayout)
     return reading.blocks == lists and not _UNSAFE & set(reading.problems)
 
 
-def _figures(reading: Reading) -> list[Note]:
+def _figures(reading: Reading, sources: int) -> list[Note]:
     """What was read of a list that was rewritten, and what could not be."""
     hits = [hit for found in reading.blocks for hit in found.hits]
     numbers = {
         "results_read": len(hits),
         "dates_kept": sum(bool(hit.date) for hit in hits),
+        "source_lines_left_out": sources,
         "entries_without_address": reading.problems.count("odd_hit"),
         "lists_cut_off": reading.problems.count("truncated_results"),
     }
-    return [Note(code, number) for code, number in numbers.items() if number]
+    return [Note(code, number) for code, number in numbers.items() if number > 0]
