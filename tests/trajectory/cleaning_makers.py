@@ -4,8 +4,22 @@ import json
 
 from sanderling.protocol.messages import Role
 from sanderling.protocol.parse import parse_turn
+from sanderling.protocol.profile import Profile
+from sanderling.protocol.profiles import get_profile
+from sanderling.trajectory.cleaning import CleaningRecipe, Outcome, StepName, Target
+from sanderling.trajectory.cleaning.registry import STEPS
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 
+DR_VENUS = get_profile("dr-venus-4b")
+PYTHON = ("PythonInterpreter", {"code": "1"})
+FIND = ("search", {"query": ["a"]})
+READ = ("visit", {"url": ["https://a.example/"], "goal": "g"})
+MARKDOWN = (
+    "A Google search for '\"it's\" [quoted]' found 2 results:\n\n## Web Results\n"
+    "1. [Alien [1979] [PDF]](https://en.wikipedia.org/wiki/Alien_(film))\nDate published: May 25, 1979\n\n"
+    'In space "no one" can hear [you] (scream).\n\n'
+    "2. [Plain](https://a.example/x?y=(1)_)\n\nDate published: within the text"
+)
 SYSTEM, QUESTION, HINT = NodeKind.SYSTEM, NodeKind.QUESTION, NodeKind.HINT
 ROLES = {SYSTEM: Role.SYSTEM, NodeKind.TURN: Role.ASSISTANT}
 
@@ -75,3 +89,23 @@ def texts(trajectory: Trajectory | None) -> list[str]:
     """The texts of the main branch from the first turn on."""
     assert trajectory is not None
     return [node.text for node in trajectory.branch() if node.kind not in (SYSTEM, QUESTION)]
+
+
+def step(name: StepName, found: Trajectory, profile: Profile = DR_VENUS, **settings: object) -> Outcome:
+    """One step alone, with these settings."""
+    recipe = CleaningRecipe.model_validate({"steps": [name], **({name.value: settings} if settings else {})})
+    return STEPS[name](recipe, Target(profile))(found)
+
+
+def codes(outcome: Outcome) -> dict[str, int]:
+    """What a step did, added up."""
+    found: dict[str, int] = {}
+    for note in outcome.notes:
+        found[note.code] = found.get(note.code, 0) + note.number
+    return found
+
+
+def kinds(trajectory: Trajectory | None) -> list[str]:
+    """What the messages of the main branch are."""
+    assert trajectory is not None
+    return [node.kind.value for node in trajectory.branch()]
