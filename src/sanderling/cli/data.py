@@ -3,7 +3,10 @@
 import typer
 
 from sanderling.cli.data_clean import clean
+from sanderling.cli.data_dedupe import dedupe
 from sanderling.cli.data_import import import_
+from sanderling.cli.data_resample import resample
+from sanderling.cli.data_split import split
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -15,3 +18,6 @@ def data() -> None:
 
 app.command("import")(import_)
 app.command("clean")(clean)
+app.command("dedupe")(dedupe)
+app.command("resample")(resample)
+app.command("split")(split)

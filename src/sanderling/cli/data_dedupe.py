@@ -1,0 +1,52 @@
+"""``sanderling data dedupe``: one trajectory for each question. All logic is in `trajectory.dedupe`."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from sanderling.errors import UserError
+from sanderling.files import replace_file
+from sanderling.terminal import visible
+from sanderling.trajectory.dedupe import Prefer
+
+_SHOWN = 5
+
+
+def dedupe(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Trajectories: a store (.jsonl), Parquet or a recorded file.")],
+    out: Annotated[Path, typer.Option("--out", help="Where to write what is kept: .jsonl or .parquet.")],
+    keep: Annotated[int, typer.Option("--keep", min=1, help="Most trajectories of one question.")] = 1,
+    prefer: Annotated[Prefer, typer.Option("--prefer", help="Which of those that are equally right.")] = Prefer.SHORTEST,
+    threshold: Annotated[
+        float, typer.Option("--threshold", min=0.1, max=1.0, help="Least similarity of a near-duplicate.")
+    ] = 0.7,
+    by_answers: Annotated[
+        bool, typer.Option("--by-answers/--by-text", help="Whether questions whose known answers differ are different ones.")
+    ] = True,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write everything left out, with its stand-in, as JSON.")
+    ] = None,
+) -> None:
+    """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
+    from sanderling.trajectory.curating import dedupe_file
+
+    if file.resolve() == out.resolve():
+        raise UserError("--out is the file itself: write what is kept to another.")
+    done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
+    console = Console()
+    console.print(
+        f"{done.trajectories:,} trajectories of {done.result.questions:,} questions: {done.written:,} kept, "
+        f"{len(done.left_out):,} left out; at most {done.result.largest:,} of one question.",
+        highlight=False,
+    )
+    for one in [one for one in done.left_out if one.question != one.kept_question][:_SHOWN]:
+        console.print(Text(f"  {visible(one.id)} asks {visible(one.question)!r}"))
+        console.print(Text(f"    as {visible(one.kept)}: {visible(one.kept_question)!r}", style="dim"))
+    if report is not None:
+        told = [dataclasses.asdict(one) for one in done.left_out]
+        replace_file(report, json.dumps(told, indent=1) + "\n")

@@ -1,0 +1,125 @@
+"""Whole files of trajectories: written at once and atomically, and read at any place without holding them.
+
+A store (:mod:`~sanderling.trajectory.jsonl`) grows line by line and survives a kill; what is here appears complete or not at
+all, and costs one pass. Knows no record's meaning.
+"""
+
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from sanderling.errors import UserError
+from sanderling.files import sync
+from sanderling.trajectory.codec import decode_record, encode_trajectory
+from sanderling.trajectory.jsonl import is_store
+from sanderling.trajectory.parquet import write_parquet
+from sanderling.trajectory.record import Trajectory
+
+
+def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
+    if path.suffix == ".parquet":
+        return write_parquet(path, trajectories)
+    return write_lines(path, (encode_trajectory(trajectory) for trajectory in trajectories))
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> int:
+    """Write lines as they come, in place of what stood there once all are written; returns how many. Raises UserError."""
+    with Lines(path) as file:
+        for line in lines:
+            file.add(line)
+    return file.count
+
+
+class Lines:
+    """A file of lines in the making: it takes its place when the block ends well, and leaves no trace otherwise.
+
+    Example: ``with Lines(path) as file: file.add(b"{}")``
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._partial = path.with_name(f".{path.name}.partial")
+        with _sentence(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._partial.open("wb")
+
+    def add(self, line: bytes) -> None:
+        """One line, without its newline. Raises UserError when there is no room."""
+        with _sentence(self.path):
+            self._file.write(line + b"\n")
+        self.count += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            with _sentence(self.path):
+                self._file.close()
+                if kind is None:
+                    self._partial.replace(self.path)
+                    sync(self.path)
+        finally:
+            self._partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _sentence(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
+
+
+class Shelf:
+    """Lines of a store by their number; in memory is one offset each."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._starts = array("q")
+        at = 0
+        for line in self._file:
+            if line.strip():
+                self._starts.append(at)
+            at += len(line)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def record(self, number: int) -> dict[str, Any]:
+        """One record as its JSON value."""
+        self._file.seek(self._starts[number])
+        return decode_record(self._file.readline())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@contextmanager
+def shelved(path: Path, trajectories: Iterator[Trajectory], near: Path) -> Iterator[Shelf]:
+    """The trajectories of a file by number. What is no store is copied into one beside ``near`` meanwhile."""
+    as_it_is = False
+    if path.is_file():
+        with path.open("rb") as file:
+            as_it_is = is_store(file.read(64))
+    if as_it_is:
+        shelf = Shelf(path)
+        try:
+            yield shelf
+        finally:
+            shelf.close()
+        return
+    near.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=near.parent, prefix=f".{near.name}.") as place:
+        copied = Path(place) / "copied.jsonl"
+        write_trajectories(copied, trajectories)
+        shelf = Shelf(copied)
+        try:
+            yield shelf
+        finally:
+            shelf.close()

@@ -1,0 +1,75 @@
+"""The commands that choose and arrange trajectories, from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.data import app
+from sanderling.errors import UserError
+from sanderling.protocol.messages import Role
+from sanderling.trajectory.files import open_trajectories
+from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
+from sanderling.trajectory.writing import write_trajectories
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def episode(id: str, text: str, turns: int, correct: bool | None = None) -> Trajectory:
+    nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text=text)]
+    nodes += [Node(parent=n, role=Role.ASSISTANT, kind=NodeKind.TURN, text="t") for n in range(turns)]
+    meta = {} if correct is None else {"evaluation": {"judge": "exact", "correct": correct, "score": 1.0, "reason": ""}}
+    return Trajectory(
+        id=id, question=Question(id=id, text=text), nodes=tuple(nodes), leaf=turns, ending=None, answer="x", meta=meta
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = [
+        episode("a", "Who won the great race of the year?", 3, correct=False),
+        episode("b", "who won the great race of the year", 9, correct=True),
+        episode("c", "Where is the source of the river that has no name?", 2),
+        episode("d", "Tell me: who won the great race of the year?", 1),
+    ]
+    write_trajectories(tmp_path / "in.jsonl", rows)
+    return tmp_path / "in.jsonl"
+
+
+def test_dedupe_keeps_the_right_one_and_names_the_others(file: Path, tmp_path: Path) -> None:
+    told = run("dedupe", file, "--out", tmp_path / "out.jsonl", "--report", tmp_path / "left.json")
+    assert [t.id for t in open_trajectories(tmp_path / "out.jsonl")] == ["b", "c"]
+    assert "2 kept, 2 left out" in " ".join(told.split())
+    assert [(one["id"], one["kept"]) for one in json.loads((tmp_path / "left.json").read_text())] == [("a", "b"), ("d", "b")]
+
+
+def test_split_keeps_near_duplicates_together(file: Path, tmp_path: Path) -> None:
+    run("split", file, "--out", tmp_path / "parts", "--share", "one=0.5,two=0.5", "--by", "question")
+    sides = {t.id: name for name in ("one", "two") for t in open_trajectories(tmp_path / "parts" / f"{name}.jsonl")}
+    assert set(sides) == set("abcd") and sides["a"] == sides["b"] == sides["d"]
+
+
+def test_resample_prints_what_it_did_to_each_bucket(file: Path, tmp_path: Path) -> None:
+    told = run("resample", file, "--out", tmp_path / "out.parquet", "--thresholds", "2,8", "--weights", "1,2,3")
+    assert len(list(open_trajectories(tmp_path / "out.parquet"))) == 1 + 1 + 2 + 3
+    assert "above 8" in told and "50.0%" in told
+
+
+@pytest.mark.parametrize("command", ["dedupe", "resample"])
+def test_a_file_is_never_written_over_itself(file: Path, command: str) -> None:
+    before = file.read_bytes()
+    with pytest.raises(UserError, match="itself"):
+        run(command, file, "--out", file)
+    with pytest.raises(UserError, match="overwritten"):
+        run("split", file, "--out", file.parent, "--share", "in=1")
+    assert file.read_bytes() == before
+
+
+def test_numbers_that_are_none_are_refused(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--weights"):
+        run("resample", file, "--out", tmp_path / "o.jsonl", "--weights", "1,two,3")
