@@ -11,7 +11,7 @@ from typing import Any
 from sanderling.trajectory.ids import question_id
 from sanderling.trajectory.importers.chat import chat_nodes
 from sanderling.trajectory.importers.endings import ending_of, final_answer
-from sanderling.trajectory.importers.fields import masked_urls, opened, rest
+from sanderling.trajectory.importers.fields import SURE_QUESTION_KEYS, masked_urls, opened, rest
 from sanderling.trajectory.importers.report import Notes
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 
@@ -47,7 +47,7 @@ def assembled(
         leaf=len(nodes) - 1 if nodes else None,
         ending=ending_of(entry, nodes, id, notes),
         answer=final_answer(nodes),
-        meta=rest(entry, held),
+        meta=rest(entry, {*held, *(key for key in SURE_QUESTION_KEYS if entry.get(key) == asked)}),
     )
 
 

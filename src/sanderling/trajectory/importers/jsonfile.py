@@ -36,6 +36,8 @@ class JsonValues:
         self._at = 0
         self._ended = False
         self._remarks: list[Remark] = []
+        self._of_value: list[Remark] = []
+        """Of the value that is being decoded: forgotten when it needs more text and is decoded again."""
         self._decoder = json.JSONDecoder(strict=False, object_pairs_hook=self._object)
 
     def __iter__(self) -> Iterator[Item]:
@@ -52,13 +54,12 @@ class JsonValues:
         line, whole = self._first_line()
         if not line:
             return
-        first = self._parsed(line) if whole else None
-        rest_is_blank = first is not None and not self._peek_after(len(line))
-        if first is not None and not (isinstance(first.value, list) and rest_is_blank):
-            yield from self._lines()
-        elif first is not None:
+        first = self._parsed(line, remark=False) if whole else None
+        alone = whole and not self._peek_after(len(line))
+        if first is not None and isinstance(first.value, list) and alone:
+            self._remarks += self._of_value
             yield from _listed(first.value)
-        elif not whole or self._goes_on(line):
+        elif first is None and (not whole or (alone and line[:1] == "[") or self._goes_on(line)):
             yield from self._values()
         else:
             yield from self._lines()
@@ -123,15 +124,18 @@ class JsonValues:
             self._at = end
             yield self._parsed(line) or Unread("unreadable_line", line[:_SHOWN])
 
-    def _parsed(self, line: str) -> Value | None:
+    def _parsed(self, line: str, *, remark: bool = True) -> Value | None:
         """The value of a line, or None. A comma at its end does no harm."""
         for text in dict.fromkeys((line, line.replace("\0", ""), line.rstrip(_BLANKS).removesuffix(","))):
+            self._of_value = []
             try:
                 found = Value(self._decoder.decode(text))
             except (ValueError, RecursionError):
                 continue
             if text != line:
-                self._remarks.append(Remark("mended_line", line[:_SHOWN]))
+                self._of_value.append(Remark("mended_line", line[:_SHOWN]))
+            if remark:
+                self._remarks += self._of_value
             return found
         return None
 
@@ -187,11 +191,13 @@ class JsonValues:
     def _next(self, again: str) -> Item:
         """The value that begins here. After damage go to the next place that looks like ``again``, or to the end."""
         while True:
+            self._of_value = []
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
                 if isinstance(value, (int, float)) and end == len(self._text) and self._more():
                     continue  # a number may go on
                 self._at = end
+                self._remarks += self._of_value
                 return Value(value)
             except json.JSONDecodeError as error:
                 size = len(self._text) - self._at
@@ -219,7 +225,7 @@ class JsonValues:
         found = dict(pairs)
         if len(found) == len(pairs):
             return found
-        self._remarks.append(Remark("duplicate_keys", ", ".join(key for key, _ in pairs)[:_SHOWN]))
+        self._of_value.append(Remark("duplicate_keys", ", ".join(key for key, _ in pairs)[:_SHOWN]))
         last = {key: index for index, (key, _) in enumerate(pairs)}
         for index, (key, value) in enumerate(pairs):
             if index != last[key]:

@@ -20,7 +20,7 @@ from sanderling.trajectory.codec import encode_record, encode_trajectory
 from sanderling.trajectory.importers.report import ImportReport, Notes, merge_reports
 from sanderling.trajectory.importers.run import Import
 from sanderling.trajectory.parquet import write_parquet
-from sanderling.trajectory.record import Question, Trajectory
+from sanderling.trajectory.record import Trajectory
 
 Progress = Callable[[int, int, int], None]
 """Bytes done, bytes in all, records so far."""
@@ -86,12 +86,12 @@ def import_to(sources: Sequence[Path], out: Path | None, questions: Path | None,
         notes = Notes()
         stream = _trajectories(reading, asked, notes, progress)
         if out is not None and out.suffix == ".parquet":
-            write_parquet(out, stream)
+            write_parquet(out, (found for found, _ in stream))
         else:
             lines = stack.enter_context(_Lines.at(out)) if out else None
-            for found in stream:
+            for _, line in stream:
                 if lines is not None:
-                    lines.write(encode_trajectory(found))
+                    lines.write(line)
         unread.wanted = unread.count > 0
     report = merge_reports([reading.report, ImportReport(odd=notes.oddities())])
     report_file = base.with_name(base.name + ".import.json")
@@ -111,20 +111,19 @@ def _check(sources: Sequence[Path], out: Path | None, questions: Path | None) ->
             raise UserError(f"{target} is read and written: choose another place for the output.")
 
 
-def _trajectories(reading: Import, asked: "_Lines | None", notes: Notes, progress: Progress) -> Iterator[Trajectory]:
-    """The trajectories that can be written; questions go their own way."""
+def _trajectories(
+    reading: Import, asked: _Lines | None, notes: Notes, progress: Progress
+) -> Iterator[tuple[Trajectory, bytes]]:
+    """The trajectories that can be written, with their lines; questions go their own way."""
     for number, found in enumerate(reading, start=1):
         progress(reading.bytes_done, reading.bytes_total, number)
-        if isinstance(found, Question):
-            if asked is not None:
-                asked.write(encode_record(found))
-            continue
         try:
-            encode_trajectory(found)
+            if isinstance(found, Trajectory):
+                yield found, encode_trajectory(found)
+            elif asked is not None:
+                asked.write(encode_record(found))
         except UserError as error:
             notes.add("unwritable", found.id, error)
-            continue
-        yield found
     progress(reading.bytes_total, reading.bytes_total, 0)
 
 

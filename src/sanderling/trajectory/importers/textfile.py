@@ -20,6 +20,8 @@ from sanderling.errors import UserError
 from sanderling.trajectory.importers.items import Remark
 
 _PIECE = 1 << 20
+_SMALL = 1 << 16
+"""Read at once where a damaged end would cost everything that was asked for with it."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -68,7 +70,7 @@ class TextFile:
     def _read(self, stream: IO[bytes]) -> tuple[bytes, str | None]:
         """The next bytes, and why there are no more where the file is damaged."""
         try:
-            return stream.read(_PIECE) or b"", None
+            return (stream.read1(_PIECE) if hasattr(stream, "read1") else stream.read(_SMALL)) or b"", None
         except (EOFError, OSError, zlib.error, ValueError) as error:
             return b"", str(error) or "the compressed file ends early"
 

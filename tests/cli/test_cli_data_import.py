@@ -1,0 +1,97 @@
+"""``sanderling data import`` as a person runs it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.data import app
+from sanderling.errors import UserError
+from sanderling.trajectory.files import open_trajectories
+from sanderling.trajectory.questions import read_questions
+
+TALK = [
+    {"role": "user", "content": "why?"},
+    {"role": "assistant", "content": "<think>\nok\n</think>\n\n<answer>\n42\n</answer>"},
+]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["import", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    lines = [{"messages": TALK, "gt": "42"}, {"messages": [*TALK, 7]}, {"question": "q?", "answer": "a"}, {"odd": 1}]
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nnonsense\n")
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_folder_becomes_a_store_with_its_report(tmp_path, source, suffix):
+    out, questions = tmp_path / "made" / f"t.{suffix}", tmp_path / "made" / "q.jsonl"
+    done = run(source, "--out", out, "--questions", questions)
+    assert done.exit_code == 0 and "dr-venus-sft" in done.output and f"t.{suffix}.unread.jsonl" in done.output.replace("\n", "")
+    found = list(open_trajectories(out))
+    assert [t.id for t in found] == ["raw/a#0", "raw/a#1"] and found[1].nodes[2].raw == {"message": 7}
+    assert [q.text for q in read_questions(questions)] == ["q?"]
+    told = json.loads((tmp_path / "made" / f"t.{suffix}.import.json").read_text())
+    assert (told["entries"], told["trajectories"], told["questions"], told["unread"], told["raw"]) == (5, 2, 1, 2, 1)
+    assert {odd["code"]: odd["count"] for odd in told["odd"]}["odd_entry"] == 1
+    unread = (tmp_path / "made" / f"t.{suffix}.unread.jsonl").read_text().splitlines()
+    assert list(map(json.loads, unread)) == [
+        {"place": "raw/a#3", "value": {"odd": 1}},
+        {"place": "raw/a#4", "value": "nonsense"},
+    ]
+    assert sorted(path.name for path in out.parent.iterdir() if "partial" in path.name or path.name.startswith(".")) == []
+
+
+def test_twice_gives_the_same_bytes_and_what_is_stale_goes(tmp_path, source):
+    out = tmp_path / "t.jsonl"
+    run(source, "--out", out)
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    run(source, "--out", out)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == first and len(first) == 3
+    (source / "a.jsonl").write_text(json.dumps({"messages": TALK}))
+    run(source, "--out", out)
+    assert not (tmp_path / "t.jsonl.unread.jsonl").exists()
+
+
+def test_what_is_not_written_is_said(tmp_path, source):
+    assert "1 questions were met" in run(source, "--out", tmp_path / "t.jsonl").output.replace("\n", " ")
+    assert "2 trajectories were met" in run(source, "--questions", tmp_path / "q.jsonl").output.replace("\n", " ")
+
+
+def test_values_too_deep_to_read_or_write_are_counted(tmp_path):
+    lines = [f'{{"messages": [], "x": {"[" * depth + "]" * depth}}}' for depth in (10, 900, 990, 2_000)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    run(tmp_path / "a.jsonl", "--out", tmp_path / "t.jsonl")
+    told = json.loads((tmp_path / "t.jsonl.import.json").read_text())
+    written = len(list(open_trajectories(tmp_path / "t.jsonl")))
+    lost = {odd["code"]: odd["count"] for odd in told["odd"]}
+    assert written >= 2 and told["entries"] == 4
+    assert written + lost.get("unwritable", 0) + lost.get("unreadable_line", 0) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none", "--out", "t.jsonl"], "no file or directory"),
+        (["raw", "--out", "t.csv"], "neither .jsonl nor .parquet"),
+        (["raw"], "give --out FILE"),
+        (["raw/a.jsonl", "--out", "raw/a.jsonl"], "read and written"),
+        (["empty", "--out", "t.jsonl"], "holds no recorded file"),
+        (["log.json", "--out", "t.jsonl"], "no recorded trajectory"),
+    ],
+)
+def test_bad_commands_are_one_sentence_and_leave_nothing(tmp_path, source, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "log.json").write_text('{"x": 1}')
+    (tmp_path / "t.jsonl").write_text("before")
+    with pytest.raises(UserError, match=message):
+        run(*arguments)
+    assert (tmp_path / "t.jsonl").read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "log.json", "raw", "t.jsonl"]
