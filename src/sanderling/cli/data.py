@@ -3,10 +3,12 @@
 import typer
 
 from sanderling.cli.data_clean import clean
+from sanderling.cli.data_contamination import contamination
 from sanderling.cli.data_dedupe import dedupe
 from sanderling.cli.data_import import import_
 from sanderling.cli.data_resample import resample
 from sanderling.cli.data_split import split
+from sanderling.cli.data_stats import stats
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -18,6 +20,8 @@ def data() -> None:
 
 app.command("import")(import_)
 app.command("clean")(clean)
+app.command("contamination")(contamination)
 app.command("dedupe")(dedupe)
 app.command("resample")(resample)
 app.command("split")(split)
+app.command("stats")(stats)

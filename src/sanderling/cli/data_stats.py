@@ -1,0 +1,43 @@
+"""``sanderling data stats``: what trajectories are made of, file beside file. Figures: `trajectory.distributions`."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def stats(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trajectories; several are shown side by side.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="PAGE.html", help="Write a page with plots.")] = None,
+    json_out: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures for machines.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", help="A directory with tokenizer.json: lengths in its tokens, else in words.")
+    ] = None,
+    title: Annotated[str, typer.Option("--title", help="Of the page.")] = "Trajectories",
+) -> None:
+    """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
+    import json
+
+    from sanderling.evaluate.data_page import data_page, figures_table
+    from sanderling.evaluate.provenance import command_line
+    from sanderling.files import replace_file
+    from sanderling.protocol.tokens import load_tokenizer
+    from sanderling.trajectory.distributions import in_tokens, in_words, portray
+    from sanderling.trajectory.files import open_trajectories
+
+    console = Console()
+    measure = in_words() if tokenizer is None else in_tokens(load_tokenizer(tokenizer))
+    names = Counter(file.stem for file in files)
+    portraits = []
+    for file in files:
+        name = file.stem if names[file.stem] == 1 else f"{file.resolve().parent.name}/{file.stem}"
+        with console.status(f"reading {name}"):
+            portraits.append(portray(name, open_trajectories(file), measure))
+    console.print(figures_table(portraits))
+    if json_out is not None:
+        replace_file(json_out, json.dumps([one.as_json() for one in portraits], indent=1, ensure_ascii=False) + "\n")
+    if out is not None:
+        replace_file(out, data_page(title, portraits, command=command_line()))
+        console.print(f"The page is {out}.", highlight=False, markup=False)
