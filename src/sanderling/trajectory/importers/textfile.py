@@ -70,7 +70,8 @@ class TextFile:
     def _read(self, stream: IO[bytes]) -> tuple[bytes, str | None]:
         """The next bytes, and why there are no more where the file is damaged."""
         try:
-            return (stream.read1(_PIECE) if hasattr(stream, "read1") else stream.read(_SMALL)) or b"", None
+            at_once = getattr(stream, "read1", None)  # gives what there is, where ``read`` would fail with all of it
+            return (at_once(_PIECE) if at_once else stream.read(_SMALL)) or b"", None
         except (EOFError, OSError, zlib.error, ValueError) as error:
             return b"", str(error) or "the compressed file ends early"
 
