@@ -82,6 +82,7 @@ def test_values_too_deep_to_read_or_write_are_counted(tmp_path):
         (["raw", "--out", "t.csv"], "neither .jsonl nor .parquet"),
         (["raw"], "give --out FILE"),
         (["raw/a.jsonl", "--out", "raw/a.jsonl"], "read and written"),
+        (["raw", "--out", "raw/new.jsonl"], "lies in a folder that is read"),
         (["empty", "--out", "t.jsonl"], "holds no recorded file"),
         (["log.json", "--out", "t.jsonl"], "no recorded trajectory"),
     ],

@@ -231,6 +231,13 @@ def test_parquet_values_that_json_has_not(tmp_path):
     assert codes(result) == {"bytes_left_out": 1}
 
 
+def test_text_that_parquet_calls_bytes(tmp_path):
+    row = {"question": b"why?", "answer": b"\xff", "meta": b'{"x": 1}'}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
+    (question,) = import_file(tmp_path / "a.parquet").questions
+    assert (question.text, question.answers, question.meta) == ("why?", ("/w==",), {"meta": '{"x": 1}'})
+
+
 def test_two_thousand_turns(tmp_path):
     said = [TALK[0], *[m for n in range(2_000) for m in (TALK[1], {"role": "user", "content": f"{SEEN} {n}"})], TALK[3]]
     (t,) = import_file(save(tmp_path / "a.jsonl", json.dumps({"messages": said}))).trajectories

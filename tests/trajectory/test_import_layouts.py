@@ -215,6 +215,19 @@ def test_sharegpt(tmp_path):
     assert t.nodes[1].raw is None and t.nodes[2].raw == said[1]
 
 
+def test_several_calls_in_one_message_and_a_function_that_is_a_call(tmp_path):
+    several = '[{"name": "search", "arguments": {"query": ["a"]}}, {"name": "f", "arguments": "{}"}]'
+    said = [
+        {"role": "user", "content": "why?"},
+        {"role": "function", "content": several},
+        {"role": "observation", "content": "[]"},
+        {"role": "function", "name": "f", "content": '{"name": "x"}'},
+    ]
+    t = one(tmp_path / "a.json", {"messages": said})
+    assert [node.kind for node in t.nodes] == ["question", "turn", "observation"]
+    assert [c.name for c in t.nodes[1].calls] == ["search", "f"] and t.nodes[2].raw == {"messages": said[2:]}
+
+
 def test_agenttoleap_folders(tmp_path):
     history = [
         {"role": "system", "content": "sys"},

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sanderling.protocol.messages import Role
+from sanderling.protocol.messages import Role, ToolCall
 from sanderling.protocol.parse import parse_turn
-from sanderling.trajectory.importers.messages import Said, Speaker, read_call, understand
+from sanderling.trajectory.importers.messages import Said, Speaker, calls_in, understand
 from sanderling.trajectory.importers.report import Notes
 from sanderling.trajectory.importers.results import WRAPPED, joined_observation, raw_node
 from sanderling.trajectory.importers.turns import structured_turn_node, turn_node
@@ -109,7 +109,7 @@ class _Chain:
             said = replace(said, think="\n\n".join(part for part in (_bare(before[0].text, "think"), said.think) if part))
         if said.speaker is Speaker.CALL:
             called = _spoken_calls(said)
-            if called is None:
+            if not called:
                 self.notes.add("odd_tool_calls", place, said.text)
             else:
                 said = replace(said, calls=called, text="")
@@ -169,15 +169,9 @@ def _turn(said: Said, parent: int | None, place: str, notes: Notes, raw: dict[st
     return structured_turn_node(think, said.calls, None, parent, place, notes, raw=raw or said.message, said=rest.strip())
 
 
-def _spoken_calls(said: Said) -> tuple | None:
+def _spoken_calls(said: Said) -> tuple[ToolCall, ...]:
     """The calls of a message that is nothing but calls: JSON of one or several, or in their tags."""
-    tagged = parse_turn(said.text)
-    if tagged.calls:
-        return tagged.calls
-    call = read_call(said.text)
-    if call is not None:
-        return (call,)
-    return None
+    return parse_turn(said.text).calls or calls_in(said.text)
 
 
 def _bare(text: str, tag: str) -> str:

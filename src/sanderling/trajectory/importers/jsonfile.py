@@ -18,7 +18,7 @@ from sanderling.trajectory.importers.registry import is_conversation
 
 _FIRST_LINE = 16 << 20
 """A first line longer than this is taken for a file without lines."""
-_LARGEST = 1 << 30
+_LARGEST = 1 << 28
 """A value longer than this (in characters) is given up."""
 _NEAR_END = 16
 """An error this near to the end of what was read may be a word or a number that goes on."""

@@ -93,6 +93,8 @@ def understand(message: Any) -> Said | str:
     if speaker is None:
         return "unknown_role"
     given = {key for key, value in message.items() if value is not None}
+    if role == "function" and "name" not in given and calls_in(message.get("content", message.get("value"))):
+        speaker = Speaker.CALL  # OpenAI's messages of a function name it; LLaMA-Factory's call one
     content, odd = _content(message.get("content", message.get("value")), speaker)
     calls = _calls_of(message) if speaker is Speaker.ASSISTANT else ()
     think = _think_of(message) if speaker is Speaker.ASSISTANT else None
@@ -173,6 +175,13 @@ def read_call(given: Any) -> ToolCall | None:
         arguments = {str(key): value for key, value in arguments.items() if value is not None}
     body = as_json({"name": name, "arguments": arguments})
     return ToolCall(name=name.strip(), arguments=arguments if isinstance(arguments, dict) else {}, raw=f"\n{body}\n")
+
+
+def calls_in(text: Any) -> tuple[ToolCall, ...]:
+    """The calls that a text spells in JSON: one, or a list of them. None of them when any cannot be read."""
+    found = _decoded(text) if isinstance(text, str) and text.lstrip()[:1] in ("{", "[") else None
+    calls = [read_call(item) for item in (found if isinstance(found, list) else [found])]
+    return () if any(call is None for call in calls) else tuple(call for call in calls if call is not None)
 
 
 def as_json(value: Any) -> str:

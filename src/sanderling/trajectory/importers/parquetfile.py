@@ -1,8 +1,10 @@
 """The rows of any Parquet file, one by one, with flat memory.
 
-Contract: rows are read a few at a time, a row group after the other; columns of bytes (images) are left out and said so. A row
+Contract: rows are read a few at a time, a row group after the other; columns of bytes (images) are left out and said so, unless
+their name is one of a text. A row
 group that is damaged costs what of it could not be read, and no other; a file without its footer cannot be read at all, and a
-:class:`UserError` says so. Dates, decimals and maps become what JSON has for them. Knows no layout.
+:class:`UserError` says so. Dates, decimals and maps become what JSON has for them. Of layouts it knows only
+the names of fields that hold text.
 """
 
 import base64
@@ -16,11 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanderling.errors import UserError
+from sanderling.trajectory.importers.fields import ANSWER_KEYS, QUESTION_KEYS
 from sanderling.trajectory.importers.items import Item, Remark, Unread, Value
 
 _BATCH_BYTES = 4 << 20
 _MOST_ROWS = 512
 _BUFFER = 1 << 20
+_TEXT_COLUMNS = frozenset(("messages", "conversations", "meta", "extra_info", "reward_model", *QUESTION_KEYS, *ANSWER_KEYS))
+"""Columns that are read even where they hold bytes: some writers do not say that theirs are text."""
 _DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
@@ -39,8 +44,8 @@ class ParquetRows:
                 "so copy or download it again."
             ) from error
         schema = self._file.schema_arrow
-        self._columns = [field.name for field in schema if not _is_bytes(field.type)]
-        self._left_out = [field.name for field in schema if _is_bytes(field.type)]
+        self._left_out = [field.name for field in schema if _is_bytes(field.type) and field.name not in _TEXT_COLUMNS]
+        self._columns = [field.name for field in schema if field.name not in self._left_out]
         self._plain = all(_is_plain(field.type) for field in schema)
 
     @property
@@ -92,6 +97,14 @@ def _is_plain(kind: pa.DataType) -> bool:
     return scalar or pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
+def _text_of(value: bytes) -> str:
+    """Bytes as the text they are, or else in base64."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode("ascii")
+
+
 def _as_json(value: Any) -> Any:
     """A value of Arrow's as JSON has it; a column's nesting is that of its type, so this goes no deeper."""
     if isinstance(value, dict):
@@ -101,7 +114,7 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, (datetime.date, datetime.datetime, datetime.time)):
         return value.isoformat()
     if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
+        return _text_of(value)
     if isinstance(value, (decimal.Decimal, datetime.timedelta)):
         return str(value)
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)

@@ -54,6 +54,7 @@ class Import:
         self._places, self._repeated = places.files, places.repeated
         if not self._places:
             raise UserError(f"{self._told()} holds no recorded file: give .json, .jsonl or .parquet files.")
+        self._names = {place.name for place in self._places}
         self.bytes_total = sum(place.path.stat().st_size for place in self._places)
         self._reset()
 
@@ -178,7 +179,7 @@ class Import:
     def _is_given(self, id: str) -> bool:
         """Whether another file of this import may give this very id to one of its entries."""
         name, mark, number = id.rpartition("#")
-        return bool(mark) and number.isdigit() and any(place.name == name for place in self._places)
+        return bool(mark) and number.isdigit() and name in self._names
 
     def _unread(self, notes: Notes, code: str, id: str, value: Any, entries: int = 1) -> None:
         notes.unread += entries

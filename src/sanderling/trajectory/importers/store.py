@@ -109,6 +109,10 @@ def _check(sources: Sequence[Path], out: Path | None, questions: Path | None) ->
     for target in (out, questions):
         if target is not None and target.resolve() in read:
             raise UserError(f"{target} is read and written: choose another place for the output.")
+        if target is not None and read & set(target.resolve().parents):
+            raise UserError(
+                f"{target} lies in a folder that is read, so that the next import would read it: choose another place."
+            )
 
 
 def _trajectories(
