@@ -6,6 +6,7 @@ from sanderling.cli.data_clean import clean
 from sanderling.cli.data_contamination import contamination
 from sanderling.cli.data_dedupe import dedupe
 from sanderling.cli.data_import import import_
+from sanderling.cli.data_judge import judge
 from sanderling.cli.data_resample import resample
 from sanderling.cli.data_split import split
 from sanderling.cli.data_stats import stats
@@ -25,3 +26,4 @@ app.command("dedupe")(dedupe)
 app.command("resample")(resample)
 app.command("split")(split)
 app.command("stats")(stats)
+app.command("judge")(judge)
