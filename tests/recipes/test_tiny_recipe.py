@@ -32,7 +32,7 @@ from sanderling.world.encyclopedia import Encyclopedia
 from sanderling.world.encyclopedia.schema import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS
 
 COMMAND = "sanderling recipe run small.toml"
-STAGES = ("worlds", "teach", "sft", "choose", "rl", "measure")
+STAGES = ("worlds", "teach", "data", "sft", "choose", "rl", "measure")
 ARMS = ("sft-all", "sft-correct")
 SMALL = """
 title = "small"
@@ -140,9 +140,9 @@ def out(settings: Path) -> Path:
     """A run that was killed in SFT, where two workers train, and in RL, and then came to its end."""
     out = settings.with_name("out")
     assert run(settings, out, "SFT, two arms") == -signal.SIGKILL
-    assert list(records(out)) == ["worlds", "teach"]
+    assert list(records(out)) == ["worlds", "teach", "data"]
     assert run(settings, out, "RL") == -signal.SIGKILL
-    assert list(records(out)) == ["worlds", "teach", "sft", "choose"]
+    assert list(records(out)) == ["worlds", "teach", "data", "sft", "choose"]
     metrics = out / "rl" / "metrics.jsonl"
     lines = metrics.read_text().splitlines()
     assert lines
@@ -268,4 +268,4 @@ def test_after_ctrl_c_one_sentence_says_how_to_go_on_and_no_process_is_left(sett
     while at_work(shell.pid):
         assert time.monotonic() < deadline, "a worker went on"
         time.sleep(0.01)
-    assert list(records(stopped)) == ["worlds", "teach"]
+    assert list(records(stopped)) == ["worlds", "teach", "data"]

@@ -90,7 +90,7 @@ _KNOWN_LIMITS = (
 def figures_table(portraits: Sequence[Portrait]) -> Table:
     """The figures for the terminal: one row for each, one column for each set where they fit better so."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for one in portraits:
         table.add_column(Text(visible(one.name)), justify="right")
     for column in figure_columns(portraits[0].unit if portraits else "words"):

@@ -1,10 +1,11 @@
-"""The tiny recipe's material: worlds, questions, the teacher's trajectories, and what cleaning keeps of them."""
+"""The tiny recipe's material: worlds, questions, the teacher's trajectories, and what the data pipeline keeps of them."""
 
 import asyncio
 from collections import Counter
 from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
+from sanderling.recipes.data.steps import bring_in, clean, judge
 from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.reward.outcome import exact_match, score_trajectory
@@ -80,6 +81,12 @@ async def _teach_world(
         world=world.name,
         on_done=keep,
     )
+
+
+def curate(layout: Layout, report: Report) -> dict[str, Any]:
+    """What the arms are trained on: the first steps of the data pipeline, over the teacher's trajectories."""
+    layout.data.root.mkdir(exist_ok=True)
+    return {name: step(layout.data, report) for name, step in (("import", bring_in), ("clean", clean), ("judge", judge))}
 
 
 def _teacher_figures(trajectories: list[Trajectory]) -> dict[str, Any]:

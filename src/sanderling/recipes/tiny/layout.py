@@ -8,6 +8,8 @@ from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.data.config import Cleaning, DataConfig, Judging, Keep
+from sanderling.recipes.data.layout import Layout as DataLayout
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.world.contract import World
 from sanderling.world.dynamics.opening import open_as_met
@@ -87,6 +89,17 @@ class Layout:
     @property
     def teacher_store(self) -> Path:
         return self.root / "teacher" / "trajectories.jsonl"
+
+    @property
+    def data(self) -> DataLayout:
+        """The data pipeline over the teacher's trajectories: records of the loop are kept or dropped, never rewritten."""
+        config = DataConfig(
+            title="tiny",
+            profile=self.config.profile,
+            clean=Cleaning(recipe="minimal"),
+            judge=Judging(judges=("exact",), keep=Keep.CORRECT),
+        )
+        return DataLayout((self.teacher_store,), self.root / "data", config)
 
     def model(self, stage: str) -> Path:
         """The model that a training stage ends with."""

@@ -8,7 +8,7 @@ from sanderling.evaluate.table import print_stages
 from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, fingerprint, read_record, run_stages
 from sanderling.recipes.tiny.config import TinyConfig
-from sanderling.recipes.tiny.data import build_worlds, teach
+from sanderling.recipes.tiny.data import build_worlds, curate, teach
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import figures, measure_all
 from sanderling.recipes.tiny.reinforce import choose_arm, reinforce, stages_to_measure
@@ -36,6 +36,7 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
     stages = [
         Stage("worlds", "Worlds and questions", lambda: build_worlds(layout, report)),
         Stage("teach", "Trajectories of an imperfect teacher", lambda: teach(layout, report)),
+        Stage("data", "What the arms are trained on", lambda: curate(layout, report)),
         Stage("sft", "SFT on everything, and on what was right", lambda: train_arms(layout, report), arms),
         Stage("choose", "Which arm RL starts from", lambda: choose_arm(layout, command, report), arms),
         Stage("rl", "Reinforcement learning", reinforced, config.rl_processes),

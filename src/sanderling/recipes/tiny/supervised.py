@@ -8,11 +8,9 @@ from typing import Any
 
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
-from sanderling.recipes.tiny.data import is_right
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.train.metrics import read_metrics
-from sanderling.trajectory.cleaning import clean_stream, get_recipe
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Trajectory
 
@@ -21,10 +19,9 @@ ARMS = ("sft-all", "sft-correct")
 
 
 def training_set(layout: Layout, arm: str) -> list[Trajectory]:
-    """The cleaned trajectories of one arm, by id: the store's order depends on which of them ended first."""
-    cleaned = clean_stream(TrajectoryStore(layout.teacher_store), get_recipe("minimal"), layout.profile)
-    kept = sorted(cleaned, key=lambda trajectory: trajectory.id)
-    return kept if arm == "sft-all" else [trajectory for trajectory in kept if is_right(trajectory)]
+    """The trajectories of one arm, by id: the store's order depends on which of them ended first."""
+    source = layout.data.cleaned if arm == "sft-all" else layout.data.judged
+    return sorted(TrajectoryStore(source), key=lambda trajectory: trajectory.id)
 
 
 def train_arms(layout: Layout, report: Report) -> dict[str, Any]:

@@ -7,13 +7,11 @@ from sanderling.synth.graph.draft import Draft
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.growing import is_unique
 from sanderling.synth.graph.tree import Spot, to_query
-from sanderling.synth.graph.wording import Speaker, TangledError
+from sanderling.synth.graph.wording import Speaker
 
 
 def draft_of(ground: Ground, root: Spot, capability: Capability, form: str, rng: random.Random) -> Draft:
-    """The question of a tree. Raises TangledError, also for an answer whose name could mean something unknown as well."""
-    if not ground.graph.complete and ground.name(root.node) is None:
-        raise TangledError
+    """The question of a tree. Raises TangledError."""
     return Draft(
         capability=capability,
         text=Speaker(ground, rng).question(root),

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from sanderling.synth.graph.words.contract import RelationWords, as_claim, claimed
-from sanderling.synth.graph.words.documents import DOCUMENTS
 from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
 
-KNOWN: tuple[Mapping[str, RelationWords], ...] = (ENCYCLOPEDIA, DOCUMENTS)
+KNOWN: tuple[Mapping[str, RelationWords], ...] = (ENCYCLOPEDIA,)
 
 
 class RelationBook:

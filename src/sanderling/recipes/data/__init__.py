@@ -1,0 +1,1 @@
+"""From raw files to supervised rows in one command."""

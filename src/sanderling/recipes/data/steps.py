@@ -1,0 +1,205 @@
+"""The steps of the data pipeline: each reads a file, writes the next one whole, and returns its figures.
+
+Every step's figures have ``came_in``, ``went_out`` and ``told``, a sentence for people. What a step leaves out stands in a file
+of its own, with the reason.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.files import replace_file
+from sanderling.recipes.data.config import Keep
+from sanderling.recipes.data.layout import Layout
+from sanderling.recipes.progress import Report
+from sanderling.reward.judge import in_order
+from sanderling.reward.judges import rule_judge
+from sanderling.reward.judging import VerdictBook, judge_stream
+from sanderling.trajectory.cleaning import Target
+from sanderling.trajectory.cleaning.file import clean_file
+from sanderling.trajectory.codec import encode_trajectory
+from sanderling.trajectory.contamination import kinds
+from sanderling.trajectory.contamination_file import check_file
+from sanderling.trajectory.curating import dedupe_file, split_file
+from sanderling.trajectory.files import open_trajectories
+from sanderling.trajectory.importers.store import import_to
+from sanderling.trajectory.resample_file import resample_file
+from sanderling.trajectory.split import Shares
+from sanderling.trajectory.standing import Standing, standing
+from sanderling.trajectory.writing import Lines
+
+Figures = dict[str, Any]
+
+
+def bring_in(layout: Layout, report: Report) -> Figures:
+    """Raw files to records."""
+    with report.task("Import", 1) as advance:
+        written = import_to(list(layout.sources), layout.imported, layout.questions, lambda *_: None)
+        advance(1)
+    found = written.report
+    odd = f", {found.unread:,} entries unread (1-imported.jsonl.unread.jsonl)" if found.unread else ""
+    told = (
+        f"{found.messages:,} messages, {found.raw:,} of them kept raw{odd}; {found.questions:,} questions without a trajectory"
+    )
+    return {
+        "came_in": found.trajectories + found.unread,
+        "went_out": found.trajectories,
+        "told": told,
+        "report": found.as_json(),
+    }
+
+
+def clean(layout: Layout, report: Report) -> Figures:
+    """Records to what may be imitated."""
+    recipe = layout.config.clean.resolved()
+    with report.task("Clean", _number(layout.imported)) as advance:
+        done = clean_file(
+            open_trajectories(layout.imported),
+            layout.cleaned,
+            recipe,
+            Target(layout.profile),
+            origin=layout.imported.name,
+            workers=layout.config.workers,
+            advance=lambda more: advance(more),
+        )
+    found = done.report
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
+    told = f"{found.changed:,} of the kept changed; dropped: {reasons or 'none'}"
+    return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.as_json()}
+
+
+def judge(layout: Layout, report: Report) -> Figures:
+    """Who is right; verdicts outlive a kill."""
+    settings = layout.config.judge
+    number = _number(layout.cleaned)
+    judge = in_order([rule_judge(spec) for spec in settings.judges]) if settings.judges else None
+    book = VerdictBook(layout.verdicts) if judge else None
+    found = dict.fromkeys(Standing, 0)
+    with ExitStack() as stack:
+        advance = stack.enter_context(report.task("Judge", number))
+        kept, others = (stack.enter_context(Lines(path)) for path in (layout.judged, layout.left_out))
+        cleaned = open_trajectories(layout.cleaned)
+        stream = (one.trajectory for one in judge_stream(cleaned, judge, book=book)) if judge else cleaned
+        for trajectory in stream:
+            stands = standing(trajectory)
+            found[stands] += 1
+            (kept if _wanted(stands, settings.keep) else others).add(encode_trajectory(trajectory))
+            advance(1)
+    told = ", ".join(f"{count:,} {stands.value}" for stands, count in found.items() if count)
+    told = f"by {judge.name if judge else 'the verdicts in the records'}: {told}; kept {settings.keep.value}"
+    return {"came_in": number, "went_out": kept.count, "told": told, "standings": found}
+
+
+def _wanted(stands: Standing, keep: Keep) -> bool:
+    return keep is Keep.ALL or stands is Standing.CORRECT or (keep is Keep.NOT_WRONG and stands is not Standing.INCORRECT)
+
+
+def dedupe(layout: Layout, report: Report) -> Figures:
+    """One for each question, and none that a benchmark asks."""
+    settings = layout.config.dedupe
+    number = _number(layout.judged)
+    with report.task("Dedupe", 1) as advance:
+        done = dedupe_file(
+            layout.judged,
+            layout.unlike,
+            threshold=settings.threshold,
+            by_answers=settings.by_answers,
+            keep=settings.keep or max(1, number),
+            prefer=settings.prefer,
+        )
+        told = f"{done.result.questions:,} questions, at most {done.result.largest:,} of one"
+        written = done.written
+        figures: Figures = {"left_out": [dataclasses.asdict(one) for one in done.left_out]}
+        if layout.config.against:
+            found = check_file(layout.unlike, layout.config.against, out=layout.benchmark_free)
+            written = found.rows - len(found.hits)
+            alike = ", ".join(f"{count:,} {kind}" for kind, count in kinds(found.hits).items()) or "none"
+            told += f"; asked by benchmarks ({found.benchmarks:,} questions): {alike}"
+            figures["contaminated"] = [dataclasses.asdict(hit) for hit in found.hits]
+        advance(1)
+    replace_file(layout.root / "4-left-out.json", json.dumps(figures, indent=1) + "\n")
+    return {"came_in": number, "went_out": written, "told": told}
+
+
+def part(layout: Layout, report: Report) -> Figures:
+    """Parts that share no question."""
+    settings = layout.config.split
+    source = layout.benchmark_free if layout.config.against else layout.unlike
+    with report.task("Split", 1) as advance:
+        done = split_file(
+            source, layout.parted, Shares.read(settings.shares), seed=settings.seed, by_answers=settings.by_answers
+        )
+        advance(1)
+    told = ", ".join(f"{name} {count:,}" for name, count in zip(done.names, done.trajectories, strict=True))
+    total = sum(done.trajectories)
+    return {"came_in": total, "went_out": total, "told": told, "parts": dict(zip(done.names, done.trajectories, strict=True))}
+
+
+def repeat(layout: Layout, report: Report) -> Figures:
+    """Long ones more often, in the first part."""
+    settings = layout.config.resample
+    schedule = settings.schedule()
+    with report.task("Resample", 1) as advance:
+        done = resample_file(layout.parted / f"{layout.parts[0]}.jsonl", layout.resampled, schedule, settings.seed)
+        advance(1)
+    buckets = zip(schedule.names(), schedule.weights, done.result.before, done.result.after, strict=True)
+    told = f"{layout.parts[0]}: " + ", ".join(f"{name} turns {before:,} ×{times}" for name, times, before, _ in buckets)
+    return {
+        "came_in": done.trajectories,
+        "went_out": done.written,
+        "told": told,
+        "before": list(done.result.before),
+        "after": list(done.result.after),
+        "side_by_side": done.result.neighbours,
+    }
+
+
+def make_rows(layout: Layout, report: Report) -> Figures:
+    """Token rows of every part; the first from its resampled trajectories."""
+    from sanderling.protocol.tokens import load_tokenizer
+    from sanderling.train.row_files import write_rows
+    from sanderling.train.rows import Encoding
+
+    if layout.config.tokenizer is None:
+        return {"came_in": 0, "went_out": 0, "told": "none made: give --tokenizer DIRECTORY"}
+    encoding = Encoding(load_tokenizer(layout.config.tokenizer), layout.profile)
+    told: list[str] = []
+    found: dict[str, Any] = {}
+    came_in = went_out = 0
+    with report.task("Rows", len(layout.parts)) as advance:
+        for place, name in enumerate(layout.parts):
+            source = layout.parted / f"{name}.jsonl" if place else layout.resampled
+            counts = write_rows(layout.rows(name), open_trajectories(source), encoding, layout.config.rows.max_tokens)
+            found[name] = counts.as_json()
+            came_in, went_out = came_in + counts.trajectories, went_out + counts.rows
+            left = {"too long": counts.too_long, "refused": counts.refused, "without turns": counts.without_turns}
+            told.append(
+                f"{name} {counts.rows:,} rows, {counts.tokens:,} tokens ({counts.trained_tokens:,} trained)"
+                + "".join(f", {count:,} {reason}" for reason, count in left.items() if count)
+            )
+            advance(1)
+    return {"came_in": came_in, "went_out": went_out, "told": "; ".join(told), "parts": found}
+
+
+STEPS: tuple[tuple[str, str, Callable[[Layout, Report], Figures]], ...] = (
+    ("import", "Raw files to records", bring_in),
+    ("clean", "What may be imitated", clean),
+    ("judge", "Who is right", judge),
+    ("dedupe", "One for each question", dedupe),
+    ("split", "Parts that share no question", part),
+    ("resample", "Long ones more often", repeat),
+    ("rows", "Rows of tokens", make_rows),
+)
+
+
+def _number(path: Path) -> int:
+    """Lines of a store."""
+    try:
+        with path.open("rb") as file:
+            return sum(1 for line in file if line.strip())
+    except OSError as error:
+        raise UserError(f"Cannot read {path} ({error.strerror}): begin again with --fresh.") from error

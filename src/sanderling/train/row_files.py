@@ -1,0 +1,137 @@
+"""Supervised rows as Parquet: what a trainer reads, made once and looked at before hours of training.
+
+Contract: ``read_rows(path)`` gives the rows that were written, in order. A trajectory that makes no row is counted with its
+reason: too long, without a turn to train, or in an order that no loop could have sent. Nothing is ever cut. Written by row
+groups, whole or not at all; importable without torch.
+"""
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sanderling.errors import UserError
+from sanderling.train.contract import Row
+from sanderling.train.rows import Encoding, sft_row
+from sanderling.trajectory.record import Trajectory
+
+SCHEMA = pa.schema(
+    [
+        ("trajectory", pa.string()),
+        ("group", pa.string()),
+        ("ids", pa.list_(pa.int32())),
+        ("loss_mask", pa.list_(pa.bool_())),
+    ]
+)
+_GROUP_TOKENS = 4_000_000
+_READ_ROWS = 16
+
+
+@dataclass
+class RowCounts:
+    """What became of the trajectories."""
+
+    trajectories: int = 0
+    rows: int = 0
+    too_long: int = 0
+    without_turns: int = 0
+    refused: int = 0
+    """Ids of another tokenizer, or messages in an order that no loop could have sent."""
+    tokens: int = 0
+    trained_tokens: int = 0
+    longest: int = 0
+    """Tokens of the longest of all, too long ones included."""
+    examples: dict[str, str] = field(default_factory=dict)
+    """One example for each reason a row was not made."""
+    lengths: Counter[int] = field(default_factory=Counter)
+    """Rows by length, in thousands of tokens begun."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures, for machines."""
+        return vars(self) | {"examples": dict(self.examples), "lengths": dict(sorted(self.lengths.items()))}
+
+
+def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encoding, max_tokens: int) -> RowCounts:
+    """Write a row for each trajectory that makes one. Raises UserError when the file cannot be written."""
+    counts = RowCounts()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _write(file, _rows(trajectories, encoding, max_tokens, counts), _described(encoding, max_tokens))
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
+    return counts
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a file, a few in memory at a time. Raises UserError when it holds none."""
+    if not path.is_file():
+        raise UserError(f"There is no file {path}: write it with sanderling data rows.")
+    try:
+        with pq.ParquetFile(path) as file:
+            if not set(SCHEMA.names) <= set(file.schema_arrow.names):
+                raise UserError(f"{path} holds no rows: write it with sanderling data rows.")
+            for batch in file.iter_batches(batch_size=_READ_ROWS, columns=SCHEMA.names):
+                for row in batch.to_pylist():
+                    ids, mask = np.array(row["ids"], dtype=np.int64), np.array(row["loss_mask"], dtype=np.bool_)
+                    yield Row(ids=ids, loss_mask=mask, trajectory=row["trajectory"], group=row["group"])
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} is not a readable file of rows ({str(error).splitlines()[0]}): write it again.") from error
+
+
+def _described(encoding: Encoding, max_tokens: int) -> pa.Schema:
+    told = {"tokenizer": encoding.tokenizer.fingerprint, "profile": encoding.profile.name, "max_tokens": str(max_tokens)}
+    return SCHEMA.with_metadata(told)
+
+
+def _rows(trajectories: Iterable[Trajectory], encoding: Encoding, max_tokens: int, counts: RowCounts) -> Iterator[Row]:
+    for trajectory in trajectories:
+        counts.trajectories += 1
+        try:
+            row = sft_row(trajectory, encoding)
+        except UserError as error:
+            counts.refused += 1
+            counts.examples.setdefault("refused", str(error))
+            continue
+        if row is None:
+            counts.without_turns += 1
+            counts.examples.setdefault("without_turns", trajectory.id)
+            continue
+        size = len(row.ids)
+        counts.longest = max(counts.longest, size)
+        if size > max_tokens:
+            counts.too_long += 1
+            counts.examples.setdefault("too_long", f"{trajectory.id}: {size:,} tokens")
+            continue
+        counts.rows += 1
+        counts.tokens += size
+        counts.trained_tokens += int(row.loss_mask.sum())
+        counts.lengths[size // 1_000] += 1
+        yield row
+
+
+def _write(file: Any, rows: Iterable[Row], schema: pa.Schema) -> None:
+    held: list[dict[str, Any]] = []
+    size = 0
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for row in rows:
+            held.append({"trajectory": row.trajectory, "group": row.group, "ids": row.ids, "loss_mask": row.loss_mask})
+            size += len(row.ids)
+            if size >= _GROUP_TOKENS:
+                writer.write_table(pa.Table.from_pylist(held, schema=schema))
+                held, size = [], 0
+        if held:
+            writer.write_table(pa.Table.from_pylist(held, schema=schema))

@@ -1,0 +1,169 @@
+"""Raw files to rows in one command: every number, resuming, and the tiny recipe's training sets."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from sanderling.cli.data import app
+from sanderling.errors import UserError
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Role
+from sanderling.recipes.data.config import DataConfig
+from sanderling.recipes.data.layout import Layout
+from sanderling.recipes.data.run import RECIPES, find_data_recipe
+from sanderling.recipes.data.steps import STEPS
+from sanderling.recipes.progress import Report
+from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.recipes.tiny.data import curate, is_right
+from sanderling.recipes.tiny.layout import SHIPPED_BASE
+from sanderling.recipes.tiny.layout import Layout as TinyLayout
+from sanderling.recipes.tiny.supervised import training_set
+from sanderling.train.row_files import read_rows
+from sanderling.trajectory.files import open_trajectories
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
+from sanderling.trajectory.resample_file import resample_file
+
+
+def conversation(question: str, gt: str, answer: str, searches: int) -> dict:
+    """As DR-Venus publishes them."""
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": question}]
+    for number in range(searches):
+        call = json.dumps({"name": "search", "arguments": {"query": [f"{question} {number}"]}})
+        said = f"<think>\nlook {number}\n</think>\n<tool_call>\n{call}\n</tool_call>"
+        shown = json.dumps([{"query": "q", "web_page_info_list": [{"title": "t", "url": "u://x/", "snippet": "s"}]}])
+        messages += [
+            {"role": "assistant", "content": said},
+            {"role": "user", "content": f"<tool_response>\n{shown}\n</tool_response>"},
+        ]
+    messages.append({"role": "assistant", "content": f"<think>\ndone\n</think>\n<answer>\n{answer}\n</answer>"})
+    return {"question": question, "messages": messages, "gt": gt}
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    """Five good ones, a second attempt at one, a wrong one, one without an answer, and a broken line."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    good = [conversation(f"Who built the {n} bridge of the {n * 7} town?", f"Ann {n}", f"**Ann {n}**", 1 + n) for n in range(5)]
+    again = conversation("who built the 4 bridge of the 28 town", "Ann 4", "Ann 4", 1)
+    wrong = conversation("Who sank the long ship?", "Bo", "Eve", 2)
+    open_ended = conversation("Who knows?", "Bo", "x", 2)
+    open_ended["messages"].pop()
+    lines = [json.dumps(one) for one in [*good, again, wrong, open_ended]] + ["{broken"]
+    (folder / "some.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["run", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+SETTINGS = ("--set", "split.shares=train=0.6,validation=0.4", "--set", "resample.thresholds=[2,4]")
+
+
+def numbers(out: Path) -> dict[str, dict]:
+    return {step["name"]: step for step in json.loads((out / "data.json").read_text())["steps"]}
+
+
+def test_one_command_from_raw_files_to_rows(raw: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(raw, "--out", out, "--tokenizer", SHIPPED_BASE, *SETTINGS)
+    steps = numbers(out)
+    flow = {name: (step["came_in"], step["went_out"]) for name, step in steps.items()}
+    assert flow["import"] == (9, 8) and flow["clean"] == (8, 7) and flow["judge"] == (7, 6) and flow["dedupe"] == (6, 5)
+    assert flow["split"] == (5, 5) and steps["resample"]["came_in"] == steps["split"]["parts"]["train"]
+    assert steps["rows"]["went_out"] == steps["resample"]["went_out"] + steps["split"]["parts"]["validation"]
+    kept = list(open_trajectories(out / "4-unlike.jsonl"))
+    assert len([t for t in kept if "4 bridge" in t.question.text]) == 1
+    assert next(len(list(t.turns())) for t in kept if "4 bridge" in t.question.text) == 2, "the shorter of two right ones"
+    rows = list(read_rows(out / "rows" / "train.parquet"))
+    assert [row.trajectory for row in rows] == [t.id for t in open_trajectories(out / "6-resampled.jsonl")]
+    assert all(0 < row.loss_mask.sum() < len(row.ids) for row in rows)
+    assert "Raw" not in (out / "report.html").read_text() and "dropped: 1" in (out / "report.html").read_text()
+
+
+def test_a_done_run_is_not_done_again_and_a_lost_marker_is(raw: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(raw, "--out", out, *SETTINGS)
+    made = {path: path.stat().st_mtime_ns for path in out.rglob("*.jsonl")}
+    before = (out / "6-resampled.jsonl").read_bytes()
+    assert "done before" in run(raw, "--out", out, *SETTINGS)
+    assert made == {path: path.stat().st_mtime_ns for path in out.rglob("*.jsonl")}
+    (out / "stages" / "judge.json").unlink()
+    (out / "6-resampled.jsonl").unlink()
+    run(raw, "--out", out, *SETTINGS)
+    assert (out / "6-resampled.jsonl").read_bytes() == before
+    assert (out / "1-imported.jsonl").stat().st_mtime_ns == made[out / "1-imported.jsonl"]
+
+
+def test_other_settings_and_other_files_want_another_place(raw: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(raw, "--out", out)
+    with pytest.raises(UserError, match="other settings"):
+        run(raw, "--out", out, "--set", "judge.keep=all")
+    (raw / "more.jsonl").write_text(json.dumps(conversation("Who?", "a", "a", 2)) + "\n")
+    with pytest.raises(UserError, match="other settings"):
+        run(raw, "--out", out)
+    run(raw, "--out", out, "--fresh")
+    assert numbers(out)["import"]["went_out"] == 9
+
+
+def test_benchmarks_are_kept_out_and_recorded_verdicts_count(raw: Path, tmp_path: Path) -> None:
+    bench = tmp_path / "bench.jsonl"
+    bench.write_text(json.dumps({"question": "Who built the 2 bridge of the 14 town", "answer": "Ann 2"}) + "\n")
+    out, again = tmp_path / "out", tmp_path / "again"
+    run(raw, "--out", out, "--set", f"against=['{bench}']")
+    assert numbers(out)["dedupe"]["went_out"] == 4
+    assert not any("2 bridge" in t.question.text for t in open_trajectories(out / "6-resampled.jsonl"))
+    run(out / "3-judged.jsonl", out / "3-left-out.jsonl", "--out", again, "--set", "judge.judges=[]")
+    assert numbers(again)["judge"]["standings"]["correct"] == 6 and numbers(again)["judge"]["went_out"] == 6
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_named_recipe_is_whole(name: str, tmp_path: Path) -> None:
+    Layout((), tmp_path, find_data_recipe(name)).check()
+
+
+def test_bad_settings_are_refused_before_anything_is_done(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no data recipe"):
+        find_data_recipe("dr-mars")
+    with pytest.raises(UserError, match="did you mean"):
+        find_data_recipe("dr-venus", ["judge.kep=all"])
+    for override in ("resample.weights=[1]", "clean.recipe=none", "profile=none"):
+        with pytest.raises(UserError):
+            Layout((), tmp_path, find_data_recipe("dr-venus", [override])).check()
+    assert STEPS[0][0] == "import" and DataConfig().judge.keep == "correct"
+
+
+def taught(id: str, answer: str | None, ending: Ending = Ending.ANSWERED) -> Trajectory:
+    nodes = (
+        Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="q", token_ids=(1,)),
+        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="t", token_ids=(2, 3), answer=answer),
+    )
+    return Trajectory(
+        id=id, question=Question(id=id, text="q", answers=("Oslo",)), nodes=nodes, leaf=1, ending=ending, answer=answer
+    )
+
+
+def test_the_tiny_recipes_arms_are_what_is_whole_and_what_is_right(tmp_path: Path) -> None:
+    layout = TinyLayout(tmp_path, TinyConfig())
+    store = TrajectoryStore(layout.teacher_store)
+    answers = {"c": "oslo", "a": "Bergen", "b": None, "e": "Oslo.", "d": "Oslo"}
+    for id, answer in answers.items():
+        store.append(taught(id, answer, Ending.TOOL_OUTAGE if id == "d" else Ending.ANSWERED))
+    curate(layout, Report(Console(quiet=True)))
+    everything, right = training_set(layout, "sft-all"), training_set(layout, "sft-correct")
+    assert [t.id for t in everything] == ["a", "c", "e"] and [t.id for t in right] == ["c", "e"]
+    assert everything == sorted((t for t in store if t.id in "ace"), key=lambda t: t.id), "records are not rewritten"
+    assert all(is_right(t) for t in right)
+
+
+def test_resampling_a_folder_reads_all_of_it(raw: Path, tmp_path: Path) -> None:
+    schedule = find_data_recipe("dr-venus").resample.schedule()
+    assert resample_file(raw, tmp_path / "out.jsonl", schedule).written == 8
