@@ -15,8 +15,9 @@ import pytest
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.errors import UserError
+from sanderling.evaluate.attempts import Progress, Retry
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Progress, Retry, evaluate
+from sanderling.evaluate.run import evaluate
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.protocol.clock import FixedClock

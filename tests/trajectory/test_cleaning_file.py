@@ -5,14 +5,17 @@ import json
 from pathlib import Path
 
 import pytest
+from cleaning_conversations import ANY
 from cleaning_makers import answer, call_text, results, search, seen, talk
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.errors import UserError
 from sanderling.protocol.profiles import get_profile
-from sanderling.trajectory.cleaning import Target, get_recipe
+from sanderling.trajectory.cleaning import RECIPES, Target, get_recipe
 from sanderling.trajectory.cleaning.explain import explain
 from sanderling.trajectory.cleaning.file import clean_file
 from sanderling.trajectory.jsonl import TrajectoryStore
@@ -109,6 +112,10 @@ class TestExplain:
         text = self.shown(BAD)
         assert "validate: dropped" in text
         assert "no_answer: I give up. [red]␛[31m" in text
+
+    @given(ANY, st.sampled_from(list(RECIPES)))
+    def test_any_trajectory_can_be_explained(self, found: Trajectory, name: str) -> None:
+        Console(width=100, file=io.StringIO()).print(explain(found, RECIPES[name], TARGET))
 
     def test_a_trajectory_without_anything(self) -> None:
         assert "dropped by validate" in self.shown(talk().model_copy(update={"nodes": (), "leaf": None}))

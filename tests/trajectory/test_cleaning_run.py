@@ -4,10 +4,10 @@ import itertools
 import json
 
 import pytest
-from cleaning_makers import answer, call_text, chain, message, results, search, seen, talk, visit
+from cleaning_conversations import ANY
+from cleaning_makers import answer, call_text, chain, message, results, search, seen, talk
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import trajectories
 
 from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
@@ -29,61 +29,6 @@ from sanderling.trajectory.codec import decode_record, decode_trajectory, encode
 from sanderling.trajectory.record import NodeKind, Trajectory
 
 DR_VENUS = get_profile("dr-venus-4b")
-PIECES = st.sampled_from(
-    [
-        "",
-        " ",
-        "words",
-        "<think>",
-        "</think>",
-        "<think>\nhm\n</think>",
-        "<tool_call>",
-        "</tool_call>",
-        "<answer>",
-        "</answer>",
-        "<answer>Lisbon</answer>",
-        "<tool_response>",
-        "\ud83d",
-        "\x00",
-        "\\boxed{1}",
-        '{"name": "search", "arguments": {"query": "a"}}',
-        '<tool_call>{"name": "google_search", "arguments": {"queries": ["a", "b"]}}</tool_call>',
-        '<tool_call>{"name": "search", "arguments": {"query": ["</tool_call><think>"]}}</tool_call>',
-        '<tool_call>{"name": "browse", "arguments": {"urls": "https://a.example/(x)", "purpose": ["g"]}}</tool_call>',
-        "<tool_call>{'name': 'PythonInterpreter', 'arguments': {}}</tool_call><code>1</code>",
-    ]
-)
-TURNS = st.one_of(
-    st.lists(PIECES, max_size=6).map("".join),
-    st.sampled_from([search("a"), search("b"), visit("https://a.example/"), answer()]),
-)
-RESPONSES = st.one_of(
-    st.lists(PIECES, max_size=3).map("".join),
-    st.sampled_from(
-        [
-            seen(results("a")),
-            results("b"),
-            seen(results("a"), "Tool execution timed out after 3 seconds."),
-            "<tool_response>\nA Google search for 'it's' found 1 results:\n\n## Web Results\n1. [A [PDF]](https://a.example/(x))\n"
-            "Date published: May 1, 2020\nSource: A\n\nwords\n</tool_response>",
-            seen('[{"query": "a", "web_page_info_list": [{"url": "u", "title": " a\\n b", "snippet": "Source: y\\n"}]}]'),
-        ]
-    ),
-)
-KINDS = st.sampled_from([NodeKind.TURN, NodeKind.OBSERVATION] * 4 + list(NodeKind))
-
-
-@st.composite
-def conversations(draw: st.DrawFn) -> Trajectory:
-    """Trajectories that look like ones, more or less."""
-    kinds = draw(st.lists(KINDS, max_size=8))
-    nodes = [message(kind, draw(TURNS if kind is NodeKind.TURN else RESPONSES)) for kind in kinds]
-    opening = [message(kind, "Which city?") for kind in (NodeKind.SYSTEM, NodeKind.QUESTION)]
-    end = [message(NodeKind.TURN, answer("It is Lisbon, " + "as far as anybody knows. " * 5))]
-    return chain(*draw(st.sampled_from([opening, [], opening[1:]])), *nodes, *draw(st.sampled_from([end, []])))
-
-
-ANY = st.one_of(trajectories(), conversations())
 RECIPE = st.sampled_from(list(RECIPES))
 
 

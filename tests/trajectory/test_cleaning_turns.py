@@ -88,6 +88,12 @@ class TestRepeats:
         assert texts(step(StepName.REPEATS, found).trajectory) == [*texts(found)[:4], answer()]
         assert texts(step(StepName.REPEATS, found, keep_retries=False).trajectory) == [search("a"), late, answer()]
 
+    def test_a_call_that_nobody_answered_was_not_made(self) -> None:
+        found = talk(search("a"), seen(results("a")), answer())
+        twice = chain(*found.nodes[:3], *found.nodes[2:])
+        assert step(StepName.REPEATS, twice).trajectory is twice
+        assert texts(cleaned(twice)) == texts(found)
+
     def test_a_turn_with_a_new_call_beside_keeps_that(self) -> None:
         found = talk(search("a"), seen("1"), call_text(FIND, READ), seen("2", "3"), answer())
         assert texts(step(StepName.REPEATS, found).trajectory)[2:4] == [call_text(READ), seen("3")]

@@ -153,7 +153,8 @@ GOOD = json.dumps(ROW)
     ("text", "read", "unread"),
     [
         (f"[{GOOD}, {GOOD}, {GOOD[:90]}", 2, 1),
-        (f"[{GOOD}, {GOOD[:-5]} , {GOOD}]", 1, 1),
+        (f"[{GOOD}, {GOOD[:-5]} , {GOOD}]", 2, 1),
+        (f'[{GOOD}, {{"question": {"[" * 5_000}{"]" * 5_000}}}, {GOOD}]', 2, 1),
         (
             json.dumps([ROW, ROW, ROW], indent=2).replace('"question"', "question", 2).replace("question:", '"question":', 1),
             2,
@@ -166,6 +167,8 @@ GOOD = json.dumps(ROW)
         (f"{GOOD}\n[1, 2]\nnull\n{GOOD}\n", 2, 3),
         (f"\n\n  {GOOD}\r\n\r\n{GOOD}\r\n", 2, 0),
         (json.dumps(TALK) + "\n" + json.dumps(TALK), 2, 0),
+        (json.dumps(TALK, indent=1), 1, 0),
+        (json.dumps(TALK)[:-9], 1, 1),
     ],
 )
 def test_damaged_json(tmp_path, text, read, unread):

@@ -6,6 +6,7 @@ from sanderling.cli.data_clean import clean
 from sanderling.cli.data_contamination import contamination
 from sanderling.cli.data_dedupe import dedupe
 from sanderling.cli.data_import import import_
+from sanderling.cli.data_judge import judge
 from sanderling.cli.data_resample import resample
 from sanderling.cli.data_rows import rows
 from sanderling.cli.data_run import run
@@ -29,3 +30,4 @@ app.command("rows")(rows)
 app.command("run")(run)
 app.command("split")(split)
 app.command("stats")(stats)
+app.command("judge")(judge)

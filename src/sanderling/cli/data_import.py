@@ -72,7 +72,7 @@ def _bar() -> Iterator["Report"]:
     )
     moved = 0.0
     met = 0
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None, records=0)
 
         def report(done: int, total: int, records: int) -> None:

@@ -2,9 +2,12 @@
 
 import typer
 
+from sanderling.cli.synth_facts import facts
 from sanderling.cli.synth_graph import graph
+from sanderling.cli.synth_grow import grow
 from sanderling.cli.synth_mix import mix_stages
 from sanderling.cli.synth_show import show
+from sanderling.cli.synth_verify import verify
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -14,6 +17,9 @@ def synth() -> None:
     """Make questions from a world."""
 
 
+app.command()(facts)
 app.command()(graph)
+app.command()(verify)
+app.command()(grow)
 app.command("mix")(mix_stages)
 app.command()(show)

@@ -1,4 +1,4 @@
-"""``sanderling synth graph``: questions of several hops from a world's facts, without a language model. Thin."""
+"""``sanderling synth graph``: questions of several hops from a world's facts, without a language model or with one. Thin."""
 
 import re
 from collections import Counter
@@ -10,12 +10,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending
+from sanderling.cli.synth_making import Concurrency, JudgeModels, JudgePrices, ModelChoice, Prices
+from sanderling.cli.synth_reading import PagesRead, PerStart, ReaderSpecs, ReadingCommand, Starts
 from sanderling.errors import UserError
 from sanderling.synth.graph.contract import Capability
 from sanderling.synth.graph.draft import Range
 from sanderling.synth.graph.making import Made, Wish, make
 from sanderling.synth.graph.opening import open_ground
 from sanderling.synth.graph.records import question_of
+from sanderling.synth.reading.crawl import CrawlSettings
+from sanderling.synth.reading.questions import OF_WHAT_IS_READ, ReadingSettings
 from sanderling.terminal import visible
 from sanderling.trajectory.questions import write_questions
 
@@ -30,15 +35,42 @@ def graph(
         list[Capability] | None, typer.Option(help="What to ask of an agent; may be repeated. All by default, in turn.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Equal world, options and seed give equal questions.")] = 0,
+    models: ReaderSpecs = None,
+    starts: Starts = 20,
+    per_start: PerStart = 2,
+    read: PagesRead = 8,
+    judges: JudgeModels = None,
+    concurrency: Concurrency = 8,
+    price: Prices = None,
+    judge_price: JudgePrices = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
 ) -> None:
-    """Make multi-hop questions from the facts of a world, without a language model.
+    """Make multi-hop questions from the facts of a world, without a language model or with one.
 
     An encyclopedia's facts are known from its seed; any other world's are read from its headings, links, lists and tables.
+    With --model, a model reads pages around drawn ones for their facts, and puts the drafted questions into its words; which
+    answer is right, and that there is one only, follows from the facts alone.
     """
+    sizes, lengths = _range(size, "--size", 2), _range(hops, "--hops", 1)
+    if models:
+        settings = ReadingSettings(
+            crawl=CrawlSettings(pages=read),
+            per_page=per_start,
+            sizes=(sizes.least, sizes.most),
+            hops=(lengths.least, lengths.most),
+            seed=seed,
+            capabilities=tuple(dict.fromkeys(capability)) if capability else OF_WHAT_IS_READ,
+        )
+        choice = ModelChoice(models, judges, price, judge_price)
+        spending = Spending(out, max_tokens, max_cost, cache)
+        ReadingCommand(directory, out, choice, settings, starts, seed, concurrency, spending).run()
+        return
     wish = Wish(
         count,
-        _range(size, "--size", 2),
-        _range(hops, "--hops", 1),
+        sizes,
+        lengths,
         tuple(dict.fromkeys(capability)) if capability else tuple(Capability),
         seed,
     )

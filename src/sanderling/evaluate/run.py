@@ -1,73 +1,18 @@
 """Run an evaluation: every question, several attempts, one judge; resumable, and honest about outages.
 
-There is no agent loop here: ``rollout`` is the one loop, handed in. An episode is stored the moment it is judged, so a run that
-is killed at any moment goes on with the same call and repeats nothing that was finished; episodes under way go on, too, where
-``rollout`` keeps a journal and ``on_stored`` tells it what has become of them. An attempt that ends in an outage is
-tried again a few times, then stored as unscored; the next run of the same store tries it once more. When only the judge
-fails, the episode is stored without a verdict and the next run judges it without repeating it.
+How attempts are made, stored and gone on with is the affair of `attempts`; here they become figures.
 """
 
-import asyncio
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
 
 from sanderling import __version__
 from sanderling.errors import UserError
-from sanderling.evaluate.result import Episode, EvalResult, RunInfo, episode_of, summarise
-from sanderling.policy.contract import PolicyOutageError
-from sanderling.protocol.endings import Ending
-from sanderling.reward.judge import Judge, rule_on
-from sanderling.reward.verdict import verdict_of, with_verdict
-from sanderling.tools.contract import ToolOutageError
-from sanderling.trajectory.record import Question, Seeds, Trajectory
-
-Rollout = Callable[[Question, int], Awaitable[Trajectory]]
-"""``(question, attempt) -> trajectory``; its ``seeds.attempt`` is the attempt."""
-
-_Key = tuple[str, int]
-
-
-class Store(Protocol):
-    """An append-only store of trajectories; ids may repeat, the last record of an attempt counts."""
-
-    def append(self, trajectory: Trajectory) -> None: ...
-
-    def __iter__(self) -> Iterator[Trajectory]: ...
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is."""
-
-    done: int
-    total: int
-    scored: int
-    correct: int
-
-
-@dataclass(frozen=True)
-class Retry:
-    """How patient a run is with outages of the tools, the model and the judge."""
-
-    times: int = 2
-    pause_s: float = 1.0
-    """Before the first retry; doubled before each further one."""
-
-    def pauses(self) -> list[float]:
-        """Seconds before each retry."""
-        return [self.pause_s * 2**index for index in range(self.times)]
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """What an earlier run left behind."""
-
-    settled: dict[_Key, Episode]
-    unjudged: dict[_Key, Trajectory]
+from sanderling.evaluate.attempts import Attempts, Progress, Retry, Rollout, Store, make_attempts
+from sanderling.evaluate.result import EvalResult, RunInfo, summarise
+from sanderling.reward.judge import Judge
+from sanderling.trajectory.record import Question, Trajectory
 
 
 async def evaluate(
@@ -85,151 +30,24 @@ async def evaluate(
     on_progress: Callable[[Progress], None] | None = None,
     on_stored: Callable[[Trajectory], None] | None = None,
 ) -> EvalResult:
-    """Evaluate, or go on with what ``store`` already holds.
+    """Evaluate, or go on with what ``store`` already holds; see `make_attempts`.
 
-    ``on_stored`` hears of every record of this run that the store holds, those of earlier runs included.
-
-    At most ``concurrency`` episodes run at once. ``seed`` is the ``seeds.run`` of every episode. Raises UserError for questions
-    without accepted answers, repeated ids, or a store that holds another run; other exceptions of ``rollout`` propagate.
+    Raises UserError also when a budget was spent before every attempt was made: figures over a part would mislead.
     """
-    _check(questions, attempts)
     started = time.monotonic()
-    hear = on_stored or _nobody
-    stored = _read(store, questions, attempts, judge.name, seed, hear)
-    episodes = dict(stored.settled)
-    total = len(questions) * attempts
-    pending = ((q, a) for q in questions for a in range(attempts) if (q.id, a) not in stored.settled)
-
-    judged = Counter(episode.correct for episode in episodes.values())
-
-    def report() -> None:
-        if on_progress is not None:
-            on_progress(Progress(len(episodes), total, judged[True] + judged[False], judged[True]))
-
-    async def work() -> None:
-        for question, attempt in pending:
-            key = (question.id, attempt)
-            trajectory = stored.unjudged.get(key) or await _attempt(rollout, question, attempt, seed, retry)
-            _check_model(trajectory, episodes.values())
-            trajectory = await _judged(trajectory, judge, retry)
-            store.append(trajectory)
-            hear(trajectory)
-            episodes[key] = episode_of(trajectory, judge.name)
-            judged[episodes[key].correct] += 1
-            report()
-
-    report()
-    await _together(work() for _ in range(min(concurrency, total - len(episodes))))
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    info = RunInfo(
-        command, seed, judge.name, __version__, date, time.monotonic() - started, len(stored.settled), unscored_limit
+    made = await make_attempts(
+        Attempts(questions, attempts, seed),
+        rollout,
+        judge,
+        store,
+        concurrency=concurrency,
+        retry=retry,
+        on_progress=on_progress,
+        on_stored=on_stored,
     )
-    return summarise(episodes.values(), questions, attempts, info)
-
-
-def _check(questions: Sequence[Question], attempts: int) -> None:
-    if not questions:
-        raise UserError("There are no questions to evaluate: give a file with at least one.")
-    if attempts < 1:
-        raise UserError(f"{attempts} attempts were asked for: give at least 1.")
-    seen: set[str] = set()
-    for question in questions:
-        if question.id in seen:
-            raise UserError(f"Two questions have the id {question.id!r}: give each its own.")
-        if not question.answers:
-            raise UserError(f"Question {question.id!r} has no accepted answer: add one, or leave the question out.")
-        seen.add(question.id)
-
-
-def _nobody(trajectory: Trajectory) -> None:
-    """Hears of a stored record, and does nothing about it."""
-
-
-def _read(
-    store: Store, questions: Sequence[Question], attempts: int, judge: str, seed: int, hear: Callable[[Trajectory], None]
-) -> _Stored:
-    """Sort an earlier run's records into settled and unjudged ones; outages are neither, and so are tried again."""
-    texts = {question.id: question.text for question in questions}
-    settled: dict[_Key, Episode] = {}
-    unjudged: dict[_Key, Trajectory] = {}
-    for trajectory in store:
-        question, attempt = trajectory.question, trajectory.seeds.attempt
-        if question.id not in texts or attempt >= attempts:
-            continue
-        if question.text != texts[question.id] or trajectory.seeds.run != seed:
-            raise UserError(f"The store already holds another run of question {question.id!r}: choose another store.")
-        hear(trajectory)
-        key = (question.id, attempt)
-        settled.pop(key, None)
-        unjudged.pop(key, None)
-        if trajectory.ending is None or not trajectory.ending.scored:
-            continue
-        if verdict_of(trajectory, judge) is None:
-            unjudged[key] = trajectory
-        else:
-            settled[key] = episode_of(trajectory, judge)
-    return _Stored(settled, unjudged)
-
-
-async def _attempt(rollout: Rollout, question: Question, attempt: int, seed: int, retry: Retry) -> Trajectory:
-    """One episode, tried again after outages; the last outage is returned as it is. Cancellation is never retried."""
-    seeds = Seeds(run=seed, attempt=attempt)
-    trajectory = await _once(rollout, question, seeds)
-    for pause in retry.pauses():
-        if trajectory.ending not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE):
-            break
-        await asyncio.sleep(pause)
-        trajectory = await _once(rollout, question, seeds)
-    return trajectory
-
-
-async def _once(rollout: Rollout, question: Question, seeds: Seeds) -> Trajectory:
-    try:
-        trajectory = await rollout(question, seeds.attempt)
-    except PolicyOutageError as error:
-        return _outage(question, seeds, Ending.POLICY_OUTAGE, error)
-    except ToolOutageError as error:
-        return _outage(question, seeds, Ending.TOOL_OUTAGE, error)
-    found = (trajectory.question.id, trajectory.seeds.run, trajectory.seeds.attempt)
-    if found != (question.id, seeds.run, seeds.attempt):
-        raise ValueError(f"the rollout of question {question.id!r} with {seeds} returned the trajectory of {found}")
-    return trajectory
-
-
-def _outage(question: Question, seeds: Seeds, ending: Ending, error: Exception) -> Trajectory:
-    """A record of an outage before the episode could begin."""
-    name = f"{question.id}-{seeds.attempt}"
-    return Trajectory(id=name, question=question, nodes=(), leaf=None, ending=ending, seeds=seeds, detail=str(error))
-
-
-async def _judged(trajectory: Trajectory, judge: Judge, retry: Retry) -> Trajectory:
-    """The trajectory with its verdict, asked for again while that may help; an outage has none."""
-    if trajectory.ending is None or not trajectory.ending.scored:
-        return trajectory
-    verdict = await rule_on(trajectory, judge)
-    for pause in retry.pauses():
-        if not verdict.may_change:
-            break
-        await asyncio.sleep(pause)
-        verdict = await rule_on(trajectory, judge)
-    return with_verdict(trajectory, verdict, judge.name)
-
-
-def _check_model(trajectory: Trajectory, episodes: Iterable[Episode]) -> None:
-    other = next((episode.model for episode in episodes if episode.model), "")
-    if other and trajectory.model and trajectory.model != other:
-        raise UserError(f"The store holds episodes of the model {other!r}, not {trajectory.model!r}: choose another store.")
-
-
-async def _together(work: Iterable[Awaitable[None]]) -> None:
-    """Run all; the first failure stops the others and is raised as itself."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for one in work:
-                group.create_task(_awaited(one))
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-
-
-async def _awaited(one: Awaitable[None]) -> None:
-    await one
+    if made.stopped:
+        raise UserError(f"{made.stopped} Raise the limit and run again: what is done is kept.")
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    seconds = time.monotonic() - started
+    info = RunInfo(command, seed, judge.name, __version__, date, seconds, made.resumed, unscored_limit)
+    return summarise(made.episodes.values(), questions, attempts, info)

@@ -9,7 +9,8 @@ out, with its verdict. Knows no files of trajectories and no model.
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,7 +37,9 @@ class Judged:
     trajectory: Trajectory
     verdict: Verdict
     fresh: bool
-    """The verdict was asked for in this run, for this trajectory: what it cost is counted here and nowhere else."""
+    """The verdict was asked for in this run, for this trajectory."""
+    of: str
+    """Digest of what was judged; trajectories that agree in it share one verdict."""
 
 
 class VerdictBook:
@@ -70,7 +73,7 @@ async def judge_each(
     concurrency: int = 8,
     book: VerdictBook | None = None,
     by_hand: Mapping[str, bool] | None = None,
-) -> AsyncIterator[Judged]:
+) -> AsyncGenerator[Judged]:
     """Judge trajectories, at most ``concurrency`` at a time, and yield them in their order.
 
     ``by_hand``: a person's verdicts by the trajectory's id, which need no judge. What the judge raises is raised.
@@ -91,7 +94,7 @@ async def judge_each(
         verdict = coming if isinstance(coming, Verdict) else await coming
         under_way.pop(key, None)
         name = BY_HAND if verdict.code is Code.BY_HAND else judge.name
-        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh)
+        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh, key)
 
     try:
         for trajectory in trajectories:
@@ -118,19 +121,25 @@ def judge_stream(
     concurrency: int = 8,
     book: VerdictBook | None = None,
     by_hand: Mapping[str, bool] | None = None,
+    runner: asyncio.Runner | None = None,
 ) -> Iterator[Judged]:
-    """:func:`judge_each` for callers without an event loop: a stream of trajectories in, the same with verdicts out.
+    """:func:`judge_each` for callers outside of an event loop: a stream of trajectories in, the same with verdicts out.
+
+    ``runner``: the loop that the judge's connections belong to, if they have one already.
 
     Example: ``(judged.trajectory for judged in judge_stream(store, rule_judge("exact")) if judged.verdict.correct)``
     """
 
-    async def following(stream: AsyncIterator[Judged]) -> Judged | None:
+    async def following() -> Judged | None:
         return await anext(stream, None)
 
-    stream = judge_each(trajectories, judge, concurrency=concurrency, book=book, by_hand=by_hand)
-    with asyncio.Runner() as runner:
-        while (judged := runner.run(following(stream))) is not None:
-            yield judged
+    with nullcontext(runner) if runner is not None else asyncio.Runner() as loop:
+        stream = judge_each(trajectories, judge, concurrency=concurrency, book=book, by_hand=by_hand)
+        try:
+            while (judged := loop.run(following())) is not None:
+                yield judged
+        finally:
+            loop.run(stream.aclose())
 
 
 def _known(trajectory: Trajectory, key: str, book: VerdictBook | None, by_hand: Mapping[str, bool]) -> Verdict | None:

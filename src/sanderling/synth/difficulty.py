@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sanderling.trajectory.record import Question
+from sanderling.reward.verdict import verdict_of
+from sanderling.trajectory.record import Question, Trajectory
 
 META = "difficulty"
 """Where the figures stand in a question's ``meta``."""
@@ -59,6 +60,15 @@ class Try:
     length: int
     """Of its context, in tokens or characters."""
     turns: int = 0
+
+
+def try_of(trajectory: Trajectory) -> Try:
+    """An attempt as its record tells it; unscored where it ended in an outage or was not judged."""
+    scored = trajectory.ending is None or trajectory.ending.scored
+    ids = trajectory.token_ids()
+    length = sum(len(node.text) for node in trajectory.branch()) if ids is None else len(ids)
+    turns = sum(1 for _ in trajectory.turns())
+    return Try(trajectory.question.id, verdict_of(trajectory) if scored else None, length, turns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sanderling.protocol.asking import AskingRefusedError
 from sanderling.synth.keeping import Work, work_through
 from sanderling.trajectory.questions import write_questions
 from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 
+REFUSED = "refused_by_the_model"
+"""No model's server takes the page, most likely because it is too long."""
 REPEATED = "repeated"
 """An earlier page's question has the same words."""
 
@@ -90,7 +93,13 @@ async def make_questions(
         if on_page is not None:
             on_page(report)
 
-    work = Work(make, _encoded, _decoded, dict(made_with))
+    async def taken(page: Page) -> PageResult:
+        try:
+            return await make(page)
+        except AskingRefusedError as error:
+            return PageResult(page.url, rejected=[{"reason": REFUSED, "question": "", "answer": "", "detail": str(error)}])
+
+    work = Work(taken, _encoded, _decoded, dict(made_with))
     log = out.with_name(f"{out.name}.pages.jsonl")
     worked = await work_through({page.url: page for page in pages}, work, log, concurrency=concurrency, on_done=count)
     report.outages, report.stopped = worked.outages, worked.stopped

@@ -10,8 +10,9 @@ from typing import Any
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
+from sanderling.evaluate.attempts import Progress
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import Progress, evaluate
+from sanderling.evaluate.run import evaluate
 from sanderling.policy.contract import Policy
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan

@@ -20,6 +20,8 @@ def fault(ground: Ground, draft: Draft, hops: Range) -> Dropped | None:
         return Dropped.NAMES_ANSWER
     if draft.hops > 1 and on_one_page(ground, draft):
         return Dropped.ONE_PAGE
+    if draft.hops < hops.least:
+        return Dropped.TOO_FEW_HOPS
     if draft.hops > hops.most:
         return Dropped.TOO_MANY_HOPS
     if len(draft.text.split()) > _MOST_WORDS:

@@ -1,10 +1,10 @@
 """What every maker of questions stands on: a graph, its index, how its things are named, and the words of its relations."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sanderling.synth.graph.contract import Entity, FactGraph
+from sanderling.synth.graph.contract import Entity, Fact, FactGraph
 from sanderling.synth.graph.matcher import FactIndex
 from sanderling.synth.graph.query import Node, object_of, subject_of
 from sanderling.synth.graph.words.contract import Words, is_claim
@@ -23,8 +23,12 @@ class Ground:
     """Entity id to what a question calls it; absent: no name that is its alone."""
     pages: Mapping[FactKey, frozenset[str]]
     """A fact to all pages that state it."""
-    roots: tuple[str, ...]
-    """Entities that have facts, in the graph's order: where sampling starts."""
+    relations: tuple[str, ...]
+    """In the graph's order; without what sites claim."""
+    facts_of: Mapping[str, Sequence[Fact]]
+    """The facts of each of them."""
+    claims: Sequence[Fact]
+    """What sites claim."""
 
     @classmethod
     def of(cls, graph: FactGraph, words: Words) -> "Ground":
@@ -32,15 +36,19 @@ class Ground:
         pages: dict[FactKey, set[str]] = {}
         for fact in graph.facts:
             pages.setdefault((subject_of(fact), fact.relation, object_of(fact)), set()).add(fact.url)
-        said = [fact for fact in graph.facts if not is_claim(fact.relation)]
-        known = {fact.subject for fact in said} | {fact.object for fact in said if not fact.is_literal}
+        facts_of: dict[str, list[Fact]] = {}
+        for fact in graph.facts:
+            if not is_claim(fact.relation):
+                facts_of.setdefault(fact.relation, []).append(fact)
         return cls(
             graph,
             FactIndex.of(graph),
             words,
             designations(graph.entities),
             {key: frozenset(urls) for key, urls in pages.items()},
-            tuple(id for id in graph.entities if id in known),
+            tuple(facts_of),
+            facts_of,
+            tuple(fact for fact in graph.facts if is_claim(fact.relation)),
         )
 
     def name(self, node: Node) -> str | None:
@@ -61,13 +69,17 @@ class Ground:
 
 def designations(entities: Mapping[str, Entity]) -> dict[str, str]:
     """The name of each entity that nothing else has: one that begins with an article first, as it is made to be spoken."""
-    holders = Counter(name for entity in entities.values() for name in {word.casefold() for word in _names(entity)})
+    holders = Counter(name for entity in entities.values() for name in {_key(word) for word in _names(entity)})
     found: dict[str, str] = {}
     for id, entity in entities.items():
-        own = [name for name in _names(entity) if holders[name.casefold()] == 1]
+        own = [name for name in _names(entity) if holders[_key(name)] == 1]
         if own:
             found[id] = next((name for name in own if name.startswith("the ")), own[0])
     return found
+
+
+def _key(name: str) -> str:
+    return name.casefold().removesuffix("()")
 
 
 def _names(entity: Entity) -> tuple[str, ...]:

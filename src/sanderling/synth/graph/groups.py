@@ -16,6 +16,9 @@ from sanderling.synth.graph.query import Node, Query, object_of, subject_of
 from sanderling.synth.graph.sampling import Subgraph
 from sanderling.synth.graph.tree import Clause, Spot, to_query
 
+_TRIED = 6
+"""Facts from anywhere that are tried beside the part's, where few relations are wholly known."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -43,23 +46,31 @@ def draw_group(ground: Ground, part: Subgraph, hops: Range, sizes: Range, rng: r
     """A group of so many members from the part's facts; their common thing is told in at most ``hops.most - 1`` facts."""
     edges = [fact for fact in part.facts if _is_known(ground, fact.relation)]
     rng.shuffle(edges)
+    known = [relation for relation in ground.relations if _is_known(ground, relation)]
+    if known and not ground.graph.complete:
+        edges += [rng.choice(ground.facts_of[rng.choice(known)]) for _ in range(_TRIED)]
     for fact in edges:
         member, shared = subject_of(fact), object_of(fact)
-        members = ground.index.subjects[(fact.relation, shared)]
-        kinds = {ground.kind(node) for node in members}
-        if not sizes.least <= len(members) <= sizes.most or len(kinds) != 1 or "" in kinds:
+        kind = ground.kind(member)
+        members = of_kind(ground, ground.index.subjects[(fact.relation, shared)], kind)
+        if not kind or not sizes.least <= len(members) <= sizes.most:
             continue
         spot = Spot(shared, is_named=True) if shared.is_literal else _told(ground, part, shared, member, hops, rng)
         if spot is None:
             continue
         root = Spot(member, (Clause(fact, spot),))
         query = to_query(root)
-        if answers(ground.index, query) != members:
+        if of_kind(ground, answers(ground.index, query), kind) != members:
             continue
         ordered = tuple(sorted(members, key=lambda node: ground.answers(node)[0]))
         facts = tuple(_stated(ground, node, fact.relation, shared) for node in ordered)
         return Group(root, ordered, (*facts, *spot.facts()), query)
     return Dropped.NO_SHAPE
+
+
+def of_kind(ground: Ground, nodes: frozenset[Node], kind: str) -> frozenset[Node]:
+    """Those of a kind."""
+    return frozenset(node for node in nodes if ground.kind(node) == kind)
 
 
 def _told(ground: Ground, part: Subgraph, shared: Node, member: Node, hops: Range, rng: random.Random) -> Spot | None:

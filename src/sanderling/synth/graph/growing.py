@@ -5,15 +5,22 @@ the one that makes them fewest first. Knows no wording.
 """
 
 import random
+import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sanderling.synth.graph.contract import Fact
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.matcher import answers
-from sanderling.synth.graph.query import Node
+from sanderling.synth.graph.query import Node, object_of
 from sanderling.synth.graph.sampling import Subgraph, around
 from sanderling.synth.graph.tree import Clause, Spot, chain_of, to_query, with_clause
 
+_MOST_BETWEEN = 5
+"""Things that may fit what is said of one on the way, where all facts are known; elsewhere it is one."""
+_MOST_ALIKE = 2
+"""Facts of one relation in a question from documents: more of them tell little."""
 _MOST_EXTRA = 2
 """Constraints beyond the drawn ones."""
 _TRIED = 12
@@ -40,7 +47,8 @@ def _walk(ground: Ground, part: Subgraph, hops: int, rng: random.Random, nodes: 
     edges = list(part.touching(nodes[-1]))
     rng.shuffle(edges)
     for fact, other in edges:
-        if other in nodes:
+        touches_answer = len(nodes) == 1 and (nodes[0].is_literal or other.is_literal)
+        if other in nodes or (touches_answer and not ground.words.of(fact.relation).is_answer):
             continue
         nodes.append(other)
         facts.append(fact)
@@ -62,6 +70,11 @@ def spanning_tree(ground: Ground, part: Subgraph, answer: Node, most: int, rng: 
         for fact, other in near:
             if other in edges or count == most:
                 continue
+            words = ground.words.of(fact.relation)
+            if at == answer and other.is_literal and not words.is_answer:
+                continue
+            if at == answer and object_of(fact) == answer and words.is_functional:
+                continue  # it would tell the answer alone, and every other branch would be needless
             edges[at].append((fact, other))
             edges[other] = []
             count += 1
@@ -113,6 +126,8 @@ def _further(ground: Ground, root: Spot, rng: random.Random) -> list[tuple[Node,
         if spot.is_named or spot.node.is_literal:
             continue
         for fact, other in around(ground.graph, spot.node, rng):
+            if spot is root and other.is_literal and not ground.words.of(fact.relation).is_answer:
+                continue  # the answer's own description, quoted, would be all that a search needs
             if fact not in used and other not in inside and ground.name(other) is not None:
                 found.append((spot.node, Clause(fact, Spot(other, is_named=True))))
     rng.shuffle(found)
@@ -120,14 +135,55 @@ def _further(ground: Ground, root: Spot, rng: random.Random) -> list[tuple[Node,
     return found[:_TRIED]
 
 
-def pruned(ground: Ground, root: Spot, least: int) -> Spot:
-    """The tree without leaves that its answer does not need, down to ``least`` edges and two branches."""
-    for number in range(len(root.clauses) - 1, -1, -1):
-        if sum(1 for _ in root.facts()) <= least or len(root.clauses) == 2:
-            break
-        if root.clauses[number].other.clauses:
-            continue
-        smaller = replace(root, clauses=root.clauses[:number] + root.clauses[number + 1 :])
-        if is_unique(ground, smaller):
-            root = smaller
-    return root
+def needed(ground: Ground, root: Spot) -> Spot:
+    """The tree without whatever its answer does not need: no clause is left without which one answer alone would fit."""
+    while True:
+        smaller = next((tree for tree in _without_one(root) if is_unique(ground, tree)), None)
+        if smaller is None:
+            return root
+        root = smaller
+
+
+def _without_one(root: Spot) -> Iterator[Spot]:
+    """The trees that lack one clause, and all below it; a thing keeps its last clause."""
+    for number, clause in enumerate(root.clauses):
+        rest = (*root.clauses[:number], *root.clauses[number + 1 :])
+        if rest:
+            yield replace(root, clauses=rest)
+        for inner in _without_one(clause.other):
+            yield replace(root, clauses=(*root.clauses[:number], Clause(clause.fact, inner), *root.clauses[number + 1 :]))
+
+
+def _tells_what_it_hides(ground: Ground, root: Spot) -> bool:
+    """Whether a given name has in it the name of something that is not named, as "os.fork()" has that of its module."""
+    given = [(ground.name(spot.node) or "").casefold() for spot in root.spots() if spot.is_named]
+    hidden = [ground.answers(spot.node)[0].casefold() for spot in root.spots() if not spot.is_named]
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", each) for name in hidden for each in given)
+
+
+def is_decorated(ground: Ground, root: Spot) -> bool:
+    """Whether a reader who goes by what kind of thing is asked for could do without some clause."""
+    kind = ground.kind(root.node)
+    for tree in _without_one(root):
+        found = answers(ground.index, to_query(tree))
+        if {node for node in found if ground.kind(node) == kind} == {root.node}:
+            return True
+    return False
+
+
+def _is_firm(ground: Ground, spot: Spot) -> bool:
+    """Whether one clause at least says more of a thing than what very many, or things unknown to the graph, share."""
+    return any(not clause.describes_subject or not ground.words.of(clause.fact.relation).is_weak for clause in spot.clauses)
+
+
+def is_followable(ground: Ground, root: Spot) -> bool:
+    """Whether a reader can go from what is named to the answer: each thing is told by something firm, and few others fit it."""
+    if not ground.graph.complete and not all(_is_firm(ground, spot) for spot in root.spots() if spot.clauses):
+        return False
+    if not ground.graph.complete and max(Counter(fact.relation for fact in root.facts()).values()) > _MOST_ALIKE:
+        return False
+    if _tells_what_it_hides(ground, root):
+        return False
+    most = _MOST_BETWEEN if ground.graph.complete else 1
+    between = (spot for spot in root.spots() if spot is not root and spot.clauses)
+    return all(len(answers(ground.index, to_query(spot))) <= most for spot in between)

@@ -1,7 +1,7 @@
 """Makes questions from a graph: draws parts, hands them to generators in turn, checks what comes back, and keeps count.
 
-Capabilities take turns, so that each gets its share as far as the graph has questions of it; one that finds nothing for long is
-given up. Deterministic: the same graph, settings and seed give the same questions. Opens no file.
+The capability with the fewest questions has the next draw, so that each gets its share as far as the graph has questions of it;
+one that finds nothing for long is given up. The same graph, settings and seed give the same questions. Opens no file.
 """
 
 import random
@@ -19,7 +19,10 @@ from sanderling.synth.graph.sampling import sample
 from sanderling.synth.graph.wording import TangledError
 
 _SIZES, _HOPS = Range(5, 7), Range(2, 5)
-_PATIENCE = 400
+_SINGLE = frozenset({"chain", "tree"})
+_LEAST_OF_ANSWER, _ANSWERS = 2, 50
+"""An answer is asked for twice, or by a fiftieth of all questions: hubs would else answer too many."""
+_PATIENCE = 1_000
 """Draws in a row without a question after which a capability is given up."""
 
 Progress = Callable[[int], None]
@@ -55,25 +58,24 @@ def make(ground: Ground, wish: Wish, verdict: Verdict, progress: Progress = lamb
     """As many different questions as are wished for, or as there are to be found."""
     made = Made()
     seen: set[tuple[Query, ...]] = set()
+    asked: Counter[tuple[str, ...]] = Counter()
     misses: Counter[Capability] = Counter()
     open_to: list[Capability] = list(wish.capabilities)
     rng = random.Random(f"graph questions:{wish.seed}")
-    while len(made.drafts) < wish.count and open_to and ground.roots:
-        for capability in tuple(open_to):
-            if len(made.drafts) == wish.count:
-                break
-            outcome = _one(ground, wish, capability, rng, seen, verdict)
-            made.drawn[capability] += 1
-            if isinstance(outcome, Dropped):
-                made.dropped.setdefault(capability, Counter())[outcome] += 1
-                misses[capability] += 1
-                if misses[capability] >= _PATIENCE:
-                    open_to.remove(capability)
-                continue
-            misses[capability] = 0
-            made.kept[capability] += 1
-            made.drafts.append(outcome)
-            progress(len(made.drafts))
+    while len(made.drafts) < wish.count and open_to and ground.relations:
+        capability = min(open_to, key=lambda one: made.kept[one])
+        outcome = _one(ground, wish, capability, rng, seen, asked, verdict)
+        made.drawn[capability] += 1
+        if isinstance(outcome, Dropped):
+            made.dropped.setdefault(capability, Counter())[outcome] += 1
+            misses[capability] += 1
+            if misses[capability] >= _PATIENCE:
+                open_to.remove(capability)
+            continue
+        misses[capability] = 0
+        made.kept[capability] += 1
+        made.drafts.append(outcome)
+        progress(len(made.drafts))
     return made
 
 
@@ -83,6 +85,7 @@ def _one(
     capability: Capability,
     rng: random.Random,
     seen: set[tuple[Query, ...]],
+    asked: Counter[tuple[str, ...]],
     verdict: Verdict,
 ) -> tuple[Draft, Uniqueness] | Dropped:
     part = sample(ground, rng.randint(wish.sizes.least, wish.sizes.most), rng)
@@ -94,6 +97,9 @@ def _one(
         return draft
     if reason := fault(ground, draft, wish.hops):
         return reason
+    is_limited = draft.form in _SINGLE or not ground.graph.complete
+    if is_limited and asked[_told(draft)] >= max(_LEAST_OF_ANSWER, wish.count // _ANSWERS):
+        return Dropped.ANSWER_AGAIN
     key = tuple(sorted((_in_order(query) for query in draft.queries), key=repr)) if draft.queries else ()
     if key in seen:
         return Dropped.REPEATED
@@ -101,7 +107,14 @@ def _one(
     if isinstance(sure, Dropped):
         return sure
     seen.add(key)
+    asked[_told(draft)] += 1
     return sure
+
+
+def _told(draft: Draft) -> tuple[str, ...]:
+    """What a draft is about: its answer, or the things that it counts."""
+    items = draft.extra.get("items")
+    return tuple(names[0] for names in items) if items else draft.answers
 
 
 def _in_order(query: Query) -> Query:

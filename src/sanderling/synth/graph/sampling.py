@@ -1,8 +1,8 @@
-"""A small connected part of a graph, drawn by seed: from a random root, always taking in what has most edges to what is there.
+"""A small connected part of a graph, drawn by seed: from a random fact of a random relation on.
 
-Ties fall by chance: each candidate's edges count with up to half an edge more (arXiv 2604.17931). Values are taken in as things
-are, though nothing is reached through them, and no more than a few of them; claims of other sites are no edges. Knows no
-question.
+What has most edges to what is there is always taken in next. Ties fall by chance: each candidate's edges count with up to
+half an edge more (arXiv 2604.17931). Values are taken in as things are, though nothing is reached through them, and no more
+than a few of them; claims of other sites are no edges. Knows no question.
 """
 
 import random
@@ -14,8 +14,9 @@ from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.query import Node, object_of, subject_of
 from sanderling.synth.graph.words.contract import is_claim
 
-MOST_NEIGHBOURS = 60
-"""Facts of one thing that are looked at; of a thing with more, as many are drawn."""
+MOST_ALIKE = 6
+"""Facts of one thing, of one relation and direction, that are looked at; of more, as many are drawn: hubs would else hide
+the rest."""
 MOST_VALUES = 2
 """Values (years, versions) in one part."""
 _CHANCE = 0.5
@@ -40,7 +41,8 @@ class Subgraph:
 
 def sample(ground: Ground, size: int, rng: random.Random) -> Subgraph:
     """Draw a part of ``size`` things; smaller where the root's surroundings are."""
-    root = Node(rng.choice(ground.roots))
+    start = rng.choice(ground.facts_of[rng.choice(ground.relations)])
+    root = Node(start.subject if start.is_literal or rng.random() < _CHANCE else start.object)
     inside: dict[Node, None] = {root: None}
     facts: dict[Fact, None] = {}
     rim: dict[Node, list[Fact]] = {}
@@ -61,11 +63,33 @@ def sample(ground: Ground, size: int, rng: random.Random) -> Subgraph:
             rim = {node: edges for node, edges in rim.items() if not node.is_literal}
 
 
+def walk(ground: Ground, start: Node, size: int, rng: random.Random) -> Subgraph:
+    """Things in a row, each joined to the one before; fewer where the way ends. Long chains are rare in other parts."""
+    nodes, facts = [start], list[Fact]()
+    while len(nodes) < size:
+        near = [(fact, other) for fact, other in around(ground.graph, nodes[-1], rng) if other not in nodes]
+        near = [(fact, other) for fact, other in near if not other.is_literal or len(nodes) == size - 1]
+        if not near:
+            break
+        fact, other = rng.choice(near)
+        nodes.append(other)
+        facts.append(fact)
+    return Subgraph(tuple(nodes), tuple(facts))
+
+
 def around(graph: FactGraph, node: Node, rng: random.Random) -> list[tuple[Fact, Node]]:
     """The facts of an entity, each with its other end; a literal leads nowhere."""
     if node.is_literal:
         return []
-    found = [(fact, object_of(fact)) for fact in graph.outgoing[node.id] if not is_claim(fact.relation)]
-    found += [(fact, subject_of(fact)) for fact in graph.incoming[node.id] if not is_claim(fact.relation)]
-    found = [(fact, other) for fact, other in found if other != node]
-    return found if len(found) <= MOST_NEIGHBOURS else rng.sample(found, MOST_NEIGHBOURS)
+    alike: dict[tuple[str, bool], list[tuple[Fact, Node]]] = {}
+    for fact in graph.outgoing[node.id]:
+        alike.setdefault((fact.relation, True), []).append((fact, object_of(fact)))
+    for fact in graph.incoming[node.id]:
+        alike.setdefault((fact.relation, False), []).append((fact, subject_of(fact)))
+    return [
+        (fact, other)
+        for (relation, _), found in alike.items()
+        if not is_claim(relation)
+        for fact, other in (found if len(found) <= MOST_ALIKE else rng.sample(found, MOST_ALIKE))
+        if other != node
+    ]

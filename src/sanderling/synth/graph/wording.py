@@ -88,8 +88,11 @@ class Speaker:
             return self._value_asked(root)
         kind = self.kind(root.node)
         if len(root.clauses) == 1 and (noun := self._noun(root.clauses[0])):
-            return self.rng.choice((*_ASKED, f"Which {kind} is {{np}}?")).format(who=who_asks(kind), np=noun)
+            asked = _ASKED if kind in noun.split() else (*_ASKED, f"Which {kind} is {{np}}?")
+            return self.rng.choice(asked).format(who=who_asks(kind), np=noun)
         clauses = self.clauses(root)
+        if len(root.clauses) == 1 and kind in _PEOPLE and clauses.startswith("who "):
+            return f"Who {clauses.removeprefix('who ')}?"
         if len(root.clauses) == 1 and clauses.split(" ", 1)[0] in ("who", "that") and not self._describes_object(root):
             return f"Which {kind} {clauses.split(' ', 1)[1]}?"
         return self.rng.choice(_ASKED).format(who=who_asks(kind), np=f"the {kind} {clauses}")
@@ -119,6 +122,8 @@ class Speaker:
     def _clause(self, clause: Clause, other: str) -> str:
         words = self.ground.words.of(clause.fact.relation)
         if clause.describes_subject:
+            if not words.subject:
+                raise TangledError
             return self.rng.choice(words.subject).format(o=other)
         return self.rng.choice(words.object).format(s=other)
 

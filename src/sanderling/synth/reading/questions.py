@@ -27,6 +27,8 @@ from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 
+OF_WHAT_IS_READ = (Capability.DIRECT, Capability.AGGREGATION)
+"""The capabilities that need no knowledge of all there is."""
 NO_DRAFT = "no_draft"
 """The graph around a page holds no question of the wanted form."""
 
@@ -41,8 +43,7 @@ class ReadingSettings(BaseModel):
     """Questions from one start, at most."""
     sizes: tuple[int, int] = (5, 7)
     hops: tuple[int, int] = (2, 5)
-    capabilities: tuple[Capability, ...] = (Capability.DIRECT, Capability.AGGREGATION)
-    """Those that need no knowledge of all there is."""
+    capabilities: tuple[Capability, ...] = OF_WHAT_IS_READ
     seed: int = 0
     tries: int = 2
 

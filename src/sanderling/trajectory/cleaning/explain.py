@@ -7,6 +7,7 @@ begin to differ. Knows no files.
 import difflib
 import re
 from collections.abc import Iterator
+from itertools import accumulate, islice
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -19,7 +20,7 @@ from sanderling.trajectory.cleaning.contract import Target
 from sanderling.trajectory.cleaning.recipe import CleaningRecipe
 from sanderling.trajectory.cleaning.report import common_start
 from sanderling.trajectory.cleaning.run import Cleaner, Stage
-from sanderling.trajectory.record import NodeKind, Trajectory
+from sanderling.trajectory.record import Node, NodeKind, Trajectory
 
 _TAGS = re.compile("(</?(?:think|tool_call|answer|tool_response)>)")
 _CONTEXT = 1
@@ -55,10 +56,10 @@ def _stage(stage: Stage) -> Iterator[RenderableType]:
     yield Rule(Text(f"{stage.step.value}: {word}", style=style), align="left", style="dim")
     yield from _told(stage)
     if stage.outcome.trajectory is not None and stage.changed:
-        lines = list(_differences(*_lines(stage.before), _lines(stage.outcome.trajectory)[0]))
+        lines = list(islice(_differences(stage.before.branch(), stage.outcome.trajectory.branch()), _MOST_LINES + 1))
         yield Padding(Group(*lines[:_MOST_LINES]), (0, 0, 0, 2))
         if len(lines) > _MOST_LINES:
-            yield Text(f"  … {len(lines) - _MOST_LINES:,} lines more", style="dim")
+            yield Text("  … and more", style="dim")
 
 
 def _told(stage: Stage) -> Iterator[Text]:
@@ -82,30 +83,39 @@ def _foot(trajectory: Trajectory, stages: list[Stage]) -> RenderableType:
     return Panel(body.append(visible((last.answer or "none").strip()[:600]), style="default"), border_style="green")
 
 
-def _lines(trajectory: Trajectory) -> tuple[list[str], list[str]]:
-    """The main branch as lines, and where each of them stands.
+def _differences(before: list[Node], after: list[Node]) -> Iterator[Text]:
+    """What is not the same in two branches: message by message where as many stand there as stood, else as one text."""
+    turns = list(accumulate(node.kind is NodeKind.TURN for node in before))
+    said = [[(node.kind, node.text) for node in side] for side in (before, after)]
+    matcher = difflib.SequenceMatcher(None, said[0], said[1])
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        if i2 - i1 == j2 - j1:
+            for at, (old, new) in enumerate(zip(before[i1:i2], after[j1:j2], strict=True), start=i1):
+                yield from _compared(_lines([old]), _lines([new]), turns[at])
+        else:
+            at = min(i1, len(turns) - 1)
+            yield from _compared(_lines(before[i1:i2]), _lines(after[j1:j2]), turns[at] if turns else 0)
 
-    A heading comes before each message, tags and results are lines of their own and blank lines are left out, so that a change
-    of white space alone, which teaches nobody anything, is not shown.
+
+def _lines(nodes: list[Node]) -> list[str]:
+    """Messages as lines: a heading before each, tags and results on lines of their own, no blank lines.
+
+    So a change of white space alone, which teaches nobody anything, is not shown.
     """
     lines: list[str] = []
-    places: list[str] = []
-    turn = 0
-    for node in trajectory.branch():
-        turn += node.kind is NodeKind.TURN
+    for node in nodes:
         ids = "" if node.token_ids is None else f" with {len(node.token_ids):,} ids"
         lines.append(f"▸ {node.kind.value}{ids}")
         text = _TAGS.sub(r"\n\1\n", node.text).replace('{"title"', '\n{"title"')
         lines += [line for line in text.splitlines() if line.strip()]
-        places += [f"turn {turn}" if turn else "opening"] * (len(lines) - len(places))
-    return lines, places
+    return lines
 
 
-def _differences(before: list[str], places: list[str], after: list[str]) -> Iterator[Text]:
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    for group in matcher.get_grouped_opcodes(_CONTEXT):
-        changed = next((i1 for tag, i1, _, _, _ in group if tag != "equal"), 0)
-        yield Text(f"⋯ {places[min(changed, len(places) - 1)] if places else 'opening'}", style="bold dim")
+def _compared(before: list[str], after: list[str], turn: int) -> Iterator[Text]:
+    for group in difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT):
+        yield Text(f"⋯ turn {turn}" if turn else "⋯ opening", style="bold dim")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from _marked(" ", before[i1:i2], [], "dim")

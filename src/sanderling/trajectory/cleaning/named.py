@@ -1,4 +1,7 @@
-"""Named recipes: literal, the source of each value beside it."""
+"""Named recipes: literal, the source of each value beside it.
+
+Filters stand after the steps that take something away, so that what passes once passes again: cleaning twice is cleaning once.
+"""
 
 import difflib
 
@@ -20,27 +23,25 @@ DR_VENUS = CleaningRecipe(  # the order of its released cleaner
     ),
 )
 
-LITERESEARCHER = (
-    CleaningRecipe(  # arXiv 2604.17931, filters and cleaning of its SFT data; the numbers are the settings' defaults
-        steps=(
-            StepName.FORBIDDEN,
-            StepName.TRUNCATE,
-            StepName.NORMALISE,
-            StepName.NAMES,
-            StepName.REPEAT_LIMIT,
-            StepName.MIN_CALLS,
-            StepName.TOOL_ERRORS,
-            StepName.ARTEFACTS,
-            StepName.REASONING,
-            StepName.SHORT_ANSWER,
-            StepName.RESULTS,
-            StepName.PRUNE,
-            StepName.MALFORMED,
-            StepName.IDS,
-            StepName.VALIDATE,
-        ),
-        profile="literesearcher-4b",
-    )
+LITERESEARCHER = CleaningRecipe(  # arXiv 2604.17931, filters and cleaning of SFT data; its numbers are the settings' defaults
+    steps=(
+        StepName.FORBIDDEN,
+        StepName.TRUNCATE,
+        StepName.NORMALISE,
+        StepName.NAMES,
+        StepName.REASONING,
+        StepName.SHORT_ANSWER,
+        StepName.RESULTS,
+        StepName.PRUNE,
+        StepName.MALFORMED,
+        StepName.REPEAT_LIMIT,
+        StepName.MIN_CALLS,
+        StepName.TOOL_ERRORS,
+        StepName.ARTEFACTS,
+        StepName.IDS,
+        StepName.VALIDATE,
+    ),
+    profile="literesearcher-4b",
 )
 
 AGENTCPM = CleaningRecipe(  # arXiv 2602.06485: extreme trajectories, noise of the environment, errors of form are filtered out
@@ -49,11 +50,11 @@ AGENTCPM = CleaningRecipe(  # arXiv 2602.06485: extreme trajectories, noise of t
         StepName.NAMES,
         StepName.RESULTS,
         StepName.PRUNE,
-        StepName.LENGTH,
+        StepName.MALFORMED,
         StepName.REPEAT_LIMIT,
         StepName.TOOL_ERRORS,
-        StepName.MALFORMED,
         StepName.IDS,
+        StepName.LENGTH,
         StepName.VALIDATE,
     ),
     profile="agentcpm-explore-4b",

@@ -3,7 +3,7 @@
 Contract: memory holds one value and a piece of text, time is linear. A file whose first line is a whole value is read line by
 line; any other is read as a list (its items are the values), or as values one after the other. What cannot be read is handed
 on as :class:`Unread` in its place: a bad line costs that line; a bad value in the middle costs what stands before the next
-line that begins as the values before it did. Control characters in texts are accepted; a NUL that is in the way is left out;
+place that begins as the values before it did. Control characters in texts are accepted; a NUL that is in the way is left out;
 of keys that occur twice in an object the last holds, and the earlier ones are kept as ``key~1``. Of layouts this module knows
 only that a list of messages is one value.
 """
@@ -24,6 +24,7 @@ _NEAR_END = 16
 """An error this near to the end of what was read may be a word or a number that goes on."""
 _SHOWN = 400
 _BLANKS = " \t\r\n\0\ufeff"
+_FIRST_FIELD = re.compile(r'\{\s*"[^"\\]{1,64}"')
 _BLANK = re.compile("[ \t\r\n\0\ufeff]*")
 
 
@@ -161,17 +162,16 @@ class JsonValues:
     def _list(self) -> Iterator[Item]:
         """The items of a list; all of them as one value where they are messages."""
         self._at += 1
-        messages: list[Any] | None = None
+        messages: list[Any] = []
         again = ""
         while (char := self._skip_blank()) and char != "]":
             if char == ",":
                 self._at += 1
                 continue
-            again = again or self._indent()
+            first = not again
+            again = again or self._beginning()
             item = self._next(again)
-            if messages is None and again and isinstance(item, Value) and is_conversation([item.value]):
-                messages = []
-            if messages is not None and isinstance(item, Value):
+            if isinstance(item, Value) and (messages or (first and is_conversation([item.value]))):
                 messages.append(item.value)
             else:
                 yield item
@@ -182,11 +182,14 @@ class JsonValues:
             return
         self._remarks.append(Remark("truncated_file", "the list has no end"))
 
-    def _indent(self) -> str:
-        """How an item of the list begins: a new line and its blanks, or nothing where items share a line."""
+    def _beginning(self) -> str:
+        """How the items of a list begin: on a new line with its blanks, or, where they share a line, with their first field."""
         start = self._text.rfind("\n", 0, self._at)
         blanks = self._text[start : self._at]
-        return blanks + "{" if start >= 0 and not blanks.strip() else ""
+        if start >= 0 and not blanks.strip():
+            return blanks + "{"
+        field = _FIRST_FIELD.match(self._text, self._at)
+        return field[0] if field else ""
 
     def _next(self, again: str) -> Item:
         """The value that begins here. After damage go to the next place that looks like ``again``, or to the end."""

@@ -6,7 +6,7 @@ from sanderling.synth.graph.capabilities.drafting import draft_of, names_in, pat
 from sanderling.synth.graph.contract import Capability, Fact
 from sanderling.synth.graph.draft import Draft, Dropped, Range
 from sanderling.synth.graph.ground import Ground
-from sanderling.synth.graph.growing import draw_chain, pruned, spanning_tree, until_unique
+from sanderling.synth.graph.growing import draw_chain, is_decorated, is_followable, needed, spanning_tree, until_unique
 from sanderling.synth.graph.query import Node, subject_of
 from sanderling.synth.graph.sampling import Subgraph
 from sanderling.synth.graph.tree import Spot, to_query
@@ -35,7 +35,14 @@ def common(ground: Ground, part: Subgraph, hops: Range, rng: random.Random) -> D
         unique = until_unique(ground, root, rng)
         if unique is None:
             return Dropped.NOT_UNIQUE
-        return draft_of(ground, pruned(ground, unique, max(hops.least, 2)), Capability.AGGREGATION, "tree", rng)
+        tight = needed(ground, unique)
+        if len(tight.clauses) < 2:
+            continue
+        if not is_followable(ground, tight):
+            return Dropped.NOT_FOLLOWABLE
+        if is_decorated(ground, tight):
+            return Dropped.DECORATED
+        return draft_of(ground, tight, Capability.AGGREGATION, "tree", rng)
     return Dropped.NO_SHAPE
 
 
@@ -82,8 +89,8 @@ def described(ground: Ground, part: Subgraph, node: Node, most: int, rng: random
     for hops in range(min(most, 2), 0, -1):
         chain = draw_chain(ground, part, hops, rng, start=node)
         unique = until_unique(ground, chain, rng) if chain is not None else None
-        if unique is not None:
-            return unique
+        if unique is not None and is_followable(ground, tight := needed(ground, unique)):
+            return tight
     return Spot(node, is_named=True) if ground.name(node) is not None else None
 
 

@@ -29,8 +29,12 @@ class _Quarrel:
 
 def cross_verification(ground: Ground, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
     """See `draft.Generator`."""
+    if not ground.claims or hops.most < 2:
+        return Dropped.NO_SHAPE
     quarrels = [each for node in part.nodes if not node.is_literal for each in _quarrels(ground, node)]
-    if not quarrels or hops.most < 2:
+    if not quarrels:  # they are rare where pages mostly agree
+        quarrels = _quarrels(ground, Node(rng.choice(ground.claims).subject))
+    if not quarrels:
         return Dropped.NO_SHAPE
     quarrel = rng.choice(quarrels)
     rumour = object_of(quarrel.claim)
@@ -69,9 +73,8 @@ def _text(ground: Ground, speaker: Speaker, told: Spot, quarrel: _Quarrel, rng: 
     np = rng.choice(words.noun or (f"the {thing} {words.object[0]}",)).format(s=that)
     speaker.prefaces.append(f"Consider the {kind} {speaker.clauses(told)}.")
     site = claimed(quarrel.claim.relation)[1]
-    return speaker.tell(
-        f"the current article on {that} contradicts the {site}: {who_asks(thing).lower()} is {np} by that article?"
-    )
+    asked = f"by that page, {who_asks(thing).lower()} is {np}?"
+    return speaker.tell(f"the page on {that} itself contradicts the {site}: {asked}")
 
 
 def _quarrels(ground: Ground, node: Node) -> list[_Quarrel]:

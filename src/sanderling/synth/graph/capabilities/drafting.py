@@ -7,11 +7,13 @@ from sanderling.synth.graph.draft import Draft
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.growing import is_unique
 from sanderling.synth.graph.tree import Spot, to_query
-from sanderling.synth.graph.wording import Speaker
+from sanderling.synth.graph.wording import Speaker, TangledError
 
 
 def draft_of(ground: Ground, root: Spot, capability: Capability, form: str, rng: random.Random) -> Draft:
-    """The question of a tree. Raises TangledError."""
+    """The question of a tree. Raises TangledError, also for an answer whose name could mean something unknown as well."""
+    if not ground.graph.complete and ground.name(root.node) is None:
+        raise TangledError
     return Draft(
         capability=capability,
         text=Speaker(ground, rng).question(root),

@@ -2,7 +2,7 @@
 
 Each wording is a relative clause that begins with its pronoun, so that it stands behind any noun: "the town *where {s} was
 born*", "a person *who was born in {o}*". What others claim of a relation (``NAME@SITE``) takes the same clauses with the site
-behind: "a person who was born in {o} (as the gazette has it)".
+behind: "a person who was born in {o} (according to the gazette)".
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ class RelationWords:
     """The wordings of one relation; ``{s}`` stands for the subject, ``{o}`` for the object."""
 
     subject: tuple[str, ...]
-    """Clauses that describe the subject, given the object."""
+    """Clauses that describe the subject, given the object; none: pages name too few of its subjects to tell one by it."""
     object: tuple[str, ...]
     """Clauses that describe the object, given the subject."""
     noun: tuple[str, ...] = ()
@@ -29,6 +29,10 @@ class RelationWords:
     """Whether a subject has one object at most."""
     is_exhaustive: bool = False
     """Whether a maker that reads pages finds all facts of it, so that they may be counted and listed."""
+    is_answer: bool = True
+    """Whether a literal object can be asked for: a description cannot."""
+    is_weak: bool = False
+    """Whether being its subject says little: it fits very many things, or a maker that reads pages misses some."""
     is_numeric: bool = False
     """Whether literal objects are numbers that may be compared and subtracted."""
 
@@ -70,4 +74,4 @@ def as_claim(words: RelationWords, site: str) -> RelationWords:
 
 
 def _said(clause: str, site: str) -> str:
-    return f"{clause} (as the {site} has it)"
+    return f"{clause} (according to the {site})"

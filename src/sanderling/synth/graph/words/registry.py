@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from sanderling.synth.graph.words.contract import RelationWords, as_claim, claimed
+from sanderling.synth.graph.words.documents import DOCUMENTS
 from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
 
-KNOWN: tuple[Mapping[str, RelationWords], ...] = (ENCYCLOPEDIA,)
+KNOWN: tuple[Mapping[str, RelationWords], ...] = (ENCYCLOPEDIA, DOCUMENTS)
 
 
 class RelationBook:

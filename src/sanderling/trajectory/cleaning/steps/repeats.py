@@ -35,11 +35,12 @@ def drop_repeats(trajectory: Trajectory, settings: RepeatsSettings, target: Targ
     made: set[str] = set()
     for one in apart.rounds:
         failed = failed_calls(one) if settings.keep_retries else [False] * len(one.node.calls)
+        answered = one.observation is not None and bool(one.node.think)  # else `malformed` takes it, and the next one counts
         chosen: list[bool] = []
         for call, in_vain in zip(one.node.calls, failed, strict=True):
             signed = signature(call, target.profile.tools, with_goal=settings.with_goal)
             chosen.append(signed not in made)
-            if not in_vain:
+            if answered and not in_vain:
                 made.add(signed)
         kept = _kept(one, chosen, target, notes)
         if kept is not None:

@@ -1,0 +1,155 @@
+"""What cleaning does to recorded trajectories, and how fast it is.
+
+Recorded are the trajectories of other systems in a folder (``SANDERLING_RECORDED``, or ``--recorded``); nothing of their text
+is written. For the figures of speed, trajectories of exactly 50 turns are put together of recorded rounds (a turn and its
+responses), each round once within a trajectory, with a recorded answer at the end; CPU time is measured of cleaning alone, and
+of reading, cleaning and writing lines. Whether time grows with length alone is told by trajectories of 200 and 2,000 turns.
+
+Run: ``OMP_NUM_THREADS=1 python benchmarks/data_clean.py``; writes ``benchmarks/results/data_clean.json``, and the tables of
+what each step did into ``docs/data-clean.md``.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.evaluate.provenance import command_line, machine
+from sanderling.files import replace_file
+from sanderling.protocol.profiles import get_profile
+from sanderling.trajectory.cleaning import RECIPES, CleanReport, clean_stream
+from sanderling.trajectory.cleaning.graph import rebuild
+from sanderling.trajectory.cleaning.rounds import Round, join, take_apart
+from sanderling.trajectory.codec import decode_record, decode_trajectory, encode_trajectory
+from sanderling.trajectory.files import open_trajectories
+from sanderling.trajectory.record import Trajectory
+
+HERE = Path(__file__).parent
+OUT, DOCS = HERE / "results" / "data_clean.json", HERE.parent / "docs" / "data-clean.md"
+BEGIN, END = "<!-- tables: benchmarks/data_clean.py -->", "<!-- end of tables -->"
+TURNS, LONG, COUNT, REPEATS, SEED = 50, (200, 2_000), 40, 5, 7
+
+
+def main() -> None:
+    """Measure, print, write."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    options.add_argument("--recorded", type=Path, default=Path(os.environ.get("SANDERLING_RECORDED", "")))
+    place = options.parse_args().recorded
+    if not place.is_dir() or place == Path():
+        raise UserError("Give the folder of recorded trajectories with --recorded, or in SANDERLING_RECORDED.")
+    recorded = list(open_trajectories(place))
+    done = {name: cleaned(recorded, name) for name in RECIPES}
+    result = {
+        "command": command_line(),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "settings": {"turns": TURNS, "trajectories": COUNT, "repeats": REPEATS, "seed": SEED},
+        "recorded": {name: without_text(report) for name, report in done.items()},
+        "speed": speed(recorded),
+    }
+    replace_file(OUT, json.dumps(result, indent=1) + "\n")
+    put_into_docs("\n\n".join(table(name, report) for name, report in done.items()))
+    print(json.dumps(result["speed"], indent=1))
+
+
+def cleaned(found: Sequence[Trajectory], name: str) -> CleanReport:
+    """The report of a named recipe on its own profile."""
+    recipe = RECIPES[name]
+    stream = clean_stream(found, recipe, get_profile(recipe.profile))
+    for _ in stream:
+        pass
+    return stream.report
+
+
+def without_text(report: CleanReport) -> dict[str, Any]:
+    """A report's figures without its examples."""
+    value = report.as_json()
+    for step in value["steps"]:
+        for counts in (step["dropped"], step["notes"]):
+            for count in counts.values():
+                del count["example"]
+    return value
+
+
+def speed(recorded: Sequence[Trajectory]) -> dict[str, Any]:
+    """Trajectories of 50 turns a second on one core, and milliseconds a turn by length."""
+    made = longer(recorded, TURNS, COUNT)
+    lines = [encode_trajectory(one) for one in made]
+    found: dict[str, Any] = {
+        "mean_kilobytes": round(statistics.mean(map(len, lines)) / 1e3, 1),
+        "reading_and_writing_lines_per_s": round(COUNT / cpu(lambda: copied(lines)), 1),
+        "cleaning_per_s": {name: round(COUNT / cpu(lambda name=name: cleaned(made, name)), 1) for name in RECIPES},
+    }
+    whole = cpu(lambda: (copied(lines), cleaned(made, "dr-venus")))
+    found["from_lines_to_lines_per_s"] = round(COUNT / whole, 1)
+    by_length = {turns: longer(recorded, turns, 2, again=True) for turns in LONG}
+    found["dr_venus_ms_a_turn_by_turns"] = {
+        str(turns): round(cpu(lambda made=made: cleaned(made, "dr-venus")) / 2 / turns * 1e3, 3)
+        for turns, made in by_length.items()
+    }
+    return found
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Median CPU seconds of doing it."""
+    taken: list[float] = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return statistics.median(taken)
+
+
+def copied(lines: Sequence[bytes]) -> list[bytes]:
+    """Lines read and written again."""
+    return [encode_trajectory(decode_trajectory(decode_record(line))) for line in lines]
+
+
+def longer(recorded: Sequence[Trajectory], turns: int, count: int, *, again: bool = False) -> list[Trajectory]:
+    """Trajectories of so many turns of recorded rounds; ``again``: a round may come more than once."""
+    draw = random.Random(SEED)
+    rounds = [one for trajectory in recorded for one in take_apart(trajectory).rounds[:-1]]
+    made: list[Trajectory] = []
+    for _ in range(count):
+        base = draw.choice(recorded)
+        apart = take_apart(base)
+        chosen = draw.choices(rounds, k=turns - 1) if again else draw.sample(rounds, turns - 1)
+        strange = [Round((None, one.node), tuple((None, node) for _, node in one.replies)) for one in chosen]
+        made.append(rebuild(base, join(apart.head, [*strange, apart.rounds[-1]]))[0])
+    return made
+
+
+def table(name: str, report: CleanReport) -> str:
+    """A recipe's report as Markdown."""
+    lines = [
+        f"**`{name}`**, for `{RECIPES[name].profile}`: {report.came_in:,} came in, {report.kept:,} kept, "
+        f"{report.dropped:,} dropped.",
+        "",
+        "| step | in | out | changed | what was done |",
+        "|---|---|---|---|---|",
+    ]
+    for step in report.steps:
+        dropped = [f"**dropped {count.trajectories:,} `{code}`**" for code, count in step.dropped.items()]
+        notes = [f"{count.number:,} `{code}` in {count.trajectories:,}" for code, count in step.notes.items()]
+        told = "; ".join((*dropped, *notes)) or "–"
+        lines.append(f"| `{step.step}` | {step.came_in:,} | {step.went_out:,} | {step.changed:,} | {told} |")
+    return "\n".join(lines)
+
+
+def put_into_docs(tables: str) -> None:
+    """Write the tables between their marks."""
+    text = DOCS.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    replace_file(DOCS, f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()

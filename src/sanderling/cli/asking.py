@@ -1,0 +1,122 @@
+"""Options of every command that asks models: prices, limits, a cache. Thin; the ledger and the askers do the work."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from sanderling.cli.watch import show_retry
+from sanderling.errors import UserError
+from sanderling.policy.ledger import Ledger, Limits, Prices, Spent
+from sanderling.trajectory.jsonl import JsonlLog
+
+if TYPE_CHECKING:
+    from sanderling.policy.asker import PolicyAsker
+
+MaxTokens = Annotated[
+    int | None,
+    typer.Option("--max-tokens-total", min=1, help="Most tokens, prompts included, that all runs of this command may take."),
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", min=0.0, help="Most money that all runs of this command may spend; needs prices.")
+]
+Cache = Annotated[
+    Path | None, typer.Option("--cache", help="Where models' replies are kept; in the user's cache directory by default.")
+]
+PRICE_HELP = "per million tokens, as PROMPT,SAMPLED; several in the order of the models, one for all of them."
+
+
+@dataclass
+class Spending:
+    """What may be spent, beside which output it is written down."""
+
+    out: Path
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    cache: Path | None = None
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        log = JsonlLog(self.out.with_name(self.out.name + ".ledger.jsonl"), durable=False)
+        self.ledger = Ledger(Limits(self.max_tokens, self.max_cost), log)
+
+    @property
+    def here(self) -> Spent:
+        """Spent in this run."""
+        return self.ledger.spent - self.ledger.earlier
+
+    @property
+    def cache_directory(self) -> Path:
+        home = os.environ.get("XDG_CACHE_HOME")
+        return self.cache or (Path(home) if home else Path.home() / ".cache") / "sanderling" / "replies"
+
+    def need_prices(self, prices: Sequence[Prices]) -> None:
+        """A limit of money is none without prices. Raises UserError."""
+        if self.max_cost is not None and any(price == Prices() for price in prices):
+            raise UserError("--max-cost needs the price of every model that is asked: give --price or --judge-price.")
+
+
+def read_prices(texts: Sequence[str], models: int) -> list[Prices]:
+    """A price for each model. Raises UserError."""
+    found = [_price(text) for text in texts]
+    if not found:
+        return [Prices()] * models
+    if len(found) == 1:
+        return found * models
+    if len(found) != models:
+        raise UserError(f"{len(found)} prices were given for {models} models: give one for all, or one for each.")
+    return found
+
+
+def _price(text: str) -> Prices:
+    try:
+        prompt, sampled = (float(part) for part in text.split(","))
+    except ValueError:
+        prompt = sampled = -1.0
+    if not (0 <= prompt < 1e9 and 0 <= sampled < 1e9):
+        raise UserError(f"{text!r} is no price: write what a million prompt and sampled tokens cost, for example 0.15,0.60.")
+    return Prices(prompt, sampled)
+
+
+@asynccontextmanager
+async def opened_askers(
+    specs: Sequence[str], prices: Sequence[Prices], spending: Spending, *, concurrency: int, console: Console
+) -> AsyncIterator[list["PolicyAsker"]]:
+    """The models as askers on one ledger; at the end their connections are closed. Raises UserError."""
+    from sanderling.policy.asker import PolicyAsker
+    from sanderling.policy.load import close_policy, is_endpoint, open_policy, weights_of
+    from sanderling.policy.metered import Till
+    from sanderling.policy.reply_cache import ReplyCache
+
+    if not specs:
+        yield []
+        return
+    cache = ReplyCache(spending.cache_directory)
+    policies = [open_policy(spec, on_retry=partial(show_retry, console)) for spec in specs]
+    try:
+        yield [
+            PolicyAsker(
+                policy,
+                till=Till(spending.ledger, price),
+                cache=cache,
+                concurrency=concurrency,
+                identity="" if is_endpoint(spec) else weights_of(spec),
+            )
+            for spec, policy, price in zip(specs, policies, prices, strict=True)
+        ]
+    finally:
+        for policy in policies:
+            await close_policy(policy)
+
+
+def spent_line(spending: Spending) -> str:
+    """One line on what models took."""
+    here, all_runs = spending.here, spending.ledger.spent
+    line = f"models: {here.calls:,} calls, {here.tokens:,} tokens, cost {here.cost:.4g}"
+    return line if here == all_runs else f"{line}; with earlier runs {all_runs.tokens:,} tokens, cost {all_runs.cost:.4g}"

@@ -1,0 +1,47 @@
+"""``--judge``: rules by name and models by their address, in order. Thin."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers, read_prices
+from sanderling.reward.judge import Judge, in_order
+from sanderling.reward.judges import rule_judge
+from sanderling.reward.judges.model import ModelJudge
+
+JudgeSpecs = Annotated[
+    list[str],
+    typer.Option(
+        "--judge",
+        help="Who judges: exact, contains, f1:0.8, numeric, verbatim, a model as http://host:port/v1#model or a model's "
+        "directory. Repeatable: the first that finds an answer right settles it; models stand in for one another.",
+    ),
+]
+JudgePrices = Annotated[list[str] | None, typer.Option("--judge-price", help=f"What a judging model costs {PRICE_HELP}")]
+
+
+@asynccontextmanager
+async def opened_judge(
+    specs: Sequence[str], prices: Sequence[str], spending: Spending, *, concurrency: int, console: Console
+) -> AsyncIterator[Judge]:
+    """The judges in their order as one: rules first come first served, all models as one judge. Raises UserError."""
+    models = [spec for spec in specs if _is_model(spec)]
+    costs = read_prices(prices, len(models))
+    spending.need_prices(costs)
+    rules = {spec: rule_judge(spec) for spec in specs if not _is_model(spec)}
+    async with opened_askers(models, costs, spending, concurrency=concurrency, console=console) as askers:
+        judges: list[Judge] = []
+        for spec in dict.fromkeys(specs):
+            if spec in rules:
+                judges.append(rules[spec])
+            elif spec == models[0]:
+                judges.append(ModelJudge(askers))
+        yield in_order(judges)
+
+
+def _is_model(spec: str) -> bool:
+    """An address or a path; the names of rules hold neither slash nor dot."""
+    return "/" in spec or spec.startswith(".")

@@ -1,0 +1,118 @@
+"""``sanderling synth grow``: a world takes in what its questions' searches find. Thin: `synth.growing` does it."""
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from sanderling.cli import exits
+from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, opened_askers, read_prices, spent_line
+from sanderling.cli.backend import ReaderUrl, SearchUrl
+from sanderling.errors import UserError
+from sanderling.synth.growing.finder import Finder, WebFinder, WorldFinder
+from sanderling.synth.growing.grow import GrowthReport, GrowthSettings
+from sanderling.synth.growing.grow import grow as grow_world
+from sanderling.terminal import visible
+from sanderling.trajectory.questions import read_questions
+from sanderling.world.store import open_world
+
+
+def grow(
+    directory: Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of the world that grows.")],
+    file: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="File of the questions that are searched for.")],
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Directory of the world that is searched, such as a far larger one; or --web.")
+    ] = None,
+    web: Annotated[bool, typer.Option("--web", help="Search the live web, through Serper and Jina Reader.")] = False,
+    search_url: SearchUrl = None,
+    reader_url: ReaderUrl = None,
+    results: Annotated[int, typer.Option("--results", min=1, help="Pages opened of each query's results, at most.")] = 20,
+    least_chars: Annotated[int, typer.Option("--least-chars", min=0, help="Shorter pages are left out.")] = 1_000,
+    models: Annotated[
+        list[str] | None, typer.Option("--model", help="Who proposes further queries beside the question itself.")
+    ] = None,
+    queries: Annotated[int, typer.Option("--queries", min=0, help="How many of them, at most.")] = 4,
+    log: Annotated[
+        Path | None, typer.Option("--log", help="Where what was found is kept; QUESTIONS.growth.jsonl by default.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Questions searched for at the same time.")] = 8,
+    price: Annotated[list[str] | None, typer.Option("--price", help=f"What a model costs {PRICE_HELP}")] = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
+) -> None:
+    """Search for every question, and add the pages that are new to the world; the next questions can be made of them.
+
+    Killed or stopped, the same command goes on, and searches for nothing twice.
+    """
+    if web == (source is not None):
+        raise UserError("Name one place to search: a world with --from DIRECTORY, or the live web with --web.")
+    if source is not None and source.resolve() == directory.resolve():
+        raise UserError("A world cannot grow out of itself: name another one with --from, or the live web with --web.")
+    questions = read_questions(file)
+    place = log or file.with_name(f"{file.name}.growth.jsonl")
+    settings = GrowthSettings(results=results, queries=queries, least_chars=least_chars)
+    spending = Spending(place, max_tokens, max_cost, cache)
+    console = Console(stderr=True)
+
+    async def run() -> GrowthReport:
+        async with AsyncExitStack() as stack:
+            prices = read_prices(price or [], len(models or []))
+            spending.need_prices(prices)
+            askers = await stack.enter_async_context(
+                opened_askers(models or [], prices, spending, concurrency=concurrency, console=console)
+            )
+            finder = await _finder(stack, source, search_url, reader_url)
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
+            bar = stack.enter_context(Progress(*columns, console=console))
+            task = bar.add_task("searching", total=len(questions))
+            return await grow_world(
+                directory, questions, finder, settings, place,
+                askers=askers, concurrency=concurrency, on_question=lambda _: bar.advance(task),
+            )  # fmt: skip
+
+    try:
+        report = asyncio.run(run())
+    except KeyboardInterrupt:
+        console.print("Stopped. The same command goes on: what was found is kept.")
+        raise typer.Exit(exits.INTERRUPTED) from None
+    _tell(report, spending, directory)
+
+
+async def _finder(stack: AsyncExitStack, source: Path | None, search_url: str | None, reader_url: str | None) -> Finder:
+    if source is not None:
+        return WorldFinder(open_world(source))
+    from sanderling.tools.web.backend import LiveWeb
+    from sanderling.tools.web.settings import READER_URL, SEARCH_URL, web_settings
+
+    settings = web_settings(search_url or SEARCH_URL, reader_url or READER_URL, env=os.environ)
+    return WebFinder(await stack.enter_async_context(LiveWeb(settings)))
+
+
+def _tell(report: GrowthReport, spending: Spending, directory: Path) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    left = ", ".join(f"{count:,} {reason}" for reason, count in report.left_out.most_common()) or "none"
+    console.print(
+        f"{report.queries:,} queries of {report.questions:,} questions found {report.pages:,} new pages", markup=False
+    )
+    console.print(f"found again by another question: {report.repeated:,}; left out: {left}", markup=False)
+    console.print(f"{visible(str(directory))} took in {report.added:,} pages", markup=False)
+    if spending.ledger.spent.calls:
+        console.print(spent_line(spending), markup=False)
+    if report.stopped:
+        console.print(f"Stopped: {visible(report.stopped)} The same command with a larger limit goes on.", markup=False)
+    if report.outages:
+        console.print(f"{report.outages:,} questions were not searched for: the same command goes on with them.", markup=False)
+    if report.stopped or report.outages:
+        raise typer.Exit(exits.UNFINISHED)

@@ -1,0 +1,126 @@
+"""What commands share that make questions page by page with models: options, progress, report. Thin."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sanderling.cli import exits
+from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers, read_prices, spent_line
+from sanderling.errors import UserError
+from sanderling.synth.from_pages import MakingReport
+from sanderling.synth.models import Models
+from sanderling.synth.pages import sample_pages
+from sanderling.terminal import visible
+from sanderling.world.contract import Page
+from sanderling.world.local import LocalWorld
+from sanderling.world.manifest import read_manifest
+
+World = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
+Out = Annotated[Path, typer.Option("--out", help="File of questions to write (JSON lines); a log of the work lies beside it.")]
+ModelSpecs = Annotated[
+    list[str],
+    typer.Option(
+        "--model", help="Who writes: http://host:port/v1#model or a model's directory. Several stand in for one another."
+    ),
+]
+JudgeModels = Annotated[
+    list[str] | None, typer.Option("--judge-model", help="Who judges what was written; the writers themselves by default.")
+]
+Prices = Annotated[list[str] | None, typer.Option("--price", help=f"What a writing model costs {PRICE_HELP}")]
+JudgePrices = Annotated[list[str] | None, typer.Option("--judge-price", help=f"What a judging model costs {PRICE_HELP}")]
+Pages = Annotated[int, typer.Option("--pages", min=1, help="How many pages to begin from, drawn by the seed.")]
+Added = Annotated[bool, typer.Option("--added", help="Draw from the pages of the world's last addition alone.")]
+Seed = Annotated[int, typer.Option("--seed", help="Draws the pages; a longer draw begins with the shorter one.")]
+Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Pages worked on at the same time.")]
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The options that name models."""
+
+    writers: list[str]
+    judges: list[str] | None
+    prices: list[str] | None
+    judge_prices: list[str] | None
+
+    @asynccontextmanager
+    async def opened(self, spending: Spending, *, concurrency: int, console: Console) -> AsyncIterator[Models]:
+        """Writers and judges on one ledger. Raises UserError."""
+        if not self.writers:
+            raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
+        prices = read_prices(self.prices or [], len(self.writers))
+        judges = self.judges or []
+        judge_prices = read_prices(self.judge_prices or [], len(judges))
+        spending.need_prices([*prices, *judge_prices])
+        async with (
+            opened_askers(self.writers, prices, spending, concurrency=concurrency, console=console) as writing,
+            opened_askers(judges, judge_prices, spending, concurrency=concurrency, console=console) as judging,
+        ):
+            yield Models(writing, judging or writing)
+
+
+def drawn_pages(world: LocalWorld, count: int, seed: int, directory: Path, *, added: bool = False) -> list[Page]:
+    """The pages to begin from; ``added``: those of the last addition alone. Raises UserError when none has a fitting length."""
+    first = world.page_count - read_manifest(directory).parts[-1].pages if added else 0
+    pages = sample_pages(world.all_pages(first), count, seed)
+    if not pages:
+        what = "last addition" if added else "pages"
+        raise UserError(
+            f"The {what} of {directory} have no page long enough for questions (80 words): draw from another world."
+        )
+    return pages
+
+
+@contextmanager
+def page_progress(console: Console, total: int) -> Iterator["PageProgress"]:
+    """A bar over pages; Ctrl-C says how to go on."""
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as bar:
+        try:
+            yield PageProgress(bar, total)
+        except KeyboardInterrupt:
+            bar.console.print("Stopped. The same command goes on: pages that are done are kept.")
+            raise typer.Exit(exits.INTERRUPTED) from None
+
+
+class PageProgress:
+    """Shows a report while it grows."""
+
+    def __init__(self, bar: Progress, total: int) -> None:
+        self._bar = bar
+        self._task = bar.add_task("making questions", total=total)
+
+    def __call__(self, report: MakingReport) -> None:
+        rejected = report.rejected.total()
+        told = f"{report.kept:,} kept, {rejected:,} rejected"
+        self._bar.update(self._task, completed=report.pages, description=told)
+
+
+def tell(report: MakingReport, spending: Spending, out: Path) -> None:
+    """The report as a table; exit status 3 where something is still to be done."""
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table("rejected because", "count", "first")
+    for reason, count in report.rejected.most_common():
+        table.add_row(escape(visible(reason)), f"{count:,}", escape(visible(report.examples.get(reason, ""))[:160]))
+    if report.rejected:
+        Console().print(table)
+    for name, count in sorted(report.figures.items()):
+        console.print(f"{name}: {count:,}", markup=False)
+    console.print(f"{report.kept:,} questions of {report.pages:,} pages in {visible(str(out))}", markup=False)
+    console.print(spent_line(spending), markup=False)
+    if report.stopped:
+        console.print(f"Stopped: {visible(report.stopped)} The same command with a larger limit goes on.", markup=False)
+    if report.outages:
+        console.print(f"{report.outages:,} pages met no model: the same command goes on with them.", markup=False)
+    if report.stopped or report.outages:
+        raise typer.Exit(exits.UNFINISHED)

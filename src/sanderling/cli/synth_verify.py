@@ -1,0 +1,172 @@
+"""``sanderling synth verify``: which questions are worth asking. Thin: `synth.verify` checks them.
+
+Exit status 3 when something is still to be done: a model was not reached, or the budget is spent.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sanderling.cli import exits
+from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, opened_askers, read_prices, spent_line
+from sanderling.cli.judges import JudgePrices, opened_judge
+from sanderling.errors import UserError
+from sanderling.protocol.asking import Asker
+from sanderling.reward.judge import Judge
+from sanderling.synth.verify.closed_book import ClosedBook
+from sanderling.synth.verify.contract import Check, Checker
+from sanderling.synth.verify.evidence import Evidence
+from sanderling.synth.verify.giveaway import Giveaway
+from sanderling.synth.verify.rivals import Rivals
+from sanderling.synth.verify.run import VerifyReport
+from sanderling.synth.verify.run import verify as verify_questions
+from sanderling.synth.verify.snippets import Snippets
+from sanderling.terminal import visible
+from sanderling.trajectory.questions import read_questions
+from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.store import open_world
+
+BY_RULE = (Check.GIVEAWAY, Check.EVIDENCE, Check.SNIPPETS)
+_WITH_MODEL = (Check.CLOSED_BOOK, Check.UNIQUE)
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="File of questions.")],
+    directory: Annotated[Path, typer.Option("--world", help="Directory of the world that they are asked in.")],
+    out: Annotated[Path, typer.Option("--out", help="The questions that pass, with what each check found.")],
+    checks: Annotated[
+        list[Check] | None,
+        typer.Option("--check", help="What to check; repeatable. By default all that go by rule, and with --model all."),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", help="Who is asked without tools, and reads: http://host:port/v1#model or a model's directory."
+        ),
+    ] = None,
+    judges: Annotated[
+        list[str] | None,
+        typer.Option("--judge", help="Who says whether a model's answer is right (see data judge); exact by default."),
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Tries without tools of each model.")] = 3,
+    results: Annotated[int, typer.Option("--results", min=1, help="Results of a search that are looked at.")] = 10,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Questions checked at the same time.")] = 8,
+    price: Annotated[list[str] | None, typer.Option("--price", help=f"What a model costs {PRICE_HELP}")] = None,
+    judge_price: JudgePrices = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
+) -> None:
+    """Keep the questions that can be answered, and not without research.
+
+    Checked in this order, until one fails: the question holds its answer (giveaway); the world, with the question's mask,
+    does not hold it (evidence); titles and snippets tell it (snippets); another answer is found (unique); a model knows it
+    (closed-book). Whether an agent finds the answer is measured by ``synth difficulty``.
+    """
+    if out.resolve() == file.resolve():
+        raise UserError(f"{file} is read and written: choose another place for the output.")
+    questions = read_questions(file)
+    chosen = [check for check in Check if check in _chosen(checks, models)]
+    spending = Spending(out, max_tokens, max_cost, cache)
+    console = Console(stderr=True)
+
+    async def run() -> VerifyReport:
+        async with AsyncExitStack() as stack:
+            prices = read_prices(price or [], len(models or []))
+            spending.need_prices(prices)
+            askers = await stack.enter_async_context(
+                opened_askers(models or [], prices, spending, concurrency=concurrency, console=console)
+            )
+            judge = await stack.enter_async_context(
+                opened_judge(judges or ["exact"], judge_price or [], spending, concurrency=concurrency, console=console)
+            )
+            checkers = _checkers(chosen, directory, askers, judge, samples, results)
+            show = stack.enter_context(_progress(console, len(questions)))
+            return await verify_questions(questions, checkers, out, concurrency=concurrency, on_done=show)
+
+    try:
+        report = asyncio.run(run())
+    except KeyboardInterrupt:
+        console.print("Stopped. The same command goes on: questions that were checked are kept.")
+        raise typer.Exit(exits.INTERRUPTED) from None
+    _tell(report, spending, out)
+
+
+def _chosen(checks: Sequence[Check] | None, models: Sequence[str] | None) -> tuple[Check, ...]:
+    """What to check. Raises UserError for what cannot be checked here."""
+    wanted = tuple(checks or (*BY_RULE, *(_WITH_MODEL if models else ())))
+    if Check.OPEN_WORLD in wanted:
+        raise UserError(
+            "Whether an agent finds the answer is measured by sanderling synth difficulty: leave open-world out here."
+        )
+    lacking = [check.value for check in wanted if check in _WITH_MODEL and not models]
+    if lacking:
+        raise UserError(f"--check {lacking[0]} asks a model: give --model http://host:port/v1#model.")
+    return wanted
+
+
+def _checkers(
+    chosen: Sequence[Check], directory: Path, askers: Sequence[Asker], judge: Judge, samples: int, results: int
+) -> list[Checker]:
+    world, pages = open_as_met(directory), open_world(directory)
+    made: dict[Check, Checker] = {
+        Check.GIVEAWAY: Giveaway(),
+        Check.EVIDENCE: Evidence(world, pages.page, results),
+        Check.SNIPPETS: Snippets(world, askers, judge, results),
+        Check.UNIQUE: Rivals(world, askers),
+        Check.CLOSED_BOOK: ClosedBook(askers, judge, samples),
+    }
+    return [made[check] for check in chosen]
+
+
+class _Show:
+    """A bar over questions."""
+
+    def __init__(self, bar: Progress, total: int) -> None:
+        self._bar = bar
+        self._task = bar.add_task("checking", total=total)
+
+    def __call__(self, report: VerifyReport) -> None:
+        failed, unscored = report.failed.total(), report.unscored.total()
+        told = f"{report.kept:,} kept, {failed:,} failed, {unscored:,} untold"
+        self._bar.update(self._task, completed=report.kept + failed + unscored, description=told)
+
+    def __enter__(self) -> "_Show":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _progress(console: Console, total: int) -> _Show:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return _Show(Progress(*columns, console=console), total)
+
+
+def _tell(report: VerifyReport, spending: Spending, out: Path) -> None:
+    table = Table("check", "failed", "could not be told", "first that failed")
+    for check in Check:
+        if report.failed[check] or report.unscored[check]:
+            example = escape(visible(report.examples.get(check, ""))[:200])
+            table.add_row(check.value, f"{report.failed[check]:,}", f"{report.unscored[check]:,}", example)
+    console = Console(highlight=False, soft_wrap=True)
+    if table.row_count:
+        Console().print(table)
+    console.print(f"{report.kept:,} of {report.questions:,} questions in {visible(str(out))}", markup=False)
+    if spending.ledger.spent.calls:
+        console.print(spent_line(spending), markup=False)
+    if report.stopped:
+        console.print(f"Stopped: {visible(report.stopped)} The same command with a larger limit goes on.", markup=False)
+    if report.outages:
+        console.print(f"{report.outages:,} questions met no model: the same command goes on with them.", markup=False)
+    if report.stopped or report.outages:
+        raise typer.Exit(exits.UNFINISHED)

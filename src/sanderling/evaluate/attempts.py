@@ -1,0 +1,257 @@
+"""Attempts at questions: each question several times, judged, stored, resumable, and honest about outages.
+
+What an evaluation, the making of trajectories and the measuring of difficulty have in common. There is no agent loop here:
+``rollout`` is the one loop, handed in. An episode is stored the moment it is judged, so a run that is killed at any moment goes
+on with the same call and repeats nothing that was finished; episodes under way go on, too, where ``rollout`` keeps a journal and
+``on_stored`` tells it what has become of them. An attempt that ends in an outage is tried again a few times, then stored as
+unscored; the next run of the same store tries it once more. When only the judge fails, the episode is stored without a verdict
+and the next run judges it without repeating it. Once a budget is spent, or somebody cancels, nothing more is begun.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sanderling.errors import UserError
+from sanderling.evaluate.result import Episode, episode_of
+from sanderling.policy.contract import PolicyOutageError
+from sanderling.protocol.asking import BudgetSpentError
+from sanderling.protocol.endings import Ending
+from sanderling.reward.judge import Judge, rule_on
+from sanderling.reward.verdict import verdict_of, with_verdict
+from sanderling.tools.contract import ToolOutageError
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+Rollout = Callable[[Question, int], Awaitable[Trajectory]]
+"""``(question, attempt) -> trajectory``; its ``seeds.attempt`` is the attempt."""
+Key = tuple[str, int]
+"""A question's id and the number of an attempt."""
+
+
+class Store(Protocol):
+    """An append-only store of trajectories; ids may repeat, the last record of an attempt counts."""
+
+    def append(self, trajectory: Trajectory) -> None: ...
+
+    def __iter__(self) -> Iterator[Trajectory]: ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    done: int
+    total: int
+    scored: int
+    correct: int
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How patient a run is with outages of the tools, the model and the judge."""
+
+    times: int = 2
+    pause_s: float = 1.0
+    """Before the first retry; doubled before each further one."""
+
+    def pauses(self) -> list[float]:
+        """Seconds before each retry."""
+        return [self.pause_s * 2**index for index in range(self.times)]
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What is to be attempted."""
+
+    questions: Sequence[Question]
+    each: int
+    seed: int
+    """``seeds.run`` of every episode."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a store holds when a run ends."""
+
+    episodes: dict[Key, Episode]
+    resumed: int
+    """Episodes that an earlier run had finished."""
+    stopped: str = ""
+    """Why nothing more was begun; empty: everything was."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What an earlier run left behind."""
+
+    settled: dict[Key, Episode]
+    unjudged: dict[Key, Trajectory]
+
+
+async def make_attempts(
+    wanted: Attempts,
+    rollout: Rollout,
+    judge: Judge,
+    store: Store,
+    *,
+    concurrency: int = 8,
+    retry: Retry = Retry(),
+    on_progress: Callable[[Progress], None] | None = None,
+    on_stored: Callable[[Trajectory], None] | None = None,
+    cancel: asyncio.Event | None = None,
+) -> Made:
+    """Make the attempts, or go on with what ``store`` already holds.
+
+    ``on_stored`` hears of every record of this run that the store holds, those of earlier runs included. At most
+    ``concurrency`` episodes run at once. A cancelled episode is not stored: it is still to be made. Raises UserError for
+    questions without accepted answers, repeated ids, or a store that holds another run; other exceptions of ``rollout``
+    propagate.
+    """
+    _check(wanted)
+    hear = on_stored or _nobody
+    stored = _read(store, wanted, judge.name, hear)
+    episodes = dict(stored.settled)
+    total = len(wanted.questions) * wanted.each
+    pending = ((q, a) for q in wanted.questions for a in range(wanted.each) if (q.id, a) not in stored.settled)
+    judged = Counter(episode.correct for episode in episodes.values())
+    stops: list[str] = []
+
+    def report() -> None:
+        if on_progress is not None:
+            on_progress(Progress(len(episodes), total, judged[True] + judged[False], judged[True]))
+
+    async def make(question: Question, attempt: int) -> None:
+        key = (question.id, attempt)
+        trajectory = stored.unjudged.get(key) or await _attempt(rollout, question, attempt, wanted.seed, retry)
+        if trajectory.ending is Ending.CANCELLED and cancel is not None and cancel.is_set():
+            return
+        _check_model(trajectory, episodes.values())
+        trajectory = await _judged(trajectory, judge, retry)
+        store.append(trajectory)
+        hear(trajectory)
+        episodes[key] = episode_of(trajectory, judge.name)
+        judged[episodes[key].correct] += 1
+        report()
+
+    async def work() -> None:
+        for question, attempt in pending:
+            if stops or (cancel is not None and cancel.is_set()):
+                return
+            try:
+                await make(question, attempt)
+            except BudgetSpentError as error:
+                stops.append(str(error))
+
+    report()
+    await _together(work() for _ in range(min(concurrency, total - len(episodes))))
+    if not stops and cancel is not None and cancel.is_set():
+        stops.append("It was stopped.")
+    return Made(episodes, len(stored.settled), stops[0] if stops else "")
+
+
+def _check(wanted: Attempts) -> None:
+    if not wanted.questions:
+        raise UserError("There are no questions to attempt: give a file with at least one.")
+    if wanted.each < 1:
+        raise UserError(f"{wanted.each} attempts were asked for: give at least 1.")
+    seen: set[str] = set()
+    for question in wanted.questions:
+        if question.id in seen:
+            raise UserError(f"Two questions have the id {question.id!r}: give each its own.")
+        if not question.answers:
+            raise UserError(f"Question {question.id!r} has no accepted answer: add one, or leave the question out.")
+        seen.add(question.id)
+
+
+def _nobody(trajectory: Trajectory) -> None:
+    """Hears of a stored record, and does nothing about it."""
+
+
+def _read(store: Store, wanted: Attempts, judge: str, hear: Callable[[Trajectory], None]) -> _Stored:
+    """Sort an earlier run's records into settled and unjudged ones; outages are neither, and so are tried again."""
+    texts = {question.id: question.text for question in wanted.questions}
+    settled: dict[Key, Episode] = {}
+    unjudged: dict[Key, Trajectory] = {}
+    for trajectory in store:
+        question, attempt = trajectory.question, trajectory.seeds.attempt
+        if question.id not in texts or attempt >= wanted.each:
+            continue
+        if question.text != texts[question.id] or trajectory.seeds.run != wanted.seed:
+            raise UserError(f"The store already holds another run of question {question.id!r}: choose another store.")
+        hear(trajectory)
+        key = (question.id, attempt)
+        settled.pop(key, None)
+        unjudged.pop(key, None)
+        if trajectory.ending is None or not trajectory.ending.scored:
+            continue
+        if verdict_of(trajectory, judge) is None:
+            unjudged[key] = trajectory
+        else:
+            settled[key] = episode_of(trajectory, judge)
+    return _Stored(settled, unjudged)
+
+
+async def _attempt(rollout: Rollout, question: Question, attempt: int, seed: int, retry: Retry) -> Trajectory:
+    """One episode, tried again after outages; the last outage is returned as it is. Cancellation is never retried."""
+    seeds = Seeds(run=seed, attempt=attempt)
+    trajectory = await _once(rollout, question, seeds)
+    for pause in retry.pauses():
+        if trajectory.ending not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE):
+            break
+        await asyncio.sleep(pause)
+        trajectory = await _once(rollout, question, seeds)
+    return trajectory
+
+
+async def _once(rollout: Rollout, question: Question, seeds: Seeds) -> Trajectory:
+    try:
+        trajectory = await rollout(question, seeds.attempt)
+    except PolicyOutageError as error:
+        return _outage(question, seeds, Ending.POLICY_OUTAGE, error)
+    except ToolOutageError as error:
+        return _outage(question, seeds, Ending.TOOL_OUTAGE, error)
+    found = (trajectory.question.id, trajectory.seeds.run, trajectory.seeds.attempt)
+    if found != (question.id, seeds.run, seeds.attempt):
+        raise ValueError(f"the rollout of question {question.id!r} with {seeds} returned the trajectory of {found}")
+    return trajectory
+
+
+def _outage(question: Question, seeds: Seeds, ending: Ending, error: Exception) -> Trajectory:
+    """A record of an outage before the episode could begin."""
+    name = f"{question.id}-{seeds.attempt}"
+    return Trajectory(id=name, question=question, nodes=(), leaf=None, ending=ending, seeds=seeds, detail=str(error))
+
+
+async def _judged(trajectory: Trajectory, judge: Judge, retry: Retry) -> Trajectory:
+    """The trajectory with its verdict, asked for again while that may help; an outage has none."""
+    if trajectory.ending is None or not trajectory.ending.scored:
+        return trajectory
+    verdict = await rule_on(trajectory, judge)
+    for pause in retry.pauses():
+        if not verdict.may_change:
+            break
+        await asyncio.sleep(pause)
+        verdict = await rule_on(trajectory, judge)
+    return with_verdict(trajectory, verdict, judge.name)
+
+
+def _check_model(trajectory: Trajectory, episodes: Iterable[Episode]) -> None:
+    other = next((episode.model for episode in episodes if episode.model), "")
+    if other and trajectory.model and trajectory.model != other:
+        raise UserError(f"The store holds episodes of the model {other!r}, not {trajectory.model!r}: choose another store.")
+
+
+async def _together(work: Iterable[Awaitable[None]]) -> None:
+    """Run all; the first failure stops the others and is raised as itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for one in work:
+                group.create_task(_awaited(one))
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+async def _awaited(one: Awaitable[None]) -> None:
+    await one

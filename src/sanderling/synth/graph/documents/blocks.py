@@ -1,0 +1,103 @@
+"""A stored page as lines of a kind: headings, items of lists, rows of tables, code, and prose; links taken out of the words.
+
+A link becomes a mark, ``⟦0⟧``, so that patterns see one thing and sentences end where they should. Knows no entity.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(((?:[^()\s]|\([^()\s]*\))+)\)")
+_MARK = re.compile(r"⟦(\d+)⟧")
+_PLAIN_BRACKETS = str.maketrans("⟦⟧", "[]")
+_HEADING = re.compile(r"(#{1,6}) +(.*)")
+_ITEM = re.compile(r"( *)(?:[-*+]|\d+[.]) +(.*)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"”)]?\s+(?=[A-Z⟦“(])")
+_ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|St|Dr|Mr|Mrs|No|Fig)\.$")
+
+
+class BlockKind(StrEnum):
+    """What a line is."""
+
+    HEADING = "heading"
+    ITEM = "item"
+    ROW = "row"
+    CODE = "code"
+    PROSE = "prose"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Words that lead to an address."""
+
+    words: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a page; ``marked`` has its links as marks."""
+
+    kind: BlockKind
+    marked: str
+    links: tuple[Link, ...]
+    level: int = 0
+    """Of a heading, from 1."""
+    after_blank: bool = True
+
+    @property
+    def text(self) -> str:
+        """As a reader has it."""
+        return self.read(self.marked)
+
+    def read(self, marked: str) -> str:
+        """A piece of the line as a reader has it."""
+        return _MARK.sub(lambda mark: self.links[int(mark[1])].words, marked)
+
+    def sentences(self) -> Iterator[str]:
+        """Its sentences, links marked."""
+        start = 0
+        for end in _SENTENCE_END.finditer(self.marked):
+            piece = self.marked[start : end.start()]
+            if _ABBREVIATIONS.search(piece):
+                continue
+            yield self.marked[start : end.end()].strip()
+            start = end.end()
+        if rest := self.marked[start:].strip():
+            yield rest
+
+
+def lines_of(text: str) -> list[Line]:
+    """The lines of a page that hold something. The rare brackets that marks are made of become plain ones."""
+    text = text.translate(_PLAIN_BRACKETS)
+    found: list[Line] = []
+    after_blank = True
+    for raw in text.split("\n"):
+        if not raw.strip():
+            after_blank = True
+            continue
+        found.append(_line(raw, after_blank))
+        after_blank = False
+    return found
+
+
+def _line(raw: str, after_blank: bool) -> Line:
+    kind, level, words = BlockKind.PROSE, 0, raw.strip()
+    item = _ITEM.fullmatch(raw)
+    if heading := _HEADING.fullmatch(raw):
+        kind, level, words = BlockKind.HEADING, len(heading[1]), heading[2].strip()
+    elif item:
+        kind, words = BlockKind.ITEM, item[2].strip()
+    elif raw.startswith("    "):
+        kind, words = BlockKind.CODE, raw
+    elif " | " in raw:
+        kind = BlockKind.ROW
+    links: list[Link] = []
+
+    def mark(match: re.Match[str]) -> str:
+        links.append(Link(" ".join(match[1].split()), match[2]))
+        return f"⟦{len(links) - 1}⟧"
+
+    marked = words if kind is BlockKind.CODE else _LINK.sub(mark, words)
+    return Line(kind, marked, tuple(links), level, after_blank)

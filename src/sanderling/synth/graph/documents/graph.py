@@ -1,0 +1,171 @@
+"""The graph of a world of documents: every page is taken apart, and what its forms state becomes facts.
+
+Two passes: the first finds what has a name (pages, definitions, sections, releases), the second what is said of it. A thing
+is kept when a person can name it and something is said of it; a relation when it reads as a sentence. The graph is what was
+understood, never all there is: ``complete`` is false.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sanderling.synth.graph.contract import Entity, Fact, FactGraph
+from sanderling.synth.graph.documents.blocks import lines_of
+from sanderling.synth.graph.documents.kinds import most_often, noun_in, nouns_behind_links
+from sanderling.synth.graph.documents.labels import definitions_in
+from sanderling.synth.graph.documents.names_index import NamesIndex
+from sanderling.synth.graph.documents.naming import key_of
+from sanderling.synth.graph.documents.outline import Outline, Part, outline
+from sanderling.synth.graph.documents.reading import Reader
+from sanderling.synth.graph.documents.releases import Release, releases_in
+from sanderling.world.canonical import canonical_url
+from sanderling.world.contract import Page
+
+_FEWEST_LINKS = 3
+"""By so many links is a small word known as a name, such as that of a built-in function."""
+Progress = Callable[[int], None]
+
+
+def documents_graph(pages: Iterable[Page], progress: Progress = lambda _: None) -> FactGraph:
+    """The facts of a world's pages."""
+    pages = list(pages)
+    survey = _Survey()
+    for page in pages:
+        survey.links_of(page)
+    outlines: list[Outline] = []
+    for number, page in enumerate(pages):
+        progress(number + 1)
+        if found := outline(page, survey.confirmed):
+            outlines.append(found)
+    for found in outlines:
+        survey.kinds_of(found)
+    for found in outlines:
+        survey.name_things(found)
+    kinds = {id: entity.kind for id, entity in survey.entities.items()}
+    reader = Reader(survey.index, survey.releases, survey.version_of_page, kinds, survey.product())
+    for found in outlines:
+        reader.read(found, survey.things_of[found.page.url])
+    reader.finish()
+    return _kept(survey, reader)
+
+
+@dataclass
+class _Survey:
+    """What has a name."""
+
+    index: NamesIndex = field(default_factory=NamesIndex)
+    entities: dict[str, Entity] = field(default_factory=dict)
+    things_of: dict[str, dict[int, str]] = field(default_factory=dict)
+    """Page to number of part to thing; -1 is the page itself."""
+    releases: dict[str, Release] = field(default_factory=dict)
+    """Version to release: those of the product that most pages tell of."""
+    version_of_page: dict[str, str] = field(default_factory=dict)
+    _anchors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _kinds_of_form: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _nouns: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def links_of(self, page: Page) -> None:
+        """Take in the names by which links lead to pages, and the nouns behind them."""
+        for line in lines_of(page.text):
+            for link in line.links:
+                self._anchors[(canonical_url(link.url), key_of(link.words))] += 1
+            for words, url, noun in nouns_behind_links(line):
+                self._nouns[(canonical_url(url), key_of(words))].append(noun)
+
+    def confirmed(self, url: str, name: str) -> bool:
+        """See `outline.Confirmed`."""
+        return self._anchors[(canonical_url(url), key_of(name))] >= (_FEWEST_LINKS if name[:1].islower() else 1)
+
+    def kinds_of(self, found: Outline) -> None:
+        """Take in what kinds the pages of a folder are of, by those that links tell of."""
+        heading = found.top.heading
+        if heading and heading.gloss and (kind := most_often(self._nouns[_anchor(found)])):
+            self._kinds_of_form[_folder(found)].append(kind)
+
+    def name_things(self, found: Outline) -> None:
+        """Give everything on a page that can be named its entity."""
+        url = found.page.url
+        things = self.things_of.setdefault(url, {})
+        if found.top.heading is not None and found.top.heading.name:
+            things[-1] = self._subject(found)
+        counts = Counter(key_of(part.heading.name) for part in found.parts if part.heading)
+        for number, part in enumerate(found.parts):
+            if part.signatures:
+                things[number] = self._definition(url, part)
+            elif part.heading and counts[key_of(part.heading.name)] == 1 and _is_title(part.heading.name):
+                things[number] = self._section(url, part)
+        lines = [*found.top.lines, *(line for part in found.parts[:3] for line in part.lines)]
+        for release in releases_in(lines):
+            self.releases.setdefault(release.version, release)
+            if found.top.heading and found.top.heading.name.endswith(release.name):
+                self.version_of_page[url] = release.version
+
+    def _subject(self, found: Outline) -> str:
+        heading, url = found.top.heading, found.page.url
+        if heading is None:
+            raise ValueError("an outline that is asked for its subject has a heading")
+        kind = self._kind_beside(found) or most_often(self._nouns[_anchor(found)])
+        if not kind:
+            told = next((one for one in definitions_in(found.top.lines[:3]) if one.name == heading.name), None)
+            kind = noun_in(told.what) if told else ""
+        if not kind:
+            kind = "section" if heading.number else "page"
+        self.index.add_subject(url, heading.name, url)
+        spoken = f"the {heading.name} {kind}" if kind not in ("page", "section") else f"the {kind} “{heading.name}”"
+        self.entities[url] = Entity(url, heading.name, kind, (spoken,), (url,))
+        return url
+
+    def _kind_beside(self, found: Outline) -> str:
+        """The kind of most pages in the same folder whose headings have the same form, "NAME — what it is"."""
+        if found.top.heading is None or not found.top.heading.gloss:
+            return ""
+        return most_often(self._kinds_of_form[_folder(found)])
+
+    def product(self) -> str:
+        """What most releases are releases of; empty when none is said to be."""
+        names = Counter(release.name.rpartition(" ")[0] for release in self.releases.values())
+        return names.most_common(1)[0][0] if names else ""
+
+    def _definition(self, url: str, part: Part) -> str:
+        first = part.signatures[0]
+        id = f"{url}#{first.name}"
+        for signature in part.signatures:
+            self.index.add(url, signature.name, id)
+        kind = most_often(self._nouns[(canonical_url(url), key_of(first.name))]) or first.kind
+        bare = first.name.removesuffix("()")
+        aliases = tuple(name for name in (bare, bare.rpartition(".")[2]) if name != first.name)
+        self.entities.setdefault(id, Entity(id, first.name, kind, tuple(dict.fromkeys(aliases)), (url,)))
+        return id
+
+    def _section(self, url: str, part: Part) -> str:
+        name = part.heading.name if part.heading else ""
+        id = f"{url}#{name}"
+        self.index.add(url, name, id)
+        self.entities.setdefault(id, Entity(id, name, "section", (f"the section “{name}”",), (url,)))
+        return id
+
+
+def _anchor(found: Outline) -> tuple[str, str]:
+    return canonical_url(found.page.url), key_of(found.top.heading.name if found.top.heading else "")
+
+
+def _folder(found: Outline) -> str:
+    return found.page.url.rpartition("/")[0]
+
+
+def _is_title(name: str) -> bool:
+    """Whether a section's heading can stand for it: two words and more."""
+    return 2 <= len(name.split()) <= 10 and name[:1].isupper() and "⟦" not in name
+
+
+def _kept(survey: _Survey, reader: Reader) -> FactGraph:
+    """The facts whose ends are all known, each once for each page that states it, and the entities that they join."""
+    entities = {**survey.entities, **reader.entities}
+    for id, (name, kind) in survey.index.standards.items():
+        entities.setdefault(id, Entity(id, name, kind))
+    facts: dict[Fact, None] = {}
+    for fact in reader.facts:
+        if fact.subject in entities and (fact.is_literal or fact.object in entities) and fact.subject != fact.object:
+            facts[fact] = None
+    used = {fact.subject for fact in facts} | {fact.object for fact in facts if not fact.is_literal}
+    return FactGraph({id: entity for id, entity in entities.items() if id in used}, tuple(facts))

@@ -1,0 +1,202 @@
+"""What a page says of the things on it: each form of statement is read, and becomes facts with the page and its words.
+
+Knows names through `NamesIndex`; makes the entities that only statements name (people, releases, rows of tables) itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sanderling.synth.graph.contract import Entity, Fact
+from sanderling.synth.graph.documents.blocks import BlockKind, Line, Link
+from sanderling.synth.graph.documents.labels import cells_in, definitions_in, gloss_in, labels_in
+from sanderling.synth.graph.documents.names_index import NamesIndex
+from sanderling.synth.graph.documents.naming import is_telling, standard_in
+from sanderling.synth.graph.documents.outline import Outline, Part
+from sanderling.synth.graph.documents.patterns import stated
+from sanderling.synth.graph.documents.relations import Relation
+from sanderling.synth.graph.documents.releases import Release, credit_in, marker_in
+from sanderling.synth.graph.words.contract import claim_of
+
+NOTES = "release notes"
+_OF_PAGES = frozenset({Relation.REPLACED, Relation.SEE})
+"""Relations that the opening of a page may state: its other sentences may be about anything."""
+_COUNTED = frozenset({"function", "class", "exception"})
+"""Kinds of which a page that was wholly understood tells all there are; others it may list in tables or in passing."""
+_LINES_OF_DEFINITION = 12
+_CITING_LINES, _FEWEST_WORDS = 4, 5
+_PERSONAL = frozenset({Relation.AUTHOR, Relation.EDITOR, Relation.CONTRIBUTOR, Relation.DEVELOPER})
+
+
+@dataclass
+class Reader:
+    """Collects facts page by page."""
+
+    index: NamesIndex
+    releases: Mapping[str, Release]
+    version_of_page: Mapping[str, str]
+    kinds: Mapping[str, str]
+    """Of the things that have names."""
+    product: str
+    """What most releases are releases of."""
+    facts: list[Fact] = field(default_factory=list)
+    entities: dict[str, Entity] = field(default_factory=dict)
+    _numbers: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """(site folder, number of a heading) to thing."""
+
+    def read(self, found: Outline, things: Mapping[int, str]) -> None:
+        """Read one page; ``things`` has the thing of each of its parts, -1 for the page itself."""
+        page = found.page.url
+        subject = things.get(-1)
+        if subject is not None:
+            self._about_page(found, subject)
+        for number, part in enumerate(found.parts):
+            thing = things.get(number)
+            if subject is not None and part.heading and is_telling(part.heading.name):
+                self._value(subject, Relation.SECTION, part.heading.name, page, part.heading.name)
+            if thing is None:
+                self._credits(part.lines, page)
+                continue
+            if subject is not None and part.signatures:
+                is_known = found.is_whole and self._is_counted(thing, part, found)
+                relation = Relation.MEMBER if is_known else Relation.APPEARS
+                self._add(thing, relation, subject, page, "")
+            if part.signatures:
+                self._about_definition(part, thing, page)
+            else:
+                self._mentions(part.lines, thing, page)
+            self._credits(part.lines, page)
+        for part in (found.top, *found.parts):
+            self._tables(part.lines, page)
+
+    def _about_page(self, found: Outline, subject: str) -> None:
+        page, top = found.page.url, found.top
+        if top.heading and top.heading.gloss:
+            self._value(subject, Relation.DESCRIPTION, top.heading.gloss, page, f"{top.heading.name} — {top.heading.gloss}")
+        for told in labels_in(top.lines):
+            for value in told.values:
+                self._person(subject, told.relation, value, page, told.quote)
+        for told in definitions_in(top.lines[:4]):
+            if top.heading and told.name == top.heading.name:
+                self._value(subject, Relation.DESCRIPTION, told.what, page, told.quote)
+                if told.maker:
+                    self._person(subject, Relation.DEVELOPER, told.maker, page, told.quote)
+        if version := self.version_of_page.get(page):
+            release = self._release(version)
+            self._add(subject, Relation.COVERS, release, page, "")
+            day = self.releases[version]
+            self._value(release, Relation.RELEASED, day.date, page, day.quote)
+        self._number(found, subject)
+        self._statements(top.lines, subject, page)
+        self._mentions(top.lines, subject, page)
+        self._credits(top.lines, page)
+
+    def _is_counted(self, thing: str, part: Part, found: Outline) -> bool:
+        """Whether a definition is one of those that its page lists whole; what another name owns may be a method."""
+        kind, owner = self.kinds.get(thing), part.signatures[0].name.rpartition(".")[0]
+        is_own = kind != "function" or not owner or (found.top.heading is not None and found.top.heading.name == owner)
+        return kind in _COUNTED and is_own
+
+    def _about_definition(self, part: Part, thing: str, page: str) -> None:
+        if gloss := gloss_in(part.lines):
+            self._value(thing, Relation.DESCRIPTION, gloss[0], page, gloss[1])
+        self._statements(part.lines[:_LINES_OF_DEFINITION], thing, page)
+
+    def _statements(self, lines: Sequence[Line], thing: str, page: str) -> None:
+        """Versions, what sentences state, what is recommended for reading, standards."""
+        reads_on = False
+        for place, line in enumerate(lines):
+            if marker := marker_in(line):
+                relation, version = marker
+                self._add(thing, relation, self._release(version), page, line.text)
+                if relation is not Relation.DEPRECATED:
+                    continue
+            if line.text == "See also":
+                reads_on = thing == page  # behind a definition it may be the page's own
+                continue
+            if line.kind is BlockKind.CODE:
+                continue
+            if reads_on and line.marked.startswith(("⟦", "Module ⟦")):
+                self._to_link(thing, Relation.SEE, line.links[0], page, line.text)
+                continue
+            reads_on = False
+            for sentence in line.sentences():
+                for told in stated(sentence):
+                    if thing == page and told.pattern.relation not in _OF_PAGES:
+                        continue
+                    target = self.index.resolve(line.links[told.link])
+                    if target and told.pattern.fits(self.kinds.get(thing, ""), self.kinds.get(target, "")):
+                        self._add(thing, told.pattern.relation, target, page, line.read(sentence))
+                for link in line.links if thing != page or place < _CITING_LINES else ():
+                    if standard_in(link.words) and f"⟦{line.links.index(link)}⟧" in sentence:
+                        self._to_link(thing, Relation.CITES, link, page, line.read(sentence))
+
+    def _mentions(self, lines: Sequence[Line], thing: str, page: str) -> None:
+        """Prose that sends its reader to another page by that page's own title."""
+        for line in lines:
+            if line.kind is not BlockKind.PROSE:
+                continue
+            for sentence in line.sentences():
+                if not sentence.endswith(".") or len(sentence.split()) < _FEWEST_WORDS:
+                    continue
+                for number, link in enumerate(line.links):
+                    target = self.index.resolve(link) if f"⟦{number}⟧" in sentence else None
+                    if target is not None and len(link.words.split()) > 1 and self.index.subject(link.url) == target:
+                        self._add(thing, Relation.REFERS, target, page, line.read(sentence))
+
+    def _credits(self, lines: Sequence[Line], page: str) -> None:
+        for line in lines:
+            credit = credit_in(line)
+            thing = self.index.resolve(line.links[credit.link]) if credit else None
+            if credit is None or thing is None:
+                continue
+            for name in credit.people:
+                self._person(thing, Relation.CONTRIBUTOR, name, page, credit.quote)
+            if version := self.version_of_page.get(page):
+                self._add(thing, claim_of(Relation.NEW, NOTES), self._release(version), page, credit.quote)
+
+    def _tables(self, lines: Sequence[Line], page: str) -> None:
+        for cell in cells_in(lines):
+            id = f"{page}#{cell.subject_header}#{cell.subject}"
+            self.entities.setdefault(id, Entity(id, cell.subject, cell.subject_header.lower().removesuffix("(s)"), (), (page,)))
+            self._value(id, cell.header.lower().replace("(s)", ""), cell.value, page, cell.quote)
+
+    def _number(self, found: Outline, subject: str) -> None:
+        """Remember the number of a section for `finish`."""
+        heading = found.top.heading
+        folder = found.page.url.rpartition("/")[0]
+        if heading is None or not heading.number:
+            return
+        self._numbers.setdefault((folder, heading.number), []).append(subject)
+
+    def finish(self) -> None:
+        """Join numbered sections to the pages that their numbers begin with, where one page alone has that number."""
+        for (folder, number), things in self._numbers.items():
+            above = self._numbers.get((folder, number.rpartition(".")[0]), [])
+            if len(things) == 1 and len(above) == 1:
+                self._add(things[0], Relation.PART, above[0], things[0], "")
+
+    def _to_link(self, thing: str, relation: Relation, link: Link, page: str, quote: str) -> None:
+        target = self.index.resolve(link)
+        if target is not None:
+            self._add(thing, relation, target, page, quote)
+
+    def _release(self, version: str) -> str:
+        id = f"release {version}"
+        name = f"{self.product} {version}" if self.product else f"version {version}"
+        self.entities.setdefault(id, Entity(id, name, "release", (version,)))
+        return id
+
+    def _person(self, thing: str, relation: Relation, name: str, page: str, quote: str) -> None:
+        if relation not in _PERSONAL:
+            self._value(thing, relation, name, page, quote)
+            return
+        kind = "organisation" if relation is Relation.DEVELOPER else "person"
+        id = f"{kind} {name}"
+        self.entities.setdefault(id, Entity(id, name, kind))
+        self._add(thing, relation, id, page, quote)
+
+    def _add(self, subject: str, relation: str, object: str, page: str, quote: str) -> None:
+        self.facts.append(Fact(subject, str(relation), object, False, page, quote))
+
+    def _value(self, subject: str, relation: str, value: str, page: str, quote: str) -> None:
+        self.facts.append(Fact(subject, str(relation), value, True, page, quote))

@@ -1,0 +1,90 @@
+"""A chat server on loopback that answers by a function, counts words as tokens, and remembers what it billed."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Say = Callable[[list[dict[str, str]], int], "str | int | bytes | None"]
+"""``(messages, how often this conversation was asked before)`` to a text, a status, a raw body, or None: it hangs up."""
+
+
+@dataclass
+class Billing:
+    """What the server has seen."""
+
+    url: str
+    say: Say
+    bills: bool = True
+    asked: list[list[dict[str, str]]] = field(default_factory=list)
+    tokens: int = 0
+    """Prompt and completion tokens of all that was answered."""
+    running: int = 0
+    most: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reply(self, body: dict[str, Any]) -> tuple[int, bytes] | None:
+        messages = body["messages"]
+        with self.lock:
+            before = self.asked.count(messages)
+            self.asked.append(messages)
+        said = self.say(messages, before)
+        if said is None:
+            return None
+        if isinstance(said, int):
+            return said, b'{"error": {"message": "not now"}}'
+        if isinstance(said, bytes):
+            return 200, said
+        words = said.split()[: body["max_tokens"]]
+        usage = {"prompt_tokens": words_of(messages), "completion_tokens": len(words)}
+        with self.lock:
+            self.tokens += sum(usage.values())
+        found: dict[str, Any] = {"choices": [{"message": {"content": said}, "finish_reason": "stop"}]}
+        return 200, json.dumps(found | ({"usage": usage} if self.bills else {})).encode()
+
+
+def words_of(messages: list[dict[str, str]]) -> int:
+    return sum(len(message["content"].split()) + 3 for message in messages)
+
+
+@contextmanager
+def billing(say: Say, *, bills: bool = True) -> Iterator[Billing]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with server_state.lock:
+                server_state.running += 1
+                server_state.most = max(server_state.most, server_state.running)
+            found = server_state.reply(body)
+            with server_state.lock:
+                server_state.running -= 1
+            if found is None:
+                self.close_connection = True
+                return
+            self.send_response(found[0])
+            for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(found[1])))):
+                self.send_header(name, value)
+            if found[0] == 429:
+                self.send_header("Retry-After", "0.001")
+            self.end_headers()
+            self.wfile.write(found[1])
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server_state = Billing(f"http://127.0.0.1:{server.server_address[1]}/v1", say, bills)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server_state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

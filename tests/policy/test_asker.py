@@ -1,0 +1,245 @@
+"""Asking a model: against a real server on loopback that answers, hangs up, refuses, talks nonsense, and bills."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from billing_server import Billing, billing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.errors import UserError
+from sanderling.policy.asker import PolicyAsker, without_reasoning
+from sanderling.policy.endpoint import ChatEndpointPolicy
+from sanderling.policy.http_client import HttpClient
+from sanderling.policy.ledger import Ledger, Limits, Prices, Spent
+from sanderling.policy.load import open_policy
+from sanderling.policy.metered import Till
+from sanderling.policy.reply_cache import ReplyCache
+from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
+from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, BudgetSpentError
+from sanderling.protocol.messages import Message, Role
+from sanderling.trajectory.jsonl import JsonlLog
+
+
+def told(text: str) -> tuple[Message, ...]:
+    return (Message(role=Role.USER, content=text),)
+
+
+def asker(server: Billing, ledger: Ledger | None = None, prices: Prices | None = None, **options) -> PolicyAsker:
+    client = HttpClient(server.url, retries=2, backoff_s=0.001, timeout_s=0.3)
+    till = Till(ledger or Ledger(), prices or Prices())
+    return PolicyAsker(ChatEndpointPolicy(client, "m"), till=till, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("yes", "yes"), ("<think>hm</think>\n\nyes", "yes"), ("hm</think>yes", "yes"), ("<think>hm", ""), ("a <think>hm", "a"),
+        ("<think>a</think>b<think>c</think> d ", "d"),
+    ],
+)  # fmt: skip
+def test_reasoning_is_taken_off(text: str, said: str) -> None:
+    assert without_reasoning(text) == said
+
+
+async def test_a_reply_says_what_it_cost() -> None:
+    with billing(lambda messages, _: "<think>let me see</think> Paris it is") as server:
+        ledger = Ledger()
+        reply = await asker(server, ledger, Prices(2.0, 10.0)).ask(told("capital of France"))
+    assert reply.text == "Paris it is"
+    usage = reply.usage
+    assert (usage.model, usage.prompt_tokens, usage.sampled_tokens, usage.remembered) == ("m", 6, 6, False)
+    assert usage.cost == pytest.approx((6 * 2 + 6 * 10) / 1e6)
+    assert ledger.spent == Spent(12, usage.cost, 1) and server.tokens == 12
+
+
+async def test_replies_are_remembered_by_all_that_they_answer(tmp_path: Path) -> None:
+    with billing(lambda messages, before: f"reply {len(server.asked)}") as server:
+        ledger = Ledger()
+        first = asker(server, ledger, cache=ReplyCache(tmp_path))
+        one = await first.ask(told("a"))
+        again = await asker(server, ledger, cache=ReplyCache(tmp_path)).ask(told("a"))
+        assert (again.text, again.usage.remembered, again.usage.cost) == (one.text, True, 0.0)
+        assert (again.usage.prompt_tokens, again.usage.sampled_tokens) == (one.usage.prompt_tokens, one.usage.sampled_tokens)
+        others = [
+            await first.ask(told("b")), await first.ask(told("a"), sample=1), await first.ask(told("a"), temperature=0.5),
+            await first.ask(told("a"), max_tokens=7),
+            await asker(server, cache=ReplyCache(tmp_path), identity="n").ask(told("a")),
+        ]  # fmt: skip
+    assert len({one.text, *(other.text for other in others)}) == 6 and len(server.asked) == 6
+    assert ledger.spent.calls == 5
+
+
+@pytest.mark.parametrize("trouble", [429, 500, 503, b"<html>", b"[]", b"{}", b'{"choices": []}', None])
+async def test_trouble_is_tried_again_a_few_times_and_is_an_outage(trouble: int | bytes | None) -> None:
+    with billing(lambda messages, _: trouble) as server:
+        ledger = Ledger(Limits(tokens=10_000))
+        with pytest.raises(AskingOutageError):
+            await asker(server, ledger).ask(told("a"))
+    assert 1 <= len(server.asked) <= 3
+    assert ledger.spent == Spent()
+
+
+async def test_a_silent_server_is_an_outage() -> None:
+    import threading
+
+    release = threading.Event()
+    with billing(lambda messages, _: "late" if release.wait(5) else None) as server:
+        with pytest.raises(AskingOutageError):
+            await asker(server).ask(told("a"))
+        release.set()
+    assert len(server.asked) == 3
+
+
+async def test_a_server_that_recovers_is_heard() -> None:
+    with billing(lambda messages, before: 500 if before < 2 else "well") as server:
+        assert (await asker(server).ask(told("a"))).text == "well"
+
+
+async def test_a_refused_conversation_refuses_no_other() -> None:
+    with billing(lambda messages, _: 400 if "long" in messages[0]["content"] else "well") as server:
+        one = asker(server)
+        for _ in range(7):
+            with pytest.raises(AskingRefusedError, match="not now"):
+                await one.ask(told("long"))
+        assert (await one.ask(told("short"))).text == "well"
+
+
+async def test_a_wrong_key_is_the_persons_to_mend() -> None:
+    with billing(lambda messages, _: 401) as server, pytest.raises(UserError, match="API key"):
+        await asker(server).ask(told("a"))
+
+
+async def test_a_server_that_stays_away_is_not_waited_for_for_ever() -> None:
+    with billing(lambda messages, _: 500) as server:
+        one = asker(server)
+        for _ in range(20):
+            with pytest.raises(AskingOutageError):
+                await one.ask(told("a"))
+    assert len(server.asked) == 5 * 3
+
+
+async def test_not_too_many_at_a_time() -> None:
+    with billing(lambda messages, _: "well") as server:
+        one = asker(server, concurrency=3)
+        await asyncio.gather(*(one.ask(told(str(n))) for n in range(30)))
+    assert server.most <= 3 and len(server.asked) == 30
+
+
+@pytest.mark.parametrize("bills", [True, False])
+@pytest.mark.parametrize("limit", [100, 400, 1_000])
+async def test_a_limit_of_tokens_is_never_passed(limit: int, bills: bool) -> None:
+    """However many ask at the same time, and whether or not the server counts."""
+    with billing(lambda messages, _: "one two three four five six seven", bills=bills) as server:
+        ledger = Ledger(Limits(tokens=limit))
+        one = asker(server, ledger, concurrency=16)
+        found = await asyncio.gather(*(one.ask(told(f"q {n}"), max_tokens=20) for n in range(100)), return_exceptions=True)
+    refused = [error for error in found if isinstance(error, BudgetSpentError)]
+    assert len(refused) + len(server.asked) == 100 and refused
+    assert server.tokens <= ledger.spent.tokens <= limit
+    assert bool(server.asked) == (limit > 120)
+
+
+async def test_a_limit_of_money() -> None:
+    prices = Prices(1_000.0, 10_000.0)
+    with billing(lambda messages, _: "one two three") as server:
+        ledger = Ledger(Limits(cost=1.0))
+        one = asker(server, ledger, prices)
+        with pytest.raises(BudgetSpentError, match="money"):
+            for n in range(1_000):
+                await one.ask(told(str(n)), max_tokens=10)
+    assert 0.5 < ledger.spent.cost <= 1.0
+
+
+async def test_what_is_remembered_needs_no_budget(tmp_path: Path) -> None:
+    with billing(lambda messages, _: "well") as server:
+        await asker(server, cache=ReplyCache(tmp_path)).ask(told("a"))
+        broke = asker(server, Ledger(Limits(tokens=1)), cache=ReplyCache(tmp_path))
+        assert (await broke.ask(told("a"))).text == "well"
+        with pytest.raises(BudgetSpentError):
+            await broke.ask(told("b"))
+
+
+def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: Path) -> None:
+    first = Ledger(Limits(tokens=1_000), JsonlLog(tmp_path / "ledger"))
+    first.hold(400, 0.5).settle(150, 0.25)
+    first.hold(300, 0.5)  # killed here
+    first.hold(100, 0.5).release()
+    second = Ledger(Limits(tokens=1_000), JsonlLog(tmp_path / "ledger"))
+    assert second.spent == second.earlier == Spent(450, 0.75, 3)
+    with pytest.raises(BudgetSpentError, match=r"1,000 \(tokens\) is reached: 450"):
+        second.hold(551, 0.0)
+    hold = second.hold(550, 0.0)
+    hold.settle(10, 0.0)
+    hold.settle(500, 0.0)
+    assert Ledger(Limits(), JsonlLog(tmp_path / "ledger")).spent.tokens == 460
+
+
+def test_a_damaged_ledger_is_told(tmp_path: Path) -> None:
+    JsonlLog(tmp_path / "ledger").append({"ended": 3, "tokens": 1, "cost": 0})
+    with pytest.raises(UserError, match="damaged"):
+        Ledger(Limits(), JsonlLog(tmp_path / "ledger"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.sampled_from(["settle", "release", "keep"]))))
+def test_a_ledger_never_passes_its_limit(calls: list[tuple[int, int, str]]) -> None:
+    ledger = Ledger(Limits(tokens=2_000))
+    held = 0
+    for wanted, found, end in calls:
+        try:
+            hold = ledger.hold(wanted, 0.0)
+        except BudgetSpentError:
+            assert ledger.spent.tokens + held + wanted > 2_000
+            continue
+        if end == "keep":
+            held += wanted
+        else:
+            hold.settle(min(found, wanted), 0.0) if end == "settle" else hold.release()
+        assert ledger.spent.tokens + held <= 2_000
+
+
+async def test_a_cancelled_call_counts_in_full() -> None:
+    class Slow(ScriptedPolicy):
+        pass
+
+    started = asyncio.Event()
+
+    async def forever(self, *args) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    policy = Slow(lambda messages, key: "")
+    ledger = Ledger()
+    one = PolicyAsker(policy, till=Till(ledger))
+    session = policy.open  # the real session, whose turn never comes
+    policy.open = lambda key: _never(session(key), forever)  # type: ignore[method-assign]
+    task = asyncio.create_task(one.ask(told("abcd"), max_tokens=50))
+    await started.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert ledger.spent.tokens == 64 + 4 + 16 + 50
+
+
+def _never(session, forever):
+    session.generate = lambda *args: forever(session, *args)
+    return session
+
+
+async def test_scripts_are_asked_too() -> None:
+    one = PolicyAsker(ListPolicy(["<think>hm</think>first"]))
+    assert (await one.ask(told("a"))).text == "first" and one.name == "list"
+
+
+@pytest.mark.parametrize("option", ["timeout=0", "timeout=x", "retries=-1", "retries=x"])
+def test_patience_of_an_address_is_checked(option: str) -> None:
+    with pytest.raises(UserError, match="write for example"):
+        open_policy(f"http://127.0.0.1:1/v1?{option}#m")
+
+
+async def test_patience_of_an_address_is_kept() -> None:
+    with billing(lambda messages, _: 500) as server:
+        one = PolicyAsker(open_policy(f"{server.url}?retries=0&timeout=5#m"))
+        with pytest.raises(AskingOutageError, match="1 attempts"):
+            await one.ask(told("a"))
+    assert len(server.asked) == 1

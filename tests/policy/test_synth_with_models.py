@@ -1,0 +1,173 @@
+"""``sanderling synth`` with models behind a real HTTP server: what comes out, what is paid, what is asked again."""
+
+import json
+from pathlib import Path
+
+import pytest
+from billing_server import Billing, billing
+from typer.testing import CliRunner
+
+from sanderling.cli import exits
+from sanderling.cli.synth import app
+from sanderling.errors import UserError
+from sanderling.synth.facts.candidates import WRITER
+from sanderling.synth.facts.rubric import JUDGE, POINTS
+from sanderling.synth.growing.grow import QUERIES
+from sanderling.synth.reading.extraction import READER
+from sanderling.synth.reading.rewording import COMPARER, REWRITER
+from sanderling.synth.verify.closed_book import FROM_MEMORY
+from sanderling.synth.verify.rivals import RIVAL
+from sanderling.trajectory.questions import read_questions
+from sanderling.world.contract import Page
+from sanderling.world.store import build_world, open_world
+
+FILLER = "The council met on Monday to speak of nets, salt and the weather, as it had done since the spring. " * 8
+NAMES = ["Orlo", "Venn", "Kello", "Tarn"]
+
+
+def page(name: str, number: int) -> Page:
+    next_name = NAMES[(number + 1) % len(NAMES)]
+    text = f"# {name}\n\nThe tower of {name} was built by Brandt{number}. {name} lies upstream of {next_name}.\n\n{FILLER}"
+    return Page(url=f"https://w.example/{name.lower()}", title=name, text=text)
+
+
+PAGES = [page(name, number) for number, name in enumerate(NAMES)]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    build_world(tmp_path / "world", PAGES, name="towns", source="test")
+    return tmp_path / "world"
+
+
+def say(messages: list[dict[str, str]], before: int) -> str:
+    """A careful model."""
+    system, material = messages[0]["content"], messages[-1]["content"]
+    if system == WRITER.system:
+        name, number = _of(material)
+        quote = f"The tower of {name} was built by Brandt{number}."
+        good = {"question": f"Who built the tower of {name}?", "answer": f"Brandt{number}", "quote": quote}
+        return json.dumps({"questions": [good, {**good, "question": "Who built it, according to the page?"}]})
+    if system == JUDGE.system:
+        return json.dumps({point: {"pass": True, "reason": "fine"} for point in POINTS})
+    if system == READER.system:
+        name, number = _of(material)
+        next_name = NAMES[(number + 1) % len(NAMES)]
+        entities = [{"name": n, "kind": k} for n, k in ((name, "town"), (f"Brandt{number}", "mason"), (next_name, "town"))]
+        told = [("builder", f"Brandt{number}", f"The tower of {name} was built by Brandt{number}."),
+                ("downstream neighbour", next_name, f"{name} lies upstream of {next_name}.")]  # fmt: skip
+        return json.dumps(
+            {"entities": entities, "facts": [{"subject": name, "relation": r, "object": o, "quote": q} for r, o, q in told]}
+        )
+    if system == REWRITER.system:
+        return json.dumps({"question": "Can you tell: " + material.removeprefix("Draft: ")})
+    if system == COMPARER.system:
+        return '{"same": true}'
+    if system == RIVAL.system:
+        return '{"other": null}'
+    if system == QUERIES.system:
+        return '{"queries": ["tower"]}'
+    return "unknown" if system == FROM_MEMORY.system else "?"
+
+
+def _of(material: str) -> tuple[str, int]:
+    name = material.partition("Title: ")[2].partition("\n")[0]
+    return name, NAMES.index(name)
+
+
+def run(command: str, *arguments: object, status: int = 0, cache: Path) -> str:
+    told = [command, *map(str, arguments), "--cache", str(cache)]
+    result = CliRunner().invoke(app, told, catch_exceptions=False, env={"COLUMNS": "250"})
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def model(server: Billing) -> tuple[str, str]:
+    return "--model", f"{server.url}#careful"
+
+
+def test_from_a_world_to_questions_that_passed(directory, tmp_path):
+    out, cache = tmp_path / "q.jsonl", tmp_path / "cache"
+    with billing(say) as server:
+        told = run("facts", directory, "--out", out, *model(server), "--price", "1,2", cache=cache)
+        questions = read_questions(out)
+        assert {q.text for q in questions} == {f"Who built the tower of {name}?" for name in NAMES}
+        assert "leans_on_the_page" in told and "4 questions of 4 pages" in told and f"{server.tokens:,} tokens" in told
+        assert all(q.meta["provenance"][0]["cost"] > 0 and q.meta["world"] == "towns" for q in questions)
+        kept = tmp_path / "kept.jsonl"
+        checks = ("--check", "giveaway", "--check", "unique", "--check", "closed-book", "--samples", 1)
+        told = run("verify", out, "--world", directory, "--out", kept, *model(server), *checks, cache=cache)
+        assert "4 of 4 questions" in told
+        assert all(q.meta["uniqueness"] == "supported" for q in read_questions(kept))
+
+
+def test_again_it_asks_for_nothing(directory, tmp_path):
+    out = tmp_path / "q.jsonl"
+    with billing(say) as server:
+        run("facts", directory, "--out", out, *model(server), cache=tmp_path / "c")
+        asked, first = len(server.asked), out.read_bytes()
+        run("facts", directory, "--out", out, *model(server), cache=tmp_path / "c")
+        assert len(server.asked) == asked and out.read_bytes() == first
+        run("facts", directory, "--out", tmp_path / "other.jsonl", *model(server), cache=tmp_path / "c")
+        assert len(server.asked) == asked and (tmp_path / "other.jsonl").read_bytes() != b""
+
+
+def test_a_budget_stops_it_and_a_larger_one_goes_on(directory, tmp_path):
+    out = tmp_path / "q.jsonl"
+    limit = ("--max-tokens-total", 5_800, "--concurrency", 1)
+    with billing(say) as server:
+        told = run("facts", directory, "--out", out, *model(server), *limit, status=exits.UNFINISHED, cache=tmp_path / "c")
+        assert "Stopped:" in told and 0 < len(read_questions(out)) < 4 and server.tokens <= 5_800
+        run("facts", directory, "--out", out, *model(server), cache=tmp_path / "c")
+    assert len(read_questions(out)) == 4
+
+
+def test_an_outage_is_not_the_end(directory, tmp_path):
+    out, down = tmp_path / "q.jsonl", [True]
+
+    def moody(messages: list[dict[str, str]], before: int) -> str | int:
+        return 400 if down[0] and "Title: Venn" in messages[-1]["content"] else say(messages, before)
+
+    with billing(moody) as server:
+        told = run("facts", directory, "--out", out, *model(server), cache=tmp_path / "c")
+        assert len(read_questions(out)) == 3 and "refused_by_the_model" in told
+
+
+def test_a_graph_is_read_and_worded(directory, tmp_path):
+    out = tmp_path / "g.jsonl"
+    options = ("--starts", 1, "--per-start", 3, "--size", "3-5", "--hops", "2-3", "--capability", "direct")
+    with billing(say) as server:
+        told = run("graph", directory, "--out", out, *model(server), *options, cache=tmp_path / "c")
+    questions = read_questions(out)
+    assert len(questions) == 3 and "things read" in told
+    for question in questions:
+        assert question.text.startswith("Can you tell: ") and question.hops in (2, 3)
+        assert question.meta["maker"] == "reading" and question.meta["uniqueness"] == "unchecked"
+
+
+def test_a_world_grows_by_its_questions(directory, tmp_path):
+    far = Page(url="https://w.example/falk", title="Falk", text=f"# Falk\n\nThe tower of Falk.\n\n{FILLER}")
+    build_world(tmp_path / "large", [*PAGES, far], name="large", source="test")
+    out = tmp_path / "q.jsonl"
+    with billing(say) as server:
+        run("facts", directory, "--out", out, *model(server), "--pages", 1, cache=tmp_path / "c")
+        told = run(
+            "grow", directory, out, "--from", tmp_path / "large", "--least-chars", 100, *model(server), cache=tmp_path / "c"
+        )
+    assert "took in 1 pages" in told and open_world(directory).page_count == 5
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "sentence"),
+    [
+        ("verify", ("--check", "unique"), "asks a model"),
+        ("verify", ("--check", "open-world"), "synth difficulty"),
+        ("verify", ("--judge", "perhaps"), "perhaps"),
+        ("verify", ("--max-cost", "1", "--model", "http://127.0.0.1:9/v1#m"), "price"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(directory, tmp_path, command, options, sentence):
+    questions = tmp_path / "q.jsonl"
+    questions.write_text('{"id": "1", "text": "Who?", "answers": ["x"]}\n')
+    with pytest.raises(UserError, match=sentence):
+        run(command, questions, "--world", directory, "--out", tmp_path / "o.jsonl", *options, cache=tmp_path / "c")
