@@ -131,7 +131,7 @@ async def research(
         tools = backend.tools(extractor)
         if log is not None:
             tools = recorded_tools(tools, tool_roles(profile), log, episode=id, question=question)
-        with _stop_on_interrupt() as stop:
+        with stop_on_interrupt() as stop:
             return await run_episode(
                 Question(id=f"ask-{_digest(question)}", text=question),
                 policy=policy,
@@ -181,7 +181,7 @@ def limited(profile: Profile, max_turns: int | None) -> Profile:
 
 
 @contextmanager
-def _stop_on_interrupt() -> Iterator[asyncio.Event]:
+def stop_on_interrupt() -> Iterator[asyncio.Event]:
     """An event that the first SIGINT sets; the second one is a KeyboardInterrupt again."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 

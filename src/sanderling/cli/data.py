@@ -5,6 +5,7 @@ import typer
 from sanderling.cli.data_clean import clean
 from sanderling.cli.data_contamination import contamination
 from sanderling.cli.data_dedupe import dedupe
+from sanderling.cli.data_generate import generate_
 from sanderling.cli.data_import import import_
 from sanderling.cli.data_judge import judge
 from sanderling.cli.data_resample import resample
@@ -31,3 +32,4 @@ app.command("run")(run)
 app.command("split")(split)
 app.command("stats")(stats)
 app.command("judge")(judge)
+app.command("generate")(generate_)

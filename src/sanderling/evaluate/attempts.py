@@ -2,8 +2,8 @@
 
 What an evaluation, the making of trajectories and the measuring of difficulty have in common. There is no agent loop here:
 ``rollout`` is the one loop, handed in. An episode is stored the moment it is judged, so a run that is killed at any moment goes
-on with the same call and repeats nothing that was finished; episodes under way go on, too, where ``rollout`` keeps a journal and
-``on_stored`` tells it what has become of them. An attempt that ends in an outage is tried again a few times, then stored as
+on with the same call and repeats nothing that was finished; episodes under way go on, too, where ``rollout`` keeps a journal
+and ``on_stored`` tells it what has become of them. An attempt that ends in an outage is tried again a few times, then stored as
 unscored; the next run of the same store tries it once more. When only the judge fails, the episode is stored without a verdict
 and the next run judges it without repeating it. Once a budget is spent, or somebody cancels, nothing more is begun.
 """
@@ -61,6 +61,9 @@ class Retry:
         return [self.pause_s * 2**index for index in range(self.times)]
 
 
+PATIENT = Retry()
+
+
 @dataclass(frozen=True)
 class Attempts:
     """What is to be attempted."""
@@ -80,6 +83,8 @@ class Made:
     """Episodes that an earlier run had finished."""
     stopped: str = ""
     """Why nothing more was begun; empty: everything was."""
+    cancelled: bool = False
+    """Somebody stopped it."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ async def make_attempts(
     store: Store,
     *,
     concurrency: int = 8,
-    retry: Retry = Retry(),
+    retry: Retry = PATIENT,
     on_progress: Callable[[Progress], None] | None = None,
     on_stored: Callable[[Trajectory], None] | None = None,
     cancel: asyncio.Event | None = None,
@@ -146,9 +151,9 @@ async def make_attempts(
 
     report()
     await _together(work() for _ in range(min(concurrency, total - len(episodes))))
-    if not stops and cancel is not None and cancel.is_set():
-        stops.append("It was stopped.")
-    return Made(episodes, len(stored.settled), stops[0] if stops else "")
+    cancelled = cancel is not None and cancel.is_set()
+    stopped = stops[0] if stops else "It was stopped." if cancelled and len(episodes) < total else ""
+    return Made(episodes, len(stored.settled), stopped, cancelled)
 
 
 def _check(wanted: Attempts) -> None:

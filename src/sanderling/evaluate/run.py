@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from sanderling import __version__
 from sanderling.errors import UserError
-from sanderling.evaluate.attempts import Attempts, Progress, Retry, Rollout, Store, make_attempts
+from sanderling.evaluate.attempts import PATIENT, Attempts, Progress, Retry, Rollout, Store, make_attempts
 from sanderling.evaluate.result import EvalResult, RunInfo, summarise
 from sanderling.reward.judge import Judge
 from sanderling.trajectory.record import Question, Trajectory
@@ -25,7 +25,7 @@ async def evaluate(
     command: str,
     seed: int,
     concurrency: int = 8,
-    retry: Retry = Retry(),
+    retry: Retry = PATIENT,
     unscored_limit: float = 0.02,
     on_progress: Callable[[Progress], None] | None = None,
     on_stored: Callable[[Trajectory], None] | None = None,

@@ -1,0 +1,223 @@
+"""``sanderling data generate``: resumable to the turn, within its budget, masked, against a real server on loopback."""
+
+import asyncio
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+from billing_server import billing
+
+from sanderling.agent.journal import Journal
+from sanderling.cli import exits
+from sanderling.cli.data_generate import generate_
+from sanderling.errors import UserError
+from sanderling.evaluate.attempts import Made, Retry
+from sanderling.policy.endpoint import ChatEndpointPolicy
+from sanderling.policy.http_client import HttpClient
+from sanderling.policy.ledger import Ledger, Limits
+from sanderling.policy.metered import MeteredPolicy, Till
+from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Role
+from sanderling.protocol.profiles import get_profile
+from sanderling.reward.judges import rule_judge
+from sanderling.reward.verdict import META_KEY
+from sanderling.synth.generate import Teaching, generate
+from sanderling.tools.registry import world_tools
+from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
+from sanderling.trajectory.questions import write_questions
+from sanderling.trajectory.record import NodeKind, Question, Trajectory
+from sanderling.world.contract import Page
+from sanderling.world.local import LocalWorld
+from sanderling.world.store import build_world
+
+PAGES = [
+    Page(url=f"https://w.example/{name}", title=f"River {name}", text=f"The river {name} flows to Oslo.")
+    for name in ("kent", "tay")
+]
+QUESTIONS = [Question(id=f"q{n}", text=f"Where does river number {n} flow?", answers=("Oslo",)) for n in range(6)]
+PROFILE = get_profile("tiny")
+CALL = '<tool_call>{"name": "search", "arguments": {"query": ["river"]}}</tool_call>'
+
+
+def turn(messages: list[dict[str, str]], _: int) -> str:
+    """Two searches, then an answer; wrong for odd questions."""
+    said = sum(message["role"] == "assistant" for message in messages)
+    number = int(messages[1]["content"].split("number ")[1].split()[0])
+    if said < 2:
+        return f"<think>turn {said}</think>{CALL.replace('river', f'river {said}')}"
+    return f"<think>done</think><answer>{'Oslo' if number % 2 == 0 else 'Rome'}</answer>"
+
+
+def teaching(url: str, ledger: Ledger | None = None, pages: list[Page] | None = None) -> Teaching:
+    policy = ChatEndpointPolicy(HttpClient(url, retries=1, backoff_s=0.001), "m")
+    world = LocalWorld.in_memory(pages or PAGES, name="w")
+    clock = FixedClock(datetime.date(2026, 3, 1))
+    return Teaching(MeteredPolicy(policy, Till(ledger or Ledger())), world_tools(world, PROFILE), PROFILE, clock, "w")
+
+
+async def run(out: Path, teach: Teaching, **options) -> Made:
+    with Journal(out.with_suffix(".journal")) as journal:
+        settings = {"retry": Retry(times=0), "judge": rule_judge("exact"), "questions": QUESTIONS, "attempts": 2, **options}
+        return await generate(out=out, teaching=teach, journal=journal, **settings)
+
+
+def content(out: Path) -> list[Trajectory]:
+    """Without what wall time decides."""
+    plain = []
+    for found in TrajectoryStore(out):
+        nodes = tuple(
+            node.model_copy(
+                update={"seconds": 0.0, "events": tuple(event.model_copy(update={"latency_s": 0.0}) for event in node.events)}
+            )
+            for node in found.nodes
+        )
+        plain.append(found.model_copy(update={"seconds": 0.0, "nodes": nodes}))
+    return plain
+
+
+async def test_every_attempt_is_made_judged_and_in_order(tmp_path: Path) -> None:
+    with billing(turn) as server:
+        made = await run(tmp_path / "t.jsonl", teaching(server.url))
+    found = TrajectoryStore(tmp_path / "t.jsonl").read_all()
+    assert [trajectory.id for trajectory in found] == [f"q{n}-{a}" for n in range(6) for a in range(2)]
+    assert [trajectory.meta[META_KEY]["correct"] for trajectory in found] == [n % 2 == 0 for n in range(6) for _ in range(2)]
+    assert len(made.episodes) == 12 and not made.stopped and len(server.asked) == 36
+    assert sum(node.kind is NodeKind.TURN for node in found[0].nodes) == 3
+
+
+async def test_budget_is_kept_to_the_token_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    out, log = tmp_path / "t.jsonl", JsonlLog(tmp_path / "ledger")
+    with billing(turn) as server:
+        made = await run(tmp_path / "whole.jsonl", teaching(server.url))
+        whole, calls = server.tokens, len(server.asked)
+        limit = 0
+        for _ in range(60):
+            limit += 9_000
+            ledger = Ledger(Limits(tokens=limit), log)
+            made = await run(out, teaching(server.url, ledger))
+            assert server.tokens - whole == ledger.spent.tokens <= limit
+            if not made.stopped:
+                break
+            assert "limit of" in made.stopped
+    assert len(server.asked) == 2 * calls and server.tokens == 2 * whole, "no turn was paid twice"
+    assert content(out) == content(tmp_path / "whole.jsonl")
+
+
+async def test_outages_are_unscored_and_made_by_the_next_run(tmp_path: Path) -> None:
+    out = tmp_path / "t.jsonl"
+    down = True
+
+    def failing(messages: list[dict[str, str]], before: int) -> str | int:
+        return 500 if down and "number 3" in messages[1]["content"] else turn(messages, before)
+
+    with billing(failing) as server:
+        made = await run(out, teaching(server.url))
+        assert [key for key, episode in made.episodes.items() if episode.correct is None] == [("q3", 0), ("q3", 1)]
+        down = False
+        made = await run(out, teaching(server.url))
+        assert made.resumed == 10
+        await run(tmp_path / "whole.jsonl", teaching(server.url))
+    assert content(out) == content(tmp_path / "whole.jsonl")
+
+
+async def test_a_stop_stores_nothing_half_and_goes_on(tmp_path: Path) -> None:
+    out, stop = tmp_path / "t.jsonl", asyncio.Event()
+    with billing(turn) as server:
+        made = await run(out, teaching(server.url), cancel=stop, on_progress=lambda p: stop.set() if p.done == 5 else None)
+        assert made.cancelled and made.stopped and 5 <= len(made.episodes) < 12
+        assert all(found.ending is Ending.ANSWERED for found in TrajectoryStore(out))
+        await run(out, teaching(server.url))
+        await run(tmp_path / "whole.jsonl", teaching(server.url))
+    assert content(out) == content(tmp_path / "whole.jsonl")
+
+
+async def test_a_masked_page_is_neither_found_nor_opened(tmp_path: Path) -> None:
+    """The page that a question was made from is out of reach of the teacher, for that question alone."""
+    secret = PAGES[0].url
+
+    def reply(messages, key) -> str:
+        said = sum(message.role is Role.ASSISTANT for message in messages)
+        visit = json.dumps({"name": "visit", "arguments": {"url": [secret], "goal": "where"}})
+        return f"<think></think>{(CALL, f'<tool_call>{visit}</tool_call>', '<answer>Oslo</answer>')[said]}"
+
+    world = world_tools(LocalWorld.in_memory(PAGES, name="w"), PROFILE)
+    teach = Teaching(ScriptedPolicy(reply), world, PROFILE, FixedClock(datetime.date(2026, 3, 1)), "w")
+    questions = [
+        Question(id="masked", text="?", answers=("Oslo",), masked_urls=(secret,)),
+        Question(id="open", text="?", answers=("Oslo",)),
+    ]
+    await run(tmp_path / "t.jsonl", teach, questions=questions, attempts=1)
+    masked, free = TrajectoryStore(tmp_path / "t.jsonl").read_all()
+    seen = {found.id: "\n".join(n.text for n in found.nodes if n.kind is NodeKind.OBSERVATION) for found in (masked, free)}
+    assert "flows to Oslo" in seen["open-0"] and "River kent" in seen["open-0"]
+    assert "kent flows" not in seen["masked-0"] and "River kent" not in seen["masked-0"] and "River tay" in seen["masked-0"]
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    build_world(tmp_path / "w", PAGES, name="w", source="test")
+    write_questions(tmp_path / "questions.jsonl", QUESTIONS)
+    code = "from sanderling.cli.main import main; main()"
+    where = ["--world", str(tmp_path / "w"), "--profile", "tiny", "--attempts", "2", "--judge", "exact", "--concurrency", "2"]
+    return [sys.executable, "-c", code, "data", "generate", str(tmp_path / "questions.jsonl"), *where]
+
+
+def test_killed_again_and_again_it_comes_to_the_same_store(command: list[str], tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def slow(messages: list[dict[str, str]], before: int) -> str:
+        time.sleep(0.02)
+        return turn(messages, before)
+
+    with billing(slow) as server:
+        options = [*command, "--model", f"{server.url}#m", "--out"]
+        for kill_after in (5, 14):
+            running = subprocess.Popen([*options, str(tmp_path / "killed.jsonl")], env=environment, stderr=subprocess.DEVNULL)
+            while len(server.asked) < kill_after and running.poll() is None:
+                time.sleep(0.005)
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+        last = subprocess.run(
+            [*options, str(tmp_path / "killed.jsonl")], env=environment, capture_output=True, text=True, check=False
+        )
+        assert last.returncode == 0, last.stderr[-2_000:]
+        assert len(server.asked) <= 36 + 2 * 2, "at most the turns under way were asked for again"
+        whole = subprocess.run(
+            [*options, str(tmp_path / "whole.jsonl")], env=environment, capture_output=True, text=True, check=False
+        )
+        assert whole.returncode == 0, whole.stderr[-2_000:]
+    assert content(tmp_path / "killed.jsonl") == content(tmp_path / "whole.jsonl")
+    assert not (tmp_path / "killed.jsonl.journal").exists()
+    assert "12 of 12 attempts" in last.stdout.replace("\n", " ")
+
+
+def test_bad_options_are_told(command: list[str], tmp_path: Path) -> None:
+    questions, world = tmp_path / "questions.jsonl", tmp_path / "w"
+    with pytest.raises(UserError, match="needs the price"):
+        generate_(questions, tmp_path / "t.jsonl", "http://127.0.0.1:1/v1#m", ["exact"], world=world, max_cost=1.0)
+    with pytest.raises(UserError, match=r"no \.jsonl file"):
+        generate_(questions, tmp_path / "t.parquet", "http://127.0.0.1:1/v1#m", ["exact"], world=world)
+    with pytest.raises(UserError, match="encyclopedia"):
+        generate_(questions, tmp_path / "t.jsonl", "teacher:x", ["exact"], world=world)
+
+
+def test_a_spent_budget_has_its_own_exit_status(command: list[str], tmp_path: Path) -> None:
+    with billing(turn) as server, pytest.raises(typer.Exit) as left:
+        generate_(
+            tmp_path / "questions.jsonl",
+            tmp_path / "t.jsonl",
+            f"{server.url}#m",
+            ["exact"],
+            world=tmp_path / "w",
+            max_tokens=10,
+        )
+    assert left.value.exit_code == exits.UNFINISHED and not server.asked
