@@ -121,7 +121,7 @@ def _examples(report: CleanReport) -> Table:
     table = Table("step", "code", "trajectory", "before", "after", show_lines=True)
     for step in report.steps:
         for code, count in _codes(step.dropped, step.notes):
-            if count.example is not None:
+            if count.example is not None and (count.example.before or count.example.after):
                 shown = (count.example.trajectory, count.example.before[:_SHOWN], count.example.after[:_SHOWN])
                 table.add_row(step.step, code, *(_plain(text) for text in shown))
     return table
