@@ -66,7 +66,8 @@ def data_page(
     """The page."""
     unit = portraits[0].unit if portraits else "words"
     total = sum(one.trajectories for one in portraits)
-    summary = f"{len(portraits)} set{'s' * (len(portraits) != 1)}, {total:,} trajectories in all, side by side."
+    sets = f"{len(portraits)} set{'s' * (len(portraits) != 1)}"
+    summary = f"{sets} on the way, side by side." if steps else f"{sets}, {total:,} trajectories in all, side by side."
     head = tag("header", tag("p", "Sanderling · data", class_="eyebrow"), tag("h1", title), tag("p", summary, class_="summary"))
     sections = [section("steps", "Step by step", _steps(steps))] if steps else []
     sections += [
@@ -112,7 +113,7 @@ def _table(portraits: Sequence[Portrait], chosen: Sequence[Column]) -> Html:
     rows = [
         tag("tr", tag("th", one.name, scope="row"), *[tag("td", column.cell(one)) for column in chosen]) for one in portraits
     ]
-    return tag("div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows)), class_="scroll")
+    return tag("div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="sets"), class_="scroll")
 
 
 def _steps(steps: Sequence[Step]) -> Html:
