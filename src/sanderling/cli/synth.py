@@ -2,6 +2,8 @@
 
 import typer
 
+from sanderling.cli.synth_chains import chains
+from sanderling.cli.synth_difficulty import difficulty
 from sanderling.cli.synth_facts import facts
 from sanderling.cli.synth_graph import graph
 from sanderling.cli.synth_grow import grow
@@ -17,9 +19,11 @@ def synth() -> None:
     """Make questions from a world."""
 
 
+app.command()(chains)
 app.command()(facts)
 app.command()(graph)
 app.command()(verify)
+app.command()(difficulty)
 app.command()(grow)
 app.command("mix")(mix_stages)
 app.command()(show)

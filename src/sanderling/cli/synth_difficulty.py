@@ -1,0 +1,121 @@
+"""``sanderling synth difficulty``: how often an agent is right, and which questions that leaves. Thin.
+
+The attempts are `data generate`'s, with its options; the bands are `synth.difficulty`'s.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens
+from sanderling.cli.backend import ReaderUrl, SearchUrl, Web
+from sanderling.cli.data_generate import generate_
+from sanderling.cli.judges import JudgePrices
+from sanderling.cli.world_dynamics import Dynamics, WorldSeed
+from sanderling.cli.world_embed import Search
+from sanderling.errors import UserError
+from sanderling.protocol.profiles import PROFILES
+from sanderling.synth.difficulty import META, Band, BandSettings, by_difficulty, try_of
+from sanderling.terminal import visible
+from sanderling.trajectory.files import open_trajectories
+from sanderling.trajectory.questions import read_questions, write_questions
+from sanderling.world.dense.opening import SearchMode
+
+
+def difficulty(
+    file: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="File of questions.")],
+    out: Annotated[Path, typer.Option("--out", help="The questions that are kept; the other bands lie beside it.")],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="The agent: http://host:port/v1#model, a model's directory, or teacher:SIZE/SEED."),
+    ] = None,
+    made: Annotated[
+        Path | None,
+        typer.Option("--from", help="Attempts that were made and judged before (data generate), in place of a model."),
+    ] = None,
+    attempts: Annotated[int, typer.Option("--attempts", min=1, help="Attempts at each question.")] = 8,
+    keep: Annotated[str, typer.Option("--keep", help="How many of them must be right: 1-7.")] = "1-7",
+    judges: Annotated[
+        list[str] | None, typer.Option("--judge", help="Who judges (see data generate); exact by default.")
+    ] = None,
+    world: Annotated[Path | None, typer.Option("--world", help="Directory of a world; or --web.")] = None,
+    profile: Annotated[str, typer.Option("--profile", help=f"Prompt, tools and budgets: {', '.join(PROFILES)}.")] = "tiny",
+    seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal episodes.")] = 0,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Episodes at the same time.")] = 8,
+    price: Annotated[str | None, typer.Option("--price", help=f"What the agent costs {PRICE_HELP}")] = None,
+    judge_price: JudgePrices = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
+    dynamics: Dynamics = None,
+    world_seed: WorldSeed = 0,
+    mode: Search = SearchMode.LEXICAL,
+    web: Web = False,
+    search_url: SearchUrl = None,
+    reader_url: ReaderUrl = None,
+) -> None:
+    """Let an agent try every question several times, and keep those that are neither too easy nor too hard for it.
+
+    Killed or stopped, the same command goes on; questions whose band is not told yet are in NAME.untold.jsonl.
+    """
+    if (model is None) == (made is None):
+        raise UserError("Say who tries: an agent with --model, or attempts that were made before with --from.")
+    if out.resolve() == file.resolve():
+        raise UserError(f"{file} is read and written: choose another place for the output.")
+    least, most = _kept(keep, attempts)
+    settings = BandSettings(attempts=attempts, least_right=least, most_right=most)
+    store = made or out.with_name(f"{out.stem}.attempts.jsonl")
+    status = 0
+    if model is not None:
+        try:
+            generate_(
+                file, store, model, judges or ["exact"], world, profile, attempts, seed, concurrency, price, judge_price,
+                max_tokens, max_cost, cache, dynamics, world_seed, mode, web, search_url, reader_url,
+            )  # fmt: skip
+        except typer.Exit as stopped:
+            status = stopped.exit_code
+    _sort(file, store, out, settings)
+    if status:
+        raise typer.Exit(status)
+
+
+def _kept(words: str, attempts: int) -> tuple[int, int]:
+    """From ``1-7``. Raises UserError for anything else, and for what no number of attempts can be."""
+    found = re.fullmatch(r"(\d{1,4})-(\d{1,4})", words.strip())
+    if found is None or not int(found[1]) <= int(found[2]) <= attempts:
+        raise UserError(
+            f"--keep {words!r} is no range of right ones among {attempts} attempts: write 1-{max(attempts - 1, 1)}."
+        )
+    return int(found[1]), int(found[2])
+
+
+def _sort(file: Path, store: Path, out: Path, settings: BandSettings) -> None:
+    """Write every band to its file, and say how many there are."""
+    trajectories = open_trajectories(store)
+    agents: dict[str, None] = {}
+    tries = []
+    for trajectory in trajectories:
+        agents[trajectory.model] = None
+        tries.append(try_of(trajectory))
+    bands, rates = by_difficulty(read_questions(file), tries, settings, ", ".join(agents))
+    for band, questions in bands.items():
+        write_questions(out if band is Band.KEPT else out.with_name(f"{out.stem}.{band.value}.jsonl"), questions)
+    table = Table("band", "questions", "file")
+    for band, questions in bands.items():
+        path = out if band is Band.KEPT else out.with_name(f"{out.stem}.{band.value}.jsonl")
+        table.add_row(band.value, f"{len(questions):,}", visible(str(path)))
+    console = Console()
+    console.print(table)
+    told = ", ".join(f"{rate}: {count:,}" for rate, count in sorted(rates.items(), key=lambda item: _share(item[0])))
+    console.print(f"right of scored: {told}", markup=False, soft_wrap=True)
+    lengths = sorted({question.meta[META]["length"] for question in bands[Band.KEPT]})
+    console.print(f"length bands of the kept: {', '.join(lengths) or 'none'}", markup=False, soft_wrap=True)
+
+
+def _share(rate: str) -> tuple[float, str]:
+    right, _, scored = rate.partition("/")
+    return (int(right) / int(scored) if int(scored) else -1.0, rate)

@@ -1,0 +1,68 @@
+"""``sanderling synth chains`` and ``difficulty``: an agent's attempts through the one loop, and the bands they give."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sanderling.cli.synth import app
+from sanderling.errors import UserError
+from sanderling.synth.difficulty import META
+from sanderling.trajectory.questions import read_questions
+from sanderling.world.encyclopedia import generate_encyclopedia
+from sanderling.world.store import build_world
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    made = generate_encyclopedia(60, 3)
+    pages = (item.page for item in made.pages)
+    build_world(tmp_path / "world", pages, name=made.name, source="encyclopedia", seed=3)
+    return tmp_path / "world"
+
+
+def run(command: str, *arguments: object) -> str:
+    result = CliRunner().invoke(app, [command, *map(str, arguments)], catch_exceptions=False, env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_questions_are_sorted_by_how_often_the_agent_is_right(directory, tmp_path):
+    questions, out = tmp_path / "q.jsonl", tmp_path / "kept.jsonl"
+    told = run("chains", directory, "--out", questions, "--count", 24, "--hops", "1-3")
+    assert "24 questions" in told and {q.hops for q in read_questions(questions)} == {1, 2, 3}
+    options = (questions, "--world", directory, "--model", "teacher:60/3", "--attempts", 4, "--keep", "1-3", "--out", out)
+    told = run("difficulty", *options)
+    kept = read_questions(out)
+    others = [read_questions(tmp_path / f"kept.{band}.jsonl") for band in ("too-hard", "too-easy", "untold")]
+    assert kept and others[1] and not others[2] and len(kept) + sum(map(len, others)) == 24
+    assert all(1 <= q.meta[META]["right"] <= 3 and q.meta[META]["scored"] == 4 for q in kept)
+    assert all(q.meta[META]["right"] == 4 for q in others[1]) and kept[0].meta[META]["agent"] == "scripted-teacher"
+    assert "4/4" in told
+    again = run("difficulty", questions, "--from", tmp_path / "kept.attempts.jsonl", "--attempts", 4, "--keep", "1-3",
+                "--out", tmp_path / "again.jsonl")  # fmt: skip
+    assert read_questions(tmp_path / "again.jsonl") == kept and "too-easy" in again
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "Say who tries"),
+        (("--model", "teacher:60/3", "--from", "x"), "Say who tries"),
+        (("--model", "teacher:60/3", "--keep", "3"), "no range"),
+        (("--model", "teacher:60/3", "--keep", "3-9"), "among 8 attempts"),
+        (("--from", "nowhere.jsonl"), "nowhere.jsonl"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path, options, sentence):
+    questions = tmp_path / "q.jsonl"
+    questions.write_text('{"id": "1", "text": "Who?", "answers": ["x"]}\n')
+    with pytest.raises(UserError, match=sentence):
+        run("difficulty", questions, "--out", tmp_path / "o.jsonl", *options)
+
+
+def test_chains_need_a_generated_world(tmp_path, directory):
+    with pytest.raises(UserError, match="no number and no range"):
+        run("chains", directory, "--out", tmp_path / "q.jsonl", "--hops", "0-2")
+    with pytest.raises(UserError, match="There is no world"):
+        run("chains", tmp_path / "none", "--out", tmp_path / "q.jsonl")
