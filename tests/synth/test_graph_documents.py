@@ -53,6 +53,12 @@ Deprecated since version 1.8: Use {link("tide.high()", "tide")} instead.
 class tide.Table(rows)
 
 A table of several days. It does not inherit from {link("HarbourError", "errors")}.
+
+columns
+
+How many there are.
+
+New in version 1.8.
 """,
 )
 ERRORS = page(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sanderling.synth.graph.contract import Entity, Fact, FactGraph
 from sanderling.synth.graph.matcher import FactIndex
 from sanderling.synth.graph.query import Node, object_of, subject_of
-from sanderling.synth.graph.words.contract import Words, is_claim
+from sanderling.synth.graph.words.contract import Words, claimed, is_claim
 
 FactKey = tuple[Node, str, Node]
 
@@ -28,7 +28,7 @@ class Ground:
     facts_of: Mapping[str, Sequence[Fact]]
     """The facts of each of them."""
     claims: Sequence[Fact]
-    """What sites claim."""
+    """What sites claim, and the thing's own page contradicts."""
 
     @classmethod
     def of(cls, graph: FactGraph, words: Words) -> "Ground":
@@ -48,7 +48,7 @@ class Ground:
             {key: frozenset(urls) for key, urls in pages.items()},
             tuple(facts_of),
             facts_of,
-            tuple(fact for fact in graph.facts if is_claim(fact.relation)),
+            tuple(fact for fact in graph.facts if is_claim(fact.relation) and _is_contradicted(graph, fact)),
         )
 
     def name(self, node: Node) -> str | None:
@@ -65,6 +65,12 @@ class Ground:
             return (node.id,)
         entity = self.graph.entities[node.id]
         return tuple(dict.fromkeys((entity.name, *entity.aliases)))
+
+
+def _is_contradicted(graph: FactGraph, claim: Fact) -> bool:
+    relation = claimed(claim.relation)[0]
+    held = {fact.object for fact in graph.outgoing[claim.subject] if fact.relation == relation}
+    return bool(held) and claim.object not in held
 
 
 def designations(entities: Mapping[str, Entity]) -> dict[str, str]:

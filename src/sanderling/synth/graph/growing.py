@@ -97,14 +97,17 @@ def is_unique(ground: Ground, root: Spot) -> bool:
     return answers(ground.index, to_query(root)) == {root.node}
 
 
-def until_unique(ground: Ground, root: Spot, rng: random.Random) -> Spot | None:
-    """The tree with as few further constraints as leave one answer; None when those at hand do not."""
+def until_unique(ground: Ground, root: Spot, rng: random.Random, *, is_answer: bool = True) -> Spot | None:
+    """The tree with as few further constraints as leave one thing for its root; None when those at hand do not.
+
+    ``is_answer``: whether the root is what is asked for; something else may be told by its own description.
+    """
     for _ in range(_MOST_EXTRA):
         left = len(answers(ground.index, to_query(root)))
         if left == 1:
             return root
         best = root
-        for at, clause in _further(ground, root, rng):
+        for at, clause in _further(ground, root, rng, is_answer):
             grown = with_clause(root, at, clause)
             count = len(answers(ground.index, to_query(grown)))
             if count < left:
@@ -117,7 +120,7 @@ def until_unique(ground: Ground, root: Spot, rng: random.Random) -> Spot | None:
     return root if is_unique(ground, root) else None
 
 
-def _further(ground: Ground, root: Spot, rng: random.Random) -> list[tuple[Node, Clause]]:
+def _further(ground: Ground, root: Spot, rng: random.Random, is_answer: bool) -> list[tuple[Node, Clause]]:
     """Facts about the unnamed things of a tree that it does not use, with ends that have names; values first."""
     used = set(root.facts())
     inside = {spot.node for spot in root.spots()}
@@ -126,7 +129,7 @@ def _further(ground: Ground, root: Spot, rng: random.Random) -> list[tuple[Node,
         if spot.is_named or spot.node.is_literal:
             continue
         for fact, other in around(ground.graph, spot.node, rng):
-            if spot is root and other.is_literal and not ground.words.of(fact.relation).is_answer:
+            if spot is root and is_answer and other.is_literal and not ground.words.of(fact.relation).is_answer:
                 continue  # the answer's own description, quoted, would be all that a search needs
             if fact not in used and other not in inside and ground.name(other) is not None:
                 found.append((spot.node, Clause(fact, Spot(other, is_named=True))))

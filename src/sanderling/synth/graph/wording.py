@@ -125,6 +125,8 @@ class Speaker:
             if not words.subject:
                 raise TangledError
             return self.rng.choice(words.subject).format(o=other)
+        if not words.object:
+            raise TangledError
         return self.rng.choice(words.object).format(s=other)
 
     def _article(self, spot: Spot) -> str:

@@ -40,7 +40,8 @@ def cross_verification(ground: Ground, part: Subgraph, hops: Range, rng: random.
     rumour = object_of(quarrel.claim)
     if ground.name(rumour) is None:
         return Dropped.TANGLED
-    told = until_unique(ground, Spot(subject_of(quarrel.claim), (Clause(quarrel.claim, Spot(rumour, is_named=True)),)), rng)
+    claim = Spot(subject_of(quarrel.claim), (Clause(quarrel.claim, Spot(rumour, is_named=True)),))
+    told = until_unique(ground, claim, rng, is_answer=False)
     if told is None:
         return Dropped.NOT_UNIQUE
     if quarrel.truth in set(told.facts()):

@@ -27,6 +27,11 @@ _CITING_LINES, _FEWEST_WORDS = 4, 5
 _PERSONAL = frozenset({Relation.AUTHOR, Relation.EDITOR, Relation.CONTRIBUTOR, Relation.DEVELOPER})
 
 
+def _is_term(line: Line) -> bool:
+    """Whether a line is one word alone, as the name of an attribute is."""
+    return line.kind is BlockKind.PROSE and " " not in line.text and line.text[-1] not in ".:;"
+
+
 @dataclass
 class Reader:
     """Collects facts page by page."""
@@ -57,8 +62,8 @@ class Reader:
                 self._credits(part.lines, page)
                 continue
             if subject is not None and part.signatures:
-                is_known = found.is_whole and self._is_counted(thing, part, found)
-                relation = Relation.MEMBER if is_known else Relation.APPEARS
+                is_counted = self._is_counted(thing, part, found)
+                relation = (Relation.MEMBER if is_counted else Relation.LISTED) if found.is_whole else Relation.APPEARS
                 self._add(thing, relation, subject, page, "")
             if part.signatures:
                 self._about_definition(part, thing, page)
@@ -110,8 +115,12 @@ class Reader:
                 self._add(thing, relation, self._release(version), page, line.text)
                 if relation is not Relation.DEPRECATED:
                     continue
+            if thing != page and _is_term(line):
+                break  # a member without a name of its own, and what follows is about that
             if line.text == "See also":
-                reads_on = thing == page  # behind a definition it may be the page's own
+                if thing != page:
+                    break  # behind a definition it may be the page's own
+                reads_on = True
                 continue
             if line.kind is BlockKind.CODE:
                 continue

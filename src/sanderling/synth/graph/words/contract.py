@@ -18,7 +18,7 @@ class RelationWords:
     subject: tuple[str, ...]
     """Clauses that describe the subject, given the object; none: pages name too few of its subjects to tell one by it."""
     object: tuple[str, ...]
-    """Clauses that describe the object, given the subject."""
+    """Clauses that describe the object, given the subject; none: the other way round alone reads well."""
     noun: tuple[str, ...] = ()
     """Noun phrases for the object, given the subject: "the home town of {s}"."""
     value: str = "value"

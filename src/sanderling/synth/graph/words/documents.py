@@ -16,8 +16,11 @@ DOCUMENTS: dict[str, RelationWords] = {
         is_functional=True,
         is_exhaustive=True,
     ),
-    Relation.APPEARS: RelationWords(
+    Relation.LISTED: RelationWords(
         ("that is documented with {o}",), ("that documents {s}",), is_functional=True
+    ),
+    Relation.APPEARS: RelationWords(
+        ("that is documented with {o}",), ("that documents {s}",), is_functional=True, is_weak=True
     ),
     Relation.PART: RelationWords(
         ("that is part of {o}",), ("that contains {s}", "that includes {s}"), is_functional=True
@@ -77,7 +80,7 @@ DOCUMENTS: dict[str, RelationWords] = {
         ("that is documented as equivalent to {o}",), ("that is given as the equivalent of {s}",)
     ),
     Relation.SIMILAR: RelationWords(
-        ("that is described by its likeness to {o}",), ("that serves as the comparison in the description of {s}",)
+        ("that is described by its likeness to {o}",), ()
     ),
     Relation.ALIAS: RelationWords(("that is an alias of {o}",), ("that has as an alias {s}",)),
     Relation.RETURNS: RelationWords(
