@@ -197,6 +197,8 @@ def test_lines_that_do_not(line: str) -> None:
         ("Unlike that, similar to ⟦0⟧.", None),
         ("An alias for ⟦0⟧.", "alias of"),
         ("Use ⟦0⟧ instead.", "replaced by"),
+        ("Please use the ⟦0⟧ module instead.", "replaced by"),
+        ("Use ⟦0⟧ configuration instead.", None),
         ("Do as ⟦0⟧ does.", None),
     ],
 )
@@ -256,3 +258,22 @@ def test_strange_pages_make_no_facts_and_do_no_harm() -> None:
     ]
     assert documents_graph(odd).facts == ()
     assert documents_graph([]).entities == {}
+
+
+def test_a_version_behind_a_member_without_a_definition_is_not_the_pages_own() -> None:
+    told = page(
+        "constants",
+        "# tides — Named heights\n\nSource code: [Lib/tides.py](https://code.example/tides.py)\n\nNote\n\nAll in metres.\n\n"
+        "New in version 1.4.\n\nHIGHEST\n\nThe highest there is.\n\nChanged in version 1.9: It may be negative.\n",
+    )
+    versions = [(fact.relation, fact.object) for fact in documents_graph([told]).facts if fact.object.startswith("release")]
+    assert versions == [("new in", "release 1.4")]
+
+
+def test_every_recommendation_is_read_with_what_it_is_between() -> None:
+    named = [page(name, f"# {name} — The {name}\n\nNew in version 1.4.\n") for name in ("tide", "moon", "wind", "sand")]
+    lines = [f"Module {link(name, name)}\n\nAll about {name}." for name in ("tide", "moon", "wind")]
+    text = "# sea — The sea\n\nSee also\n\n" + "\n\n".join(lines)
+    graph = documents_graph([*named, page("sea", f"{text}\n\nThere is more.\n\nModule {link('sand', 'sand')}\n")])
+    seen = [graph.entities[fact.object].name for fact in graph.facts if fact.relation == "see also"]
+    assert seen == ["tide", "moon", "wind"]

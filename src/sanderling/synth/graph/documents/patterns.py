@@ -56,7 +56,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(Relation.CALLS, rf"\b(?:wrapper|shorthand|shortcut) (?:for|around) {_THE}{_M}", "function", "method", "class"),
     _pattern(Relation.USES, rf"^{_THIS}(?:internally )?[Uu]ses {_THE}{_M}"),
     _pattern(Relation.BASED, rf"\b(?:based|built|implemented) on(?: top of)? {_THE}{_M}"),
-    _pattern(Relation.REPLACED, rf"\b[Uu]se {_THE}{_M}(?: \w+)? instead\b"),
+    _pattern(Relation.REPLACED, rf"\b[Uu]se {_THE}{_M}(?: (?:class|function|method|module|package|exception))? instead\b"),
     _pattern(Relation.REPLACED, rf"\b(?:superseded by|in favou?r of|[Rr]eplaced by) {_THE}{_M}"),
     _pattern(Relation.CORRESPONDS, rf"\b(?:mapped|[Cc]orresponds?) to {_THE}{_M}", "exception", "constant", "class"),
     _pattern(Relation.SEE, rf"^See also {_THE}{_M}\.?$"),

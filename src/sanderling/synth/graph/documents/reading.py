@@ -24,6 +24,7 @@ _COUNTED = frozenset({"function", "class", "exception"})
 """Kinds of which a page that was wholly understood tells all there are; others it may list in tables or in passing."""
 _LINES_OF_DEFINITION = 12
 _CITING_LINES, _FEWEST_WORDS = 4, 5
+_NOTICES = frozenset({"Note", "Warning", "Tip", "Caution", "Important", "Attention", "Example", "Examples", "Deprecated"})
 _PERSONAL = frozenset({Relation.AUTHOR, Relation.EDITOR, Relation.CONTRIBUTOR, Relation.DEVELOPER})
 
 
@@ -108,9 +109,12 @@ class Reader:
 
     def _statements(self, lines: Sequence[Line], thing: str, page: str) -> None:
         """Versions, what sentences state, what is recommended for reading, standards."""
-        reads_on = False
+        reads_on, is_about_other = 0, False  # lines that may still come before the next recommendation
         for place, line in enumerate(lines):
+            is_about_other = is_about_other or (thing == page and _is_term(line) and line.text not in _NOTICES)
             if marker := marker_in(line):
+                if is_about_other:  # a member of the page, without a name of its own
+                    continue
                 relation, version = marker
                 self._add(thing, relation, self._release(version), page, line.text)
                 if relation is not Relation.DEPRECATED:
@@ -120,14 +124,15 @@ class Reader:
             if line.text == "See also":
                 if thing != page:
                     break  # behind a definition it may be the page's own
-                reads_on = True
+                reads_on = 1
                 continue
             if line.kind is BlockKind.CODE:
                 continue
             if reads_on and line.marked.startswith(("⟦", "Module ⟦")):
                 self._to_link(thing, Relation.SEE, line.links[0], page, line.text)
+                reads_on = 2  # what it is may stand between it and the next
                 continue
-            reads_on = False
+            reads_on = max(reads_on - 1, 0)
             for sentence in line.sentences():
                 for told in stated(sentence):
                     if thing == page and told.pattern.relation not in _OF_PAGES:
