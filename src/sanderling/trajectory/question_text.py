@@ -30,7 +30,8 @@ def question_tokens(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_SPLIT.sub(" ", text.lower().translate(_JOINING)).split()
     whole = _SURROGATE.sub("\ufffd", text)
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", whole).casefold()).translate(_JOINING)
+    bare = unicodedata.normalize("NFKC", whole).translate(_JOINING)  # a mark joins the letter that a full stop kept it from
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", bare).casefold())
     kept = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in folded)
     return _SINGLE.sub(r" \g<0> ", kept).split()
 
