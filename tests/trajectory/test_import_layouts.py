@@ -5,10 +5,12 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cleaning_makers import step
 
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.parse import parse_turn
 from sanderling.protocol.status import ToolStatus
+from sanderling.trajectory.cleaning import StepName
 from sanderling.trajectory.ids import question_id
 from sanderling.trajectory.importers import Layout, detect, import_file, import_tree
 from sanderling.trajectory.importers.registry import LAYOUTS
@@ -83,14 +85,49 @@ def test_tool_calls_become_the_protocols_text(tmp_path):
     assert (result.report.messages, result.report.kept, result.report.raw) == (6, 6, 0)
 
 
-def test_results_of_one_turn_are_one_observation_in_the_order_they_came(tmp_path):
-    seen = one(tmp_path / "a.json", {"messages": OPENAI}).nodes[3]
-    assert seen.text == f"<tool_response>\n{OPENAI[3]['content']}\n</tool_response>\n<tool_response>\n[]\n</tool_response>"
-    assert seen.raw == {"messages": OPENAI[3:5]}
+def test_results_of_one_turn_are_one_observation_in_the_order_of_the_calls(tmp_path):
+    result = import_file(save(tmp_path / "a.json", {"messages": OPENAI}))
+    seen = result.trajectories[0].nodes[3]
+    assert seen.text == f"<tool_response>\n[]\n</tool_response>\n<tool_response>\n{OPENAI[3]['content']}\n</tool_response>"
+    assert seen.raw == {"messages": OPENAI[3:5]}, "as they came"
+    assert "results_reordered" in {oddity.code for oddity in result.report.odd}
     assert [(e.name, e.role, e.status) for e in seen.events] == [
         ("search", "search", ToolStatus.EMPTY),
         ("visit", "visit", ToolStatus.OK),
     ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "answered", "names"),
+    [
+        (["2", "1"], ["b", "a"], ["search", "visit"]),
+        (["x", "1"], ["b", "a"], ["search", "visit"]),
+        (["2", "2"], ["b", "a"], ["search", "visit"]),
+        (["x", "y"], ["a", "b"], ["search", "visit"]),
+        (["2"], ["a"], ["visit"]),
+    ],
+)
+def test_a_result_answers_the_call_of_its_id_and_no_call_two_results(tmp_path, ids, answered, names):
+    results = [tool(id, f"words {place}") for place, id in enumerate(ids)]
+    seen = one(tmp_path / "a.json", {"messages": [*OPENAI[:3], *results, OPENAI[5]]}).nodes[3]
+    order = sorted(range(len(ids)), key=answered.__getitem__)
+    assert [line for line in seen.text.splitlines() if "words" in line] == [f"words {place}" for place in order]
+    assert [event.name for event in seen.events] == names
+
+
+def test_one_id_for_all_calls_tells_nothing(tmp_path):
+    turn = OPENAI[2] | {"tool_calls": [call("1", "search", {"query": ["a"]}), call("1", "visit", {"url": ["u"]})]}
+    said = [*OPENAI[:2], turn, tool("1", "first"), tool("1", "second"), OPENAI[5]]
+    seen = one(tmp_path / "a.json", {"messages": said}).nodes[3]
+    assert seen.text.index("first") < seen.text.index("second")
+    assert [event.name for event in seen.events] == ["search", "visit"]
+
+
+def test_a_call_that_cleaning_keeps_keeps_its_own_result(tmp_path):
+    turn = OPENAI[2] | {"tool_calls": [call("1", "search", {"query": ["a"]}), call("2", "PythonInterpreter", {"code": "1"})]}
+    found = one(tmp_path / "a.json", {"messages": [*OPENAI[:2], turn, tool("2", "of python"), tool("1", "[]"), OPENAI[5]]})
+    kept = step(StepName.PRUNE, found).trajectory
+    assert kept is not None and kept.nodes[3].text == "<tool_response>\n[]\n</tool_response>"
 
 
 @pytest.mark.parametrize(

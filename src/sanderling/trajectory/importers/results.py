@@ -20,34 +20,43 @@ def joined_observation(
 ) -> Node:
     """One observation for results in a row; ``ids``: those of the calls of the turn before it.
 
-    Its events stand in the order of the calls, whatever the order of the results.
+    Results and events stand in the order of the calls, as in our own records: cleaning takes the first for the first call's.
     """
-    plain = len(results) == 1 and results[0][0].plain
-    first, place = results[0]
-    texts = [said.text if said.text.strip().startswith(WRAPPED) else wrap_observation(said.text) for said, _ in results]
-    kept = [said.message for said, _ in results]
-    raw = None if plain else kept[0] if len(kept) == 1 else {"messages": kept}
-    node = observation_node("\n".join(texts), parent, before, place, notes, raw=raw)
     calls = before.calls if before is not None and before.kind is NodeKind.TURN else ()
-    if first.speaker is not Speaker.TOOL or not calls:
+    by_tool = results[0][0].speaker is Speaker.TOOL and bool(calls)
+    places = _answered(results, ids, len(calls), notes) if by_tool else list(range(len(results)))
+    if places != sorted(places):
+        notes.add("results_reordered", results[0][1], places)
+    ordered = [results[k][0] for k in sorted(range(len(results)), key=places.__getitem__)]
+    texts = [said.text if said.text.strip().startswith(WRAPPED) else wrap_observation(said.text) for said in ordered]
+    kept = [said.message for said, _ in results]
+    plain = len(results) == 1 and results[0][0].plain
+    raw = None if plain else kept[0] if len(kept) == 1 else {"messages": kept}
+    place = results[0][1]
+    node = observation_node("\n".join(texts), parent, before, place, notes, raw=raw)
+    if not by_tool:
         return node
     if len(results) < len(calls):
         notes.add("results_missing", place, f"{len(results)} of {len(calls)}")
     reading = read_observation(node.text)
     statuses = reading.parts or (reading.status,)
-    answered = sorted((_answered(said, k, ids, notes, where), k) for k, (said, where) in enumerate(results))
-    events = [_event(calls[at].name, statuses[k]) for at, k in answered if at < len(calls) and k < len(statuses)]
+    events = [_event(calls[at].name, status) for at, status in zip(sorted(places), statuses, strict=False) if at < len(calls)]
     return node.model_copy(update={"events": tuple(events)})
 
 
-def _answered(said: Said, index: int, ids: tuple[str, ...], notes: Notes, place: str) -> int:
-    """Which call of the turn a result answers: by its id, else by its place."""
-    wanted = said.call_ids[0] if said.call_ids else ""
-    if wanted and wanted in ids:
-        return ids.index(wanted)
-    if wanted and any(ids):
-        notes.add("unknown_call_id", place, wanted)
-    return index
+def _answered(results: Sequence[tuple[Said, str]], ids: tuple[str, ...], calls: int, notes: Notes) -> list[int]:
+    """For each result the call of the turn that it answers: by its id, and otherwise the first that no other answers."""
+    free = list(range(max(calls, len(results))))
+    places: list[int | None] = []
+    for said, where in results:
+        wanted = said.call_ids[0] if said.call_ids else ""
+        named = next((at for at in free if wanted and at < len(ids) and ids[at] == wanted), None)
+        if named is not None:
+            free.remove(named)
+        elif wanted and any(ids):
+            notes.add("unknown_call_id", where, wanted)
+        places.append(named)
+    return [free.pop(0) if at is None else at for at in places]
 
 
 def observation_node(
