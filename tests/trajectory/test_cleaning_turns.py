@@ -116,9 +116,32 @@ class TestMalformed:
         ],
     )
     def test_what_cannot_stand_in_the_middle(self, turn: str, code: str) -> None:
-        done = step(StepName.MALFORMED, talk(turn, seen("x"), answer()))
-        assert texts(done.trajectory) == [answer()]
+        done = step(StepName.MALFORMED, talk(turn, seen("x"), search("a"), seen("y"), answer()))
+        assert texts(done.trajectory) == [search("a"), seen("y"), answer()]
         assert codes(done) == {code: 1, "turns_removed": 1}
+
+    @pytest.mark.parametrize(
+        ("turn", "reply", "reason"),
+        [
+            ('<tool_call>{"name": "search", "arguments": {"query": ["a"]}}</tool_call>', seen("x"), Reason.NO_REASONING),
+            (search("a") + " and so", seen("x"), Reason.MALFORMED_TURN),
+        ],
+    )
+    def test_an_answer_that_would_rest_on_nothing_goes_with_its_calls(self, turn: str, reply: str, reason: Reason) -> None:
+        done = step(StepName.MALFORMED, talk(turn, reply, turn, reply, answer()))
+        assert (done.trajectory, done.reason) == (None, reason)
+        assert done.detail.startswith("no call is left: 2 times malformed:")
+
+    def test_an_answer_without_any_call_is_no_matter_of_repair(self) -> None:
+        found = talk(answer())
+        assert step(StepName.MALFORMED, found).trajectory is found
+
+    def test_calls_of_which_not_all_were_answered_are_not_joined(self) -> None:
+        events = (ToolEvent(name="search", role="search", status=ToolStatus.OK),)
+        found = talk(call_text(FIND, ("search", {"query": ["b"]})), seen(results("b")), search("c"), seen("y"), answer())
+        seen_node = found.nodes[3].model_copy(update={"events": events})
+        found = found.model_copy(update={"nodes": (*found.nodes[:3], seen_node, *found.nodes[4:])})
+        assert texts(step(StepName.MALFORMED, found).trajectory) == [search("c"), seen("y"), answer()]
 
     def test_a_call_without_a_response(self) -> None:
         found = talk(search("a"), seen("x"), answer())
@@ -154,9 +177,8 @@ class TestMalformed:
         done = step(StepName.MALFORMED, talk(call_text(FIND, READ), seen(results("a"), "page"), answer()))
         assert texts(done.trajectory)[:2] == [search("a"), seen(results("a"))]
         assert codes(done) == {"calls_not_joined": 1}
-        assert texts(
-            step(StepName.MALFORMED, talk(call_text(FIND, READ), seen("1", "2"), answer()), several_calls="drop").trajectory
-        ) == [answer()]
+        again = talk(call_text(FIND, READ), seen("1", "2"), search("a"), seen("y"), answer())
+        assert texts(step(StepName.MALFORMED, again, several_calls="drop").trajectory) == texts(again)[2:]
 
     def test_a_last_turn_without_an_answer_is_no_matter_of_repair(self) -> None:
         found = talk(search("a"), seen("x"), "I give up.")
@@ -181,7 +203,9 @@ class TestValidate:
             (talk(search("a"), "x", answer()), Reason.UNWRAPPED_RESPONSE),
             (talk(search("a"), seen("x")), Reason.NO_ANSWER),
             (talk("<think>hm</think>", seen("x"), answer()), Reason.MALFORMED_TURN),
-            (talk(search("a"), seen("x"), "<answer>Lisbon</answer>"), Reason.MALFORMED_ANSWER),
+            (talk(search("a"), seen("x"), "<answer>Lisbon</answer>"), Reason.NO_REASONING),
+            (talk(search("a", think=" "), seen("x"), answer()), Reason.NO_REASONING),
+            (talk(search("a"), seen("x"), answer() + " So."), Reason.MALFORMED_ANSWER),
             (talk(search("a"), seen("x"), answer(), "Thank you."), Reason.BROKEN_ORDER),
             (chain(*GOOD.nodes, message(NodeKind.RAW, "?")), Reason.UNREADABLE),
         ],

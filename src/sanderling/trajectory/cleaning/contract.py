@@ -45,7 +45,7 @@ class Reason(StrEnum):
     ARTEFACTS = "artefacts"
     """Text that went through a wrong encoding, or a ``\\boxed`` answer."""
     NO_REASONING = "no_reasoning"
-    """A call without reasoning before it."""
+    """A call or an answer without reasoning before it, which the target's grammar demands."""
     FORBIDDEN_TOOL = "forbidden_tool"
     TOO_LONG = "too_long"
 

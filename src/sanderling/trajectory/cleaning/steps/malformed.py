@@ -3,17 +3,20 @@
 A turn before the last has to make a call that was answered; the last one has to answer. What both calls and answers is what
 came of it: a call where a response follows, else an answer. Several calls become one where their tool takes lists. What does
 not keep to the strict grammar then is dropped, under the grammar's own code. A last turn that is no answer stays: without an
-end the trajectory is no matter of repair, and `validate` drops it.
+end the trajectory is no matter of repair, and `validate` drops it. Where none of a trajectory's calls can stay it is dropped
+whole: its answer would rest on nothing.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.protocol.grammar import check_turn
+from sanderling.protocol.grammar import Violation, check_turn
 from sanderling.protocol.profile import Profile
-from sanderling.trajectory.cleaning.contract import Note, Outcome, Target
+from sanderling.trajectory.cleaning.contract import Note, Outcome, Reason, Target
 from sanderling.trajectory.cleaning.graph import Kept, rebuild, with_text
 from sanderling.trajectory.cleaning.responses import join_blocks, split_blocks
 from sanderling.trajectory.cleaning.rounds import Round, join, take_apart
@@ -30,6 +33,11 @@ class SeveralCalls(StrEnum):
     """One call of those that can be joined with the first; the others are dropped with their results."""
     DROP = "drop"
     """The turn is dropped."""
+
+
+_EARLY, _UNANSWERED = "early_answers", "calls_without_response"
+_FAULTS = frozenset({_EARLY, _UNANSWERED})
+_WITHOUT_REASONING = frozenset(f"malformed:{code.value}" for code in (Violation.NO_THINK, Violation.THINK_EMPTY))
 
 
 class MalformedSettings(BaseModel):
@@ -53,7 +61,21 @@ def mend_turns(trajectory: Trajectory, settings: MalformedSettings, target: Targ
         mended = _last(one, target.profile, notes) if last else _middle(one, settings, target.profile, notes)
         if mended is not None:
             rounds.append(mended)
+    if _calls(apart.rounds[:-1]) and not _calls(rounds):
+        return _nothing_left(notes)
     return Outcome(*rebuild(trajectory, join(head, rounds), notes))
+
+
+def _calls(rounds: Sequence[Round]) -> bool:
+    return any(one.node.calls for one in rounds)
+
+
+def _nothing_left(notes: list[Note]) -> Outcome:
+    """A drop for the commonest fault of the turns that went."""
+    faults = Counter(note.code for note in notes if note.code.startswith("malformed:") or note.code in _FAULTS)
+    code, number = faults.most_common(1)[0]
+    reason = Reason.NO_REASONING if code in _WITHOUT_REASONING else Reason.MALFORMED_TURN
+    return Outcome(None, tuple(notes), reason, f"no call is left: {number} times {code}")
 
 
 def _last(one: Round, profile: Profile, notes: list[Note]) -> Round | None:
@@ -91,8 +113,8 @@ def _fault(one: Round) -> str:
     """Why a turn cannot stand in the middle, whatever its form."""
     node = one.node
     if not node.calls:
-        return "early_answers" if node.answer is not None else "malformed:no_action"
-    return "" if one.observation is not None else "calls_without_response"
+        return _EARLY if node.answer is not None else "malformed:no_action"
+    return "" if one.observation is not None else _UNANSWERED
 
 
 def _mended(one: Round, settings: MalformedSettings, profile: Profile, notes: list[Note]) -> Round | None:
@@ -134,8 +156,8 @@ def _joined(one: Round, profile: Profile, notes: list[Note]) -> Round | None:
     place, seen = one.observation
     blocks = split_blocks(seen.text)
     turn = with_calls(node, parsed, (join_calls(parsed.calls, profile.tools),))
-    if turn is None or len(blocks) not in (1, len(parsed.calls)):
-        return None
+    if turn is None or len(blocks) not in (1, len(parsed.calls)) or 0 < len(seen.events) < len(parsed.calls):
+        return None  # results that are missing, or are more than one and not one for each call
     notes.append(Note("calls_joined", len(parsed.calls), node.text, turn.text))
     text = join_blocks([join_results(blocks)]) if len(blocks) > 1 else seen.text
     events = seen.events[:1] if len(seen.events) == len(parsed.calls) else seen.events

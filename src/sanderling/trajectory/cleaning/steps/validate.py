@@ -4,7 +4,7 @@ System prompt first, then the question; turns and responses alternate (a respons
 after the other), every response in its tags; every turn keeps to the strict grammar (`protocol.grammar`); the last one answers.
 """
 
-from sanderling.protocol.grammar import check_final, check_turn
+from sanderling.protocol.grammar import Violation, check_final, check_turn
 from sanderling.trajectory.cleaning.contract import Outcome, Reason, Target
 from sanderling.trajectory.cleaning.responses import is_wrapped
 from sanderling.trajectory.cleaning.rounds import Round, take_apart
@@ -68,5 +68,6 @@ def _fault_in_turn(one: Round, target: Target, *, last: bool) -> tuple[Reason, s
     found = check(one.node.text, think_open=begins_inside(one.node, target.profile))
     if not found:
         return None
-    reason = Reason.MALFORMED_ANSWER if last else Reason.MALFORMED_TURN
-    return reason, ", ".join(found)
+    if Violation.NO_THINK in found or Violation.THINK_EMPTY in found:
+        return Reason.NO_REASONING, "the answer" if last else "a call"
+    return (Reason.MALFORMED_ANSWER if last else Reason.MALFORMED_TURN), ", ".join(found)
