@@ -81,7 +81,12 @@ def test_values_too_deep_to_read_or_write_are_counted(tmp_path):
         (["none", "--out", "t.jsonl"], "no file or directory"),
         (["raw", "--out", "t.csv"], "neither .jsonl nor .parquet"),
         (["raw"], "give --out FILE"),
-        (["raw/a.jsonl", "--out", "raw/a.jsonl"], "read and written"),
+        (["raw/a.jsonl", "--out", "raw/a.jsonl"], "read and would be written"),
+        (["t.jsonl", "--out", "t"], "neither .jsonl nor .parquet"),
+        (["raw", "--out", "t.jsonl", "--questions", "t.jsonl"], "written twice"),
+        (["raw", "--out", "t.jsonl", "--questions", "q.parquet"], "q.parquet is not .jsonl"),
+        (["old.jsonl.unread.jsonl", "--out", "old.jsonl"], "read and would be written"),
+        (["raw", "--out", "folder.jsonl"], "is a folder"),
         (["raw", "--out", "raw/new.jsonl"], "lies in a folder that is read"),
         (["empty", "--out", "t.jsonl"], "holds no recorded file"),
         (["log.json", "--out", "t.jsonl"], "no recorded trajectory"),
@@ -90,9 +95,27 @@ def test_values_too_deep_to_read_or_write_are_counted(tmp_path):
 def test_bad_commands_are_one_sentence_and_leave_nothing(tmp_path, source, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "old.jsonl.unread.jsonl").write_text("{}")
     (tmp_path / "log.json").write_text('{"x": 1}')
     (tmp_path / "t.jsonl").write_text("before")
     with pytest.raises(UserError, match=message):
         run(*arguments)
     assert (tmp_path / "t.jsonl").read_text() == "before"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "log.json", "raw", "t.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "empty",
+        "folder.jsonl",
+        "log.json",
+        "old.jsonl.unread.jsonl",
+        "raw",
+        "t.jsonl",
+    ]
+
+
+def test_a_file_that_is_no_recording_is_told_and_its_entries_are_not_called_unread(tmp_path, source):
+    (source / "package.json").write_text('{"name": "x"}')
+    shown = run(source, "--out", tmp_path / "[b]t.jsonl").output
+    unread = (tmp_path / "[b]t.jsonl.unread.jsonl").read_text()
+    assert "not_a_recording" in shown and "2 entries could not be read" in shown
+    assert unread.count("\n") == 2 and "package" not in unread
+    assert "[b]t.jsonl.import.json" in shown, "a path is no markup"

@@ -44,7 +44,7 @@ def run(*arguments: object) -> str:
 
 
 def test_every_trajectory_stands_in_one_of_the_two_files(tmp_path: Path) -> None:
-    done = clean_file(iter([GOOD, BAD]), tmp_path / "kept.jsonl", get_recipe("dr-venus"), TARGET, origin="raw.jsonl")
+    done = clean_file(iter([GOOD, BAD]), tmp_path / "kept.jsonl", get_recipe("dr-venus"), TARGET, origin=Path("raw.jsonl"))
     (kept,) = TrajectoryStore(done.out)
     (dropped,) = TrajectoryStore(done.dropped)
     assert kept.id == "good"
@@ -61,7 +61,7 @@ def test_every_trajectory_stands_in_one_of_the_two_files(tmp_path: Path) -> None
 
 def test_an_earlier_runs_dropped_ones_do_not_stay(tmp_path: Path) -> None:
     for found in ([GOOD, BAD], [GOOD]):
-        done = clean_file(iter(found), tmp_path / "kept.jsonl", get_recipe("dr-venus"), TARGET, origin="raw")
+        done = clean_file(iter(found), tmp_path / "kept.jsonl", get_recipe("dr-venus"), TARGET, origin=Path("raw"))
     assert not done.dropped.exists()
 
 
@@ -69,14 +69,32 @@ def test_several_processes_write_the_same(tmp_path: Path) -> None:
     advanced: list[int] = []
     for workers in (1, 2):
         out = tmp_path / f"{workers}" / "kept.jsonl"
-        clean_file(iter(many(20)), out, get_recipe("dr-venus"), TARGET, origin="raw", workers=workers, advance=advanced.append)
+        clean_file(
+            iter(many(20)), out, get_recipe("dr-venus"), TARGET, origin=Path("raw"), workers=workers, advance=advanced.append
+        )
     for name in ("kept.jsonl", "kept.dropped.jsonl", "kept.clean.json"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
     assert sum(advanced) == 2 * 40
 
 
+def test_the_kept_ones_come_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sanderling.trajectory.cleaning.file.replace_file", refuse)
+    with pytest.raises(UserError, match=r"Cannot write .*kept.clean.json"):
+        clean_file(iter([GOOD, BAD]), tmp_path / "kept.jsonl", get_recipe("dr-venus"), TARGET, origin=Path("raw"))
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.dropped.jsonl"]
+
+
+def test_a_trajectory_that_no_line_can_hold_is_named(tmp_path: Path) -> None:
+    odd = GOOD.model_copy(update={"meta": {"x": (1,)}})
+    with pytest.raises(UserError, match="The trajectory 'good' cannot be written"):
+        clean_file(iter([odd]), tmp_path / "kept.jsonl", get_recipe("dr-venus"), TARGET, origin=Path("raw"))
+
+
 def test_parquet(tmp_path: Path) -> None:
-    done = clean_file(iter([GOOD, BAD]), tmp_path / "kept.parquet", get_recipe("dr-venus"), TARGET, origin="raw")
+    done = clean_file(iter([GOOD, BAD]), tmp_path / "kept.parquet", get_recipe("dr-venus"), TARGET, origin=Path("raw"))
     assert [one.id for one in read_parquet(done.out)] == ["good"]
     assert done.dropped.name == "kept.dropped.jsonl"
 
@@ -87,10 +105,10 @@ def test_a_failure_leaves_what_stood_there(tmp_path: Path, name: str) -> None:
         yield GOOD
         raise RuntimeError("the source broke")
 
-    done = clean_file(iter([GOOD, BAD]), tmp_path / name, get_recipe("dr-venus"), TARGET, origin="raw")
+    done = clean_file(iter([GOOD, BAD]), tmp_path / name, get_recipe("dr-venus"), TARGET, origin=Path("raw"))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(RuntimeError):
-        clean_file(broken(), done.out, get_recipe("dr-venus"), TARGET, origin="raw")
+        clean_file(broken(), done.out, get_recipe("dr-venus"), TARGET, origin=Path("raw"))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -147,6 +165,21 @@ class TestCommand:
         recipe.write_text('steps = ["min_calls"]\n[min_calls]\nleast = 3\n')
         assert "dropped 1 too_few_calls" in run("clean", raw, "--out", kept, "--recipe", recipe)
 
+    def test_what_an_earlier_run_dropped_can_be_cleaned_again_and_is_never_written_over(self, tmp_path: Path) -> None:
+        dropped = store(tmp_path / "kept.dropped.jsonl", [GOOD])
+        with pytest.raises(UserError, match=r"kept.dropped.jsonl is read and would be written"):
+            run("clean", dropped, "--out", tmp_path / "kept.jsonl")
+        assert [one.id for one in TrajectoryStore(dropped)] == ["good"]
+
+    def test_turns_without_reasoning_are_told_with_what_to_do(self, tmp_path: Path) -> None:
+        silent = '<tool_call>{"name": "search", "arguments": {"query": ["a"]}}</tool_call>'
+        raw = store(
+            tmp_path / "raw.jsonl", [talk(silent, seen("x"), answer()), talk(search("a"), seen("x"), "<answer>b</answer>")]
+        )
+        out = run("clean", raw, "--out", tmp_path / "kept.jsonl")
+        assert "2 were dropped because their turns show no reasoning" in out and "--recipe minimal" in out
+        assert "2 kept" in run("clean", raw, "--out", tmp_path / "kept.jsonl", "--recipe", "minimal")
+
     def test_explain(self, tmp_path: Path) -> None:
         raw = store(tmp_path / "raw.jsonl", [GOOD, BAD])
         assert "prune: changed" in run("clean", raw, "--explain", "good")
@@ -155,7 +188,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            (["--out", "RAW"], "is the file itself"),
+            (["--out", "RAW"], "is read and would be written"),
+            (["--out", "FOLDER"], "is a folder"),
             ([], "Name the file"),
             (["--explain", "goood"], "did you mean 'good'"),
             (["--out", "K", "--recipe", "dr-vens"], "did you mean 'dr-venus'"),
@@ -167,6 +201,6 @@ class TestCommand:
     )
     def test_what_cannot_be_done_is_one_sentence(self, tmp_path: Path, arguments: list[str], told: str) -> None:
         raw = store(tmp_path / "raw.jsonl", [GOOD])
-        places = {"RAW": str(raw), "K": str(tmp_path / "kept.jsonl")}
+        places = {"RAW": str(raw), "K": str(tmp_path / "kept.jsonl"), "FOLDER": str(tmp_path)}
         with pytest.raises(UserError, match=told):
             run("clean", raw, *(places.get(one, one) for one in arguments))

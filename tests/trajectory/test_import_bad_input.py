@@ -13,7 +13,9 @@ from test_import_layouts import DONE, SEARCH, SEEN, TALK, call, save
 
 from sanderling.errors import UserError
 from sanderling.trajectory.codec import encode_record, encode_trajectory
+from sanderling.trajectory.files import LeftOutWarning, open_trajectories
 from sanderling.trajectory.importers import import_file, import_tree, open_import
+from sanderling.trajectory.parquet import write_parquet
 from sanderling.trajectory.record import NodeKind, Trajectory
 
 ROLES = ["system", "user", "assistant", "tool", "human", "gpt", "function_call", "observation", "reasoning", "answer", "x"]
@@ -273,6 +275,35 @@ def test_entries_that_could_not_be_read_are_handed_on(tmp_path):
     met = []
     assert len(list(open_import(path, on_unread=lambda place, value: met.append((place, value))))) == 1
     assert met == [("a/x#1", {"messages": None}), ("a/x#2", "nonsense")]
+
+
+def test_entries_before_the_first_known_one_are_handed_on_in_order_and_those_of_no_recording_are_not(tmp_path):
+    save(tmp_path / "a" / "x.jsonl", f"nonsense\n{GOOD}\nmore")
+    save(tmp_path / "a" / "y.json", '{"no": "recording"}')
+    met = []
+    reading = open_import(tmp_path / "a", on_unread=lambda place, value: met.append((place, value)))
+    assert len(list(reading)) == 1
+    assert met == [("a/x#0", "nonsense"), ("a/x#2", "more")] and reading.report.unread == 2
+
+
+def test_our_own_parquet_that_breaks_off_counts_all_that_is_lost(tmp_path, monkeypatch):
+    (t,) = import_file(save(tmp_path / "a.jsonl", GOOD)).trajectories
+    write_parquet(tmp_path / "t.parquet", [t.model_copy(update={"id": str(number)}) for number in range(5)])
+
+    def breaks_off(path):
+        yield t
+        raise UserError("damaged")
+
+    monkeypatch.setattr("sanderling.trajectory.importers.run.read_parquet", breaks_off)
+    report = import_file(tmp_path / "t.parquet").report
+    assert (report.entries, report.trajectories, report.unread) == (5, 1, 4)
+
+
+def test_what_cannot_be_read_is_never_left_out_in_silence(tmp_path):
+    save(tmp_path / "a" / "x.jsonl", f"nonsense\n{GOOD}")
+    save(tmp_path / "a" / "y.json", '{"no": "recording"}')
+    with pytest.warns(LeftOutWarning, match="1 entries that could not be read and 1 files that are no recordings"):
+        assert len(list(open_trajectories(tmp_path / "a"))) == 1
 
 
 def test_reading_twice_gives_the_same(tmp_path):

@@ -17,7 +17,7 @@ from sanderling.config import load_config, read_config, to_toml
 from sanderling.errors import UserError
 from sanderling.protocol.profiles import get_profile
 from sanderling.terminal import visible
-from sanderling.trajectory.cleaning import CleaningRecipe, CleanReport, Target, get_recipe
+from sanderling.trajectory.cleaning import CleaningRecipe, CleanReport, Reason, Target, get_recipe
 from sanderling.trajectory.cleaning.explain import explain
 from sanderling.trajectory.cleaning.file import Advance, CleanedFile, clean_file
 from sanderling.trajectory.cleaning.report import Count
@@ -54,10 +54,8 @@ def clean(
         return
     if out is None:
         raise UserError("Name the file that kept trajectories go to with --out, or one trajectory with --explain.")
-    if out.resolve() == file.resolve():
-        raise UserError("--out is the file itself: write the cleaned trajectories to another.")
     with _progress() as advance:
-        done = clean_file(open_trajectories(file), out, chosen, target, origin=file.name, workers=workers, advance=advance)
+        done = clean_file(open_trajectories(file), out, chosen, target, origin=file, workers=workers, advance=advance)
     _print(done, examples)
 
 
@@ -103,6 +101,13 @@ def _print(done: CleanedFile, examples: bool) -> None:
         f"Report: {_plain(str(done.report_file))}",
         highlight=False,
     )
+    silent = report.reasons.get(Reason.NO_REASONING.value, 0)
+    if silent:
+        console.print(
+            f"{silent:,} were dropped because their turns show no reasoning, which the profile's agents are trained to write: "
+            "use a teacher that shows it, or keep them as they are with --recipe minimal.",
+            highlight=False,
+        )
 
 
 def _steps(report: CleanReport) -> Table:

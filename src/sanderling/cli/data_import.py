@@ -54,8 +54,10 @@ def import_(
     if found.trajectories and out is None:
         console.print(f"{found.trajectories:,} trajectories were met and not written: give --out FILE to keep them.")
     if written.unread_file is not None:
-        console.print(f"{found.unread:,} entries could not be read; they are in {visible(str(written.unread_file))}.")
-    console.print(f"Report: {visible(str(written.report_file))}", soft_wrap=True, highlight=False)
+        console.print(
+            f"{found.unread:,} entries could not be read; they are in {visible(str(written.unread_file))}.", markup=False
+        )
+    console.print(f"Report: {visible(str(written.report_file))}", soft_wrap=True, highlight=False, markup=False)
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """Trajectories from whatever a person has: a store, a Parquet file, or anything that can be imported, a folder included.
 
 Contract: one by one, with flat memory, in the order of the file. A store's torn last line is left out with a warning; its
-other damage, and a file that holds no trajectories, are a :class:`UserError`. What an import finds odd is not told here:
-``sanderling data import`` does. Knows no layout.
+other damage, and a file that holds no trajectories, are a :class:`UserError`. What an import could not read is left out with a
+warning; what it is, and what else was odd, ``sanderling data import`` tells. Knows no layout.
 """
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from sanderling.trajectory.importers import Import, open_import
 from sanderling.trajectory.jsonl import TrajectoryStore, is_store
 from sanderling.trajectory.parquet import is_trajectory_parquet, read_parquet
 from sanderling.trajectory.record import Trajectory
+
+
+class LeftOutWarning(UserWarning):
+    """A part of what was given could not be read."""
 
 
 def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
@@ -37,6 +42,15 @@ def _imported(path: Path, reading: Import) -> Iterator[Trajectory]:
             questions += 1
     if not trajectories:
         raise UserError(f"{path} holds {questions} questions and no trajectories: give a file with trajectories.")
+    report = reading.report
+    files = sum(oddity.count for oddity in report.odd if oddity.code == "not_a_recording")
+    if report.unread or files:
+        warnings.warn(
+            f"{path}: {report.unread:,} entries that could not be read and {files:,} files that are no recordings are left "
+            "out: sanderling data import says which, and why.",
+            LeftOutWarning,
+            stacklevel=2,
+        )
 
 
 def _is_store(path: Path) -> bool:

@@ -4,15 +4,15 @@ A store (:mod:`~sanderling.trajectory.jsonl`) grows line by line and survives a 
 all, and costs one pass. Knows no record's meaning.
 """
 
+import os
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from sanderling.errors import UserError
-from sanderling.files import sync
 from sanderling.trajectory.codec import decode_record, encode_trajectory
 from sanderling.trajectory.jsonl import is_store
 from sanderling.trajectory.parquet import write_parquet
@@ -37,12 +37,15 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
 class Lines:
     """A file of lines in the making: it takes its place when the block ends well, and leaves no trace otherwise.
 
+    ``keep_empty=False``: where no line came, no file stands there afterwards, not even an earlier one.
+
     Example: ``with Lines(path) as file: file.add(b"{}")``
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keep_empty: bool = True) -> None:
         self.path = path
         self.count = 0
+        self._keep_empty = keep_empty
         self._partial = path.with_name(f".{path.name}.partial")
         with _sentence(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,12 +63,40 @@ class Lines:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             with _sentence(self.path):
-                self._file.close()
                 if kind is None:
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
+                self._file.close()
+                if kind is None and (self.count or self._keep_empty):
                     self._partial.replace(self.path)
-                    sync(self.path)
+                elif kind is None:
+                    self.path.unlink(missing_ok=True)
         finally:
+            self._file.close()
             self._partial.unlink(missing_ok=True)
+
+
+def check_places(sources: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Before long work: nothing that is read may be written, nor two things to one place.
+
+    Raises UserError for a target that is a source, lies in a folder that is read (the next run would read it), is a folder, or
+    is named twice.
+    """
+    read = {source.resolve() for source in sources}
+    taken: set[Path] = set()
+    for target in targets:
+        place = target.resolve()
+        if place in read:
+            raise UserError(f"{target} is read and would be written: choose another place for the output.")
+        if read & set(place.parents):
+            raise UserError(
+                f"{target} lies in a folder that is read, so that the next run would read it: choose another place."
+            )
+        if place.is_dir():
+            raise UserError(f"{target} is a folder: name a file.")
+        if place in taken:
+            raise UserError(f"{target} would be written twice: give each output a place of its own.")
+        taken.add(place)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def clean(layout: Layout, report: Report) -> Figures:
             layout.cleaned,
             recipe,
             Target(layout.profile),
-            origin=layout.imported.name,
+            origin=layout.imported,
             workers=layout.config.workers,
             advance=lambda more: advance(more),
         )

@@ -5,26 +5,21 @@ ones last, or what stood there stays. Memory does not grow with the file.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from sanderling.errors import UserError
 from sanderling.files import replace_file
-from sanderling.trajectory.cleaning.contract import Dropped, Target
-from sanderling.trajectory.cleaning.parallel import Batch, clean_batches
+from sanderling.trajectory.cleaning.contract import Target
+from sanderling.trajectory.cleaning.parallel import clean_batches
 from sanderling.trajectory.cleaning.recipe import CleaningRecipe
 from sanderling.trajectory.cleaning.report import CleanReport
-from sanderling.trajectory.cleaning.run import Cleaner
-from sanderling.trajectory.codec import encode_trajectory
+from sanderling.trajectory.codec import decode_record, decode_trajectory
 from sanderling.trajectory.parquet import write_parquet
 from sanderling.trajectory.record import Trajectory
-
-DROPPED_KEY = "dropped"
-"""Where a dropped trajectory's step, reason and detail stand in its ``meta``."""
+from sanderling.trajectory.writing import Lines, check_places, write_lines
 
 Advance = Callable[[int], None]
 
@@ -46,77 +41,42 @@ def clean_file(
     recipe: CleaningRecipe,
     target: Target,
     *,
-    origin: str,
+    origin: Path,
     workers: int = 1,
     advance: Advance = lambda _: None,
 ) -> CleanedFile:
     """Clean trajectories into ``out`` (Parquet if it is called so, else a store).
 
-    ``origin`` names them in the report; ``advance`` is told how many more were cleaned. Raises UserError when a file cannot be
-    written or a process was killed.
+    ``origin``: where they come from, by whose name the report calls them; ``advance`` is told how many more were cleaned.
+    Raises UserError when a file cannot be written, would take the place of the origin, or a process was killed.
     """
-    beside = CleanedFile(out, out.with_suffix(".dropped.jsonl"), out.with_suffix(".clean.json"), CleanReport())
-    batches = clean_batches(trajectories, recipe, target, workers) if workers > 1 else _here(trajectories, recipe, target)
-    with _whole_file(beside.dropped) as dropped:
+    done = CleanedFile(out, out.with_suffix(".dropped.jsonl"), out.with_suffix(".clean.json"), CleanReport())
+    check_places([origin], [done.out, done.dropped, done.report_file])
+    told = {"origin": origin.name, "profile": target.profile.name, "recipe": recipe.model_dump(mode="json")}
 
-        def kept() -> Iterator[Trajectory]:
-            for batch in batches:
-                for one in batch.found:
-                    if isinstance(one, Trajectory):
-                        yield one
-                    else:
-                        dropped.write(encode_trajectory(_with_reason(one)) + b"\n")
-                beside.report.add(batch.report)
-                advance(len(batch.found))
+    def kept() -> Iterator[bytes]:
+        """The lines to keep; what was dropped, and the report, are in their places when the last one was taken."""
+        with Lines(done.dropped, keep_empty=False) as dropped:
+            for batch in clean_batches(trajectories, recipe, target, workers):
+                for line in batch.dropped:
+                    dropped.add(line)
+                yield from batch.kept
+                done.report.add(batch.report)
+                advance(batch.report.came_in)
+        _write_report(done, told)
 
-        _write(out, kept())
-    if not beside.report.dropped:
-        beside.dropped.unlink(missing_ok=True)
-    told = {
-        "origin": origin,
-        "profile": target.profile.name,
-        "recipe": recipe.model_dump(mode="json"),
-        **beside.report.as_json(),
-    }
-    replace_file(beside.report_file, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
-    return beside
+    with closing(kept()) as lines:
+        if out.suffix == ".parquet":
+            write_parquet(out, (decode_trajectory(decode_record(line)) for line in lines))
+        else:
+            write_lines(out, lines)
+    return done
 
 
-def _here(trajectories: Iterable[Trajectory], recipe: CleaningRecipe, target: Target) -> Iterator[Batch]:
-    """In this process, one by one; the report goes with the last of them."""
-    cleaner = Cleaner(recipe, target)
-    nothing = cleaner.empty_report()
-    for trajectory in trajectories:
-        yield Batch([cleaner.clean(trajectory)], nothing)
-    yield Batch([], cleaner.report)
-
-
-def _with_reason(one: Dropped) -> Trajectory:
-    told = {"step": one.step, "reason": one.reason.value, "detail": one.detail}
-    return one.trajectory.model_copy(update={"meta": {**one.trajectory.meta, DROPPED_KEY: told}})
-
-
-def _write(out: Path, trajectories: Iterator[Trajectory]) -> None:
-    if out.suffix == ".parquet":
-        write_parquet(out, trajectories)
-        return
-    with _whole_file(out) as file:
-        for trajectory in trajectories:
-            file.write(encode_trajectory(trajectory) + b"\n")
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of what stood there once all is written."""
-    partial = path.with_name(f".{path.name}.partial")
+def _write_report(done: CleanedFile, told: dict[str, object]) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        replace_file(done.report_file, json.dumps(told | done.report.as_json(), ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
-        raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
-    finally:
-        partial.unlink(missing_ok=True)
+        raise UserError(
+            f"Cannot write {done.report_file} ({error.strerror}): choose another place, or free some space."
+        ) from error

@@ -1,7 +1,8 @@
-"""Cleaning in several processes: the same trajectories in the same order with the same report, sooner.
+"""Cleaning in batches, here or in several processes: the same lines in the same order with the same report.
 
-Trajectories are read here and cleaned there in small batches, of which only a few are under way, so that memory does not grow
-with their number. A process that is killed is told as a UserError. Knows no files.
+With several processes trajectories are read here; they are cleaned and made into lines there, in small batches of which only a
+few are under way, so that memory does not grow with their number. A process that is killed is told as a UserError. Knows no
+files.
 """
 
 import multiprocessing
@@ -11,14 +12,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from itertools import islice
 
 from sanderling.errors import UserError
 from sanderling.processes import end_with_parent
-from sanderling.trajectory.cleaning.contract import Dropped, Target
+from sanderling.trajectory.cleaning.batch import Batch, clean_batch
+from sanderling.trajectory.cleaning.contract import Target
 from sanderling.trajectory.cleaning.recipe import CleaningRecipe
-from sanderling.trajectory.cleaning.report import CleanReport
 from sanderling.trajectory.cleaning.run import Cleaner
 from sanderling.trajectory.record import Trajectory
 
@@ -27,22 +27,18 @@ _WAITING = 3
 """Batches under way for each process."""
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Some trajectories' outcomes, in order, and the report of these alone."""
-
-    found: list[Trajectory | Dropped]
-    report: CleanReport
-
-
 def clean_batches(trajectories: Iterable[Trajectory], recipe: CleaningRecipe, target: Target, workers: int) -> Iterator[Batch]:
-    """Clean trajectories in ``workers`` processes. Raises UserError when one of them was killed."""
+    """Clean trajectories in ``workers`` processes; 1: in this one. Raises UserError when one of them was killed."""
+    if workers == 1:
+        cleaner = Cleaner(recipe, target)
+        for batch in _batched(trajectories, _BATCH):
+            yield clean_batch(cleaner, batch)
+        return
     context = multiprocessing.get_context("spawn")  # a caller may have threads, which no fork survives
     pool = ProcessPoolExecutor(workers, context, _prepare, (recipe, target))
     under_way: deque[Future[Batch]] = deque()
-    source = iter(trajectories)
     try:
-        while batch := list(islice(source, _BATCH)):
+        for batch in _batched(trajectories, _BATCH):
             under_way.append(pool.submit(_clean, pickle.dumps(batch)))
             if len(under_way) >= _WAITING * workers:
                 yield under_way.popleft().result()
@@ -67,7 +63,11 @@ def _prepare(recipe: CleaningRecipe, target: Target) -> None:
 
 
 def _clean(batch: bytes) -> Batch:
-    cleaner = _cleaners[0]
-    cleaner.report = cleaner.empty_report()
-    found = [cleaner.clean(trajectory) for trajectory in pickle.loads(batch)]
-    return Batch(found, cleaner.report)
+    return clean_batch(_cleaners[0], pickle.loads(batch))
+
+
+def _batched(found: Iterable[Trajectory], size: int) -> Iterator[list[Trajectory]]:
+    """Lists of ``size``, the last one perhaps shorter."""
+    source = iter(found)
+    while batch := list(islice(source, size)):
+        yield batch

@@ -1,7 +1,8 @@
 """Importing files and folders as a stream: one trajectory or question after the other, with a report at the end.
 
 Contract: memory holds one entry and a piece of its file. Two imports of the same files give the same records, ids included.
-Every entry becomes a trajectory, a question, or is counted as unread and handed to ``on_unread``. Ids are the file's name and
+Every entry becomes a trajectory, a question, or is counted as unread and handed to ``on_unread``; a file without a known entry
+is no recording, counted as one oddity and left. Ids are the file's name and
 the entry's place in it; our own records keep theirs, and get ``~2`` behind it where an import has met the id before.
 """
 
@@ -27,7 +28,7 @@ from sanderling.trajectory.record import Question, Trajectory
 _GIVE_UP = 1_000
 """Entries in no known layout at the beginning of a file, after which it is no recording."""
 OnUnread = Callable[[str, Any], None]
-"""Handed the place and the value (or the text) of every entry that could not be read."""
+"""Handed the place and the value (or the text) of every entry that could not be read, in files that hold any that could."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Import:
         self._own_ids: set[str] = set()
         self._bytes_before = 0
         self._open: TextFile | ParquetRows | None = None
+        self._held: list[tuple[str, Any]] | None = None
+        """Unread entries of a file of which nobody knows yet whether it is a recording."""
         self._size = 0
         self.layout: Layout | None = None
         """The layout of the last record handed out."""
@@ -106,6 +109,7 @@ class Import:
     def _file(self, place: Place) -> Iterator[Trajectory | Question]:
         """One file. Raises UserError when nothing in it is in a known layout; what was counted is then forgotten."""
         notes = Notes()
+        self._held = []
         index = known = 0
         for item in self._items(place.path):
             if isinstance(item, Remark):
@@ -121,6 +125,7 @@ class Import:
                 index += 1
                 if found is not None:
                     known += 1
+                    self._hand_on()
                     yield found
             if not known and index >= _GIVE_UP:
                 break
@@ -133,7 +138,7 @@ class Import:
     def _items(self, path: Path) -> Iterator[Item]:
         if path.suffix.lower() in PARQUET or _is_parquet(path):
             rows = self._open = ParquetRows(path)
-            return _own_rows(path) if is_trajectory_parquet(path) else rows.items()
+            return _own_rows(path, rows.total) if is_trajectory_parquet(path) else rows.items()
         text = self._open = TextFile(path)
         return iter(JsonValues(text.pieces()))
 
@@ -184,8 +189,17 @@ class Import:
     def _unread(self, notes: Notes, code: str, id: str, value: Any, entries: int = 1) -> None:
         notes.unread += entries
         notes.add(code, id, value, entries)
-        if self._on_unread is not None:
+        if self._held is not None:
+            self._held.append((id, value))
+        elif self._on_unread is not None:
             self._on_unread(id, value)
+
+    def _hand_on(self) -> None:
+        """The file is a recording: what of it could not be read so far goes on its way."""
+        held, self._held = self._held or [], None
+        if self._on_unread is not None:
+            for place, value in held:
+                self._on_unread(place, value)
 
     def _told(self) -> str:
         return ", ".join(map(str, self.sources))
@@ -202,13 +216,15 @@ def _prepared(entry: Any) -> Any:
     return entry
 
 
-def _own_rows(path: Path) -> Iterator[Item]:
-    """Our own Parquet. What cannot be read of it ends it."""
+def _own_rows(path: Path, total: int) -> Iterator[Item]:
+    """Our own Parquet. What cannot be read of it ends it, and counts with all that follows."""
+    read = 0
     try:
         for trajectory in read_parquet(path):
+            read += 1
             yield Value(trajectory)
     except UserError as error:
-        yield Unread("damaged_file", str(error))
+        yield Unread("damaged_file", str(error), max(1, total - read))
 
 
 def _is_parquet(path: Path) -> bool:
