@@ -378,3 +378,17 @@ def test_commands_that_take_questions_take_every_layout(tmp_path):
     assert read_questions(tmp_path / "own.jsonl") == read_questions(tmp_path / "q.jsonl") == list(rows)
     asked = read_questions(save(tmp_path / "t.json", [{"messages": TALK, "gt": "42"}] * 3))
     assert [(q.text, q.answers) for q in asked] == [("why?", ("42",))]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gt": {"text": "42"}},
+        {"question": "why?", "answer": [{"text": "42"}], "prediction": "42"},
+        {"type": "chatml", "answer": {"text": "42"}},
+    ],
+)
+def test_an_accepted_answer_that_is_no_text_is_not_lost(tmp_path, fields):
+    found = one(tmp_path / "a.json", {"messages": TALK, **fields})
+    kept = {key: value for key, value in found.meta["fields"].items() if key in ("gt", "answer")}
+    assert found.question.answers == () and kept == {key: value for key, value in fields.items() if key in ("gt", "answer")}

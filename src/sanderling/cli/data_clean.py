@@ -43,7 +43,12 @@ def clean(
     explained: Annotated[
         str | None, typer.Option("--explain", metavar="ID", help="Show one trajectory step by step, and write nothing.")
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that clean.")] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", min=1, help="Processes that clean, beside the one that reads; more than free cores gain nothing."
+        ),
+    ] = 1,
     examples: Annotated[bool, typer.Option("--examples", help="Print an example of everything that was done.")] = False,
 ) -> None:
     """Clean trajectories by a recipe; every dropped one is kept beside them with its reason."""

@@ -11,7 +11,7 @@ from typing import Any
 from sanderling.trajectory.ids import question_id
 from sanderling.trajectory.importers.chat import chat_nodes
 from sanderling.trajectory.importers.endings import ending_of, final_answer
-from sanderling.trajectory.importers.fields import SURE_QUESTION_KEYS, masked_urls, opened, rest
+from sanderling.trajectory.importers.fields import ANSWER_KEYS, SURE_QUESTION_KEYS, masked_urls, opened, rest
 from sanderling.trajectory.importers.report import Notes
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 
@@ -40,6 +40,9 @@ def assembled(
         asked = next((node.text for node in nodes if node.kind is NodeKind.QUESTION), "")
     if not asked.strip():
         notes.add("no_question", id)
+    said = set(held)
+    if not told.answers:  # an answer that is not text, in whatever form, stays in ``meta``
+        said -= {key for key in ANSWER_KEYS if entry.get(key)}
     return Trajectory(
         id=id,
         question=Question(id=question_id(asked), text=asked, answers=told.answers, masked_urls=masked_urls(entry)),
@@ -47,7 +50,7 @@ def assembled(
         leaf=len(nodes) - 1 if nodes else None,
         ending=ending_of(entry, nodes, id, notes),
         answer=final_answer(nodes),
-        meta=rest(entry, {*held, *(key for key in SURE_QUESTION_KEYS if entry.get(key) == asked)}),
+        meta=rest(entry, {*said, *(key for key in SURE_QUESTION_KEYS if entry.get(key) == asked)}),
     )
 
 
