@@ -5,7 +5,7 @@ ones last, or what stood there stays. Memory does not grow with the file.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ def clean_file(
     check_places([origin], [done.out, done.dropped, done.report_file])
     told = {"origin": origin.name, "profile": target.profile.name, "recipe": recipe.model_dump(mode="json")}
 
-    def kept() -> Iterator[bytes]:
+    def kept() -> Generator[bytes, None, None]:
         """The lines to keep; what was dropped, and the report, are in their places when the last one was taken."""
         with Lines(done.dropped, keep_empty=False) as dropped:
             for batch in clean_batches(trajectories, recipe, target, workers):
