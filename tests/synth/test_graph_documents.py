@@ -277,3 +277,14 @@ def test_every_recommendation_is_read_with_what_it_is_between() -> None:
     graph = documents_graph([*named, page("sea", f"{text}\n\nThere is more.\n\nModule {link('sand', 'sand')}\n")])
     seen = [graph.entities[fact.object].name for fact in graph.facts if fact.relation == "see also"]
     assert seen == ["tide", "moon", "wind"]
+
+
+def test_versions_belong_to_what_they_stand_behind() -> None:
+    text = (
+        "# boats — Boats\n\nNew in version 1.2.\n\nChanged in version 1.3: Some boat is faster.\n\n"
+        "boats.hull()\n\nReturn the hull.\n\nNote\n\nIt floats.\n\nNew in version 1.5: The colour argument.\n\n"
+        "boats.mast()\n\nReturn the mast.\n\nChanged in version 1.7: Boats may be of wood.\n"
+    )
+    graph = documents_graph([page("boats", text), page("use", f"# Use\n\nSee {link('boats.hull()', 'boats')}.\n")])
+    told = {(graph.entities[f.subject].name, f.relation, f.object) for f in graph.facts if f.object.startswith("release")}
+    assert told == {("boats", "new in", "release 1.2"), ("boats.hull()", "changed in", "release 1.5")}

@@ -67,7 +67,8 @@ class Reader:
                 relation = (Relation.MEMBER if is_counted else Relation.LISTED) if found.is_whole else Relation.APPEARS
                 self._add(thing, relation, subject, page, "")
             if part.signatures:
-                self._about_definition(part, thing, page)
+                following = found.parts[number + 1] if number + 1 < len(found.parts) else None
+                self._about_definition(part, thing, page, ends=following is None or not following.signatures)
             else:
                 self._mentions(part.lines, thing, page)
             self._credits(part.lines, page)
@@ -102,10 +103,12 @@ class Reader:
         is_own = kind != "function" or not owner or (found.top.heading is not None and found.top.heading.name == owner)
         return kind in _COUNTED and is_own
 
-    def _about_definition(self, part: Part, thing: str, page: str) -> None:
+    def _about_definition(self, part: Part, thing: str, page: str, *, ends: bool) -> None:
+        """``ends``: nothing is defined behind it, so that versions there may be those of what it is a part of."""
         if gloss := gloss_in(part.lines):
             self._value(thing, Relation.DESCRIPTION, gloss[0], page, gloss[1])
-        self._statements(part.lines[:_LINES_OF_DEFINITION], thing, page)
+        lines = [line for line in part.lines if line.kind is not BlockKind.CODE][:_LINES_OF_DEFINITION]
+        self._statements([line for line in lines if not (ends and marker_in(line))], thing, page)
 
     def _statements(self, lines: Sequence[Line], thing: str, page: str) -> None:
         """Versions, what sentences state, what is recommended for reading, standards."""
@@ -113,13 +116,15 @@ class Reader:
         for place, line in enumerate(lines):
             is_about_other = is_about_other or (thing == page and _is_term(line) and line.text not in _NOTICES)
             if marker := marker_in(line):
-                if is_about_other:  # a member of the page, without a name of its own
-                    continue
                 relation, version = marker
+                # Behind a member of the page without a name of its own, or of something on the page: a page says of itself what
+                # it is new in, and hardly ever what changed it.
+                if is_about_other or (thing == page and relation is Relation.CHANGED):
+                    continue
                 self._add(thing, relation, self._release(version), page, line.text)
                 if relation is not Relation.DEPRECATED:
                     continue
-            if thing != page and _is_term(line):
+            if thing != page and _is_term(line) and line.text not in _NOTICES:
                 break  # a member without a name of its own, and what follows is about that
             if line.text == "See also":
                 if thing != page:

@@ -13,7 +13,7 @@ from sanderling.synth.graph.documents.relations import Relation
 _VERSION = r"v?(?P<version>\d+(?:\.\d+)+)"
 _MARKERS = (
     (Relation.NEW, re.compile(rf"(?:New|Added|Introduced|Available) (?:in|since) (?:version |release )?{_VERSION}\.?")),
-    (Relation.CHANGED, re.compile(rf"Changed in (?:version |release )?{_VERSION}: .*")),
+    (Relation.CHANGED, re.compile(rf"(?:Changed|New|Added) in (?:version |release )?{_VERSION}: .*")),
     (
         Relation.DEPRECATED,
         re.compile(

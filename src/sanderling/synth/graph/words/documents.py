@@ -50,7 +50,7 @@ DOCUMENTS: dict[str, RelationWords] = {
         is_functional=True,
     ),
     Relation.CONTRIBUTOR: RelationWords(
-        ("that was contributed by {o}",), ("who contributed {s}",), ("the contributor of {s}",)
+        ("that is credited to {o}",), ("who is credited with {s}",), ("the person who is credited with {s}",)
     ),
     Relation.AUTHOR: RelationWords(
         ("that was written by {o}", "whose author is {o}"),
@@ -74,7 +74,8 @@ DOCUMENTS: dict[str, RelationWords] = {
     ),
     Relation.RAISES: RelationWords((), ("that can be raised by {s}",)),
     Relation.SUBCLASS: RelationWords(
-        ("that is a subclass of {o}", "that inherits from {o}"), ("that is a base class of {s}", "that is extended by {s}")
+        ("that is a direct subclass of {o}", "that inherits directly from {o}"),
+        ("that is a direct base class of {s}", "that is extended directly by {s}"),
     ),
     Relation.EQUIVALENT: RelationWords(
         ("that is documented as equivalent to {o}",), ("that is given as the equivalent of {s}",)
