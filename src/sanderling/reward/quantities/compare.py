@@ -1,7 +1,8 @@
 """Whether an answer gives the number, quantity or date that an accepted answer is. Pure.
 
 The accepted answer must be one quantity and nothing else but words like *about* and what is counted: "11" or "11 planets",
-never "Apollo 11", whose name is the answer. Of an answer with several numbers, those of the right kind have to agree.
+never "Apollo 11", whose name is the answer. Of an answer with several numbers, those of the right kind have to agree. An
+answer that may say a number in a way that is not read (`doubt`) is not called another one.
 Written places count: 3.2 million is met by 3,214,000, and 1969 by 1969 alone. A unit that one side leaves out is granted.
 """
 
@@ -10,6 +11,8 @@ from enum import StrEnum
 from fractions import Fraction
 
 from sanderling.reward.quantities.dates import Date, dates
+from sanderling.reward.quantities.doubt import is_part, is_unread, names_a_decade
+from sanderling.reward.quantities.east_asian import COUNTERS
 from sanderling.reward.quantities.reading import Quantity, quantities
 from sanderling.reward.quantities.units import alike
 
@@ -49,11 +52,14 @@ def compare(answer: str, accepted: str, tolerance: float | None = None) -> Match
     wanted = _only_quantity(accepted)
     if wanted is None:
         return Match.UNSURE
-    found = quantities(answer)
-    if wanted.unit is not None and any(quantity.unit for quantity in found):
-        kinds = [quantity for quantity in found if quantity.unit and _same_kind(quantity, wanted)]
-        found = kinds or found
-    return _agreed([_same(quantity, wanted, tolerance) for quantity in found])
+    if names_a_decade(answer) is not names_a_decade(accepted):
+        return Match.UNSURE
+    read = quantities(answer)
+    kinds = [quantity for quantity in read if wanted.unit and quantity.unit and _same_kind(quantity, wanted)]
+    found = kinds or read
+    match = _agreed([_same(quantity, wanted, tolerance) for quantity in found])
+    is_open = {Match.SAME: any(is_part(answer, quantity) for quantity in found), Match.OTHER: is_unread(answer, read)}
+    return Match.UNSURE if is_open.get(match) else match
 
 
 def _agreed(found: list[Match]) -> Match:
@@ -69,7 +75,7 @@ def _only_quantity(text: str) -> Quantity | None:
     if len(found) != 1:
         return None
     before = re.findall(r"[^\W\d_]+", text[: found[0].start].lower())
-    after = text[found[0].end :].strip(" .,;:!?)(]['\"\n*")
+    after = text[found[0].end :].strip(" .,;:!?)(]['\"\n*" + "".join(COUNTERS))
     plain = not after or (_AFTER.fullmatch(after) is not None and after.split()[0] not in ("to", "or", "and", "x", "by"))
     return found[0] if all(word in _BEFORE for word in before) and plain else None
 

@@ -1,4 +1,4 @@
-"""Dates in a text, by English month names or as numbers whose order is certain (1969-07-20, 20.7.1969). Pure.
+"""Dates in a text, by English month names or as numbers whose order is certain (1969-07-20, 20.7.1969, 1969年7月20日). Pure.
 
 A date says a day, a month or a year. A bare year is a number, not a date; 3/4/1969 may be two days, and is none.
 """
@@ -19,6 +19,7 @@ _FORMS = [
     for form in (
         r"(?P<year>[12]\d{3})-(?P<number>\d{1,2})-(?P<day>\d{1,2})(?![\d-])",
         r"(?P<year>[12]\d{3})/(?P<number>\d{1,2})/(?P<day>\d{1,2})(?![\d/])",
+        r"(?P<year>[12]\d{3})\s?年\s?(?P<number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?[日号])?",
         rf"(?P<day>\d{{1,2}})\.\s?(?P<number>\d{{1,2}})\.\s?{_YEAR}",
         rf"{_DAY}(?:\s+of)?[\s-]+(?P<month>{_NAMES})\b\.?,?[\s-]+{_YEAR}",
         rf"(?P<month>{_NAMES})\b\.?\s+{_DAY},?\s+{_YEAR}",

@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sanderling.reward.quantities.east_asian import COUNTERS, LARGE, SIGNS, is_east_asian, numeral
 from sanderling.reward.quantities.numerals import MAGNITUDES, NUMBER, SUFFIXES, WORDS, Number, number_of, vulgar, worded
-from sanderling.reward.quantities.units import LONGEST_NAME, Unit, alike, unit_of
+from sanderling.reward.quantities.units import LONGEST_NAME, LONGEST_SIGNS, UNITS, Unit, alike, unit_of
 
 _LONGEST_TEXT = 2_000
 _INCH = unit_of("inch")
@@ -59,9 +60,12 @@ def quantities(text: str) -> list[Quantity]:
 
 def _at(text: str, at: int) -> Quantity | None:
     """The quantity that begins at a place."""
+    if text[at] in SIGNS:
+        return _in_signs(text, at)
     if text[at].isalpha():
         return _in_words(text, at)
-    if at and (text[at - 1].isalnum() or (text[at - 1] in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum())):
+    before_it = text[at - 1] if at else ""
+    if at and ((before_it.isalnum() and not is_east_asian(before_it)) or (before_it in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum())):
         return None
     found = NUMBER.match(text, at)
     number = vulgar(text[at]) if found is None else number_of(found)
@@ -98,11 +102,30 @@ def _in_words(text: str, at: int) -> Quantity | None:
     if said is None:
         return None
     unit, end = _unit(text, spans[said[1] - 1].end())
-    return Quantity(said[0], unit, at, end)
+    number = Number(-said[0].value, said[0].grain) if _MINUS.search(text[:at]) else said[0]
+    return Quantity(number, unit, at, end)
+
+
+def _in_signs(text: str, at: int) -> Quantity | None:
+    """A numeral in Chinese signs, where a unit, a counting word or no further sign follows: 三星 is a name."""
+    found = numeral(text, at)
+    if found is None or (at and is_east_asian(text[at - 1])):
+        return None
+    unit, end = _unit(text, found[1])
+    return None if unit is None and not _may_follow(text[end : end + 1]) else Quantity(Number(found[0]), unit, at, end)
+
+
+def _may_follow(char: str) -> bool:
+    """Whether a character may stand right behind a number without a unit."""
+    return not is_east_asian(char) or char in COUNTERS
 
 
 def _magnified(text: str, number: Number, end: int) -> tuple[Number, int | None]:
     """The number with the magnitude behind it, and the end of that; no end where a letter makes it part of a word."""
+    while text[end : end + 1] in LARGE:
+        number, end = number.times(LARGE[text[end]]), end + 1
+    if is_east_asian(text[end : end + 1]):
+        return number, end if _unit(text, end)[0] or _may_follow(text[end]) else None
     word = _WORD.match(text, end)
     if word is None:
         spaced = re.compile(r"[\s\u00a0-]").match(text, end)
@@ -121,6 +144,10 @@ def _magnified(text: str, number: Number, end: int) -> tuple[Number, int | None]
 
 def _unit(text: str, end: int) -> tuple[Unit | None, int]:
     """The unit that follows, by the longest of its names."""
+    if is_east_asian(text[end : end + 1]):
+        names = (text[end : end + size] for size in range(LONGEST_SIGNS, 0, -1))
+        name = next((name for name in names if name in UNITS), "")
+        return UNITS.get(name), end + len(name)
     found = _UNIT.match(text, end)
     if not found:
         return None, end

@@ -23,44 +23,46 @@ _FOOT, _MILE, _SQUARE_FOOT = 12 * _INCH, 63360 * _INCH, (12 * _INCH) ** 2
 
 _TABLE: tuple[tuple[str, str, Fraction | int | str], ...] = (
     # kind, names, how many of the base unit
-    ("length", "m metre meter metres meters", 1),
-    ("length", "km kilometre kilometer kilometres kilometers kms", 1000),
+    ("length", "m metre meter metres meters 米 公尺", 1),
+    ("length", "km kilometre kilometer kilometres kilometers kms 公里 千米", 1000),
     ("length", "dm decimetre decimeter decimetres decimeters", "0.1"),
-    ("length", "cm centimetre centimeter centimetres centimeters", "0.01"),
-    ("length", "mm millimetre millimeter millimetres millimeters", "0.001"),
+    ("length", "cm centimetre centimeter centimetres centimeters 厘米", "0.01"),
+    ("length", "mm millimetre millimeter millimetres millimeters 毫米", "0.001"),
     ("length", "µm um micrometre micrometer micrometres micrometers micron microns", "1e-6"),
     ("length", "nm nanometre nanometer nanometres nanometers", "1e-9"),
     ("length", 'in inch inches " ″', _INCH),
-    ("length", "ft foot feet ' ′", _FOOT),
+    ("length", "ft foot feet ' ′ 英尺", _FOOT),
     ("length", "yd yard yards", 3 * _FOOT),
-    ("length", "mi mile miles", _MILE),
+    ("length", "mi mile miles 英里", _MILE),
     ("length", "nmi nautical_mile nautical_miles", 1852),
     ("length", "ly light-year light-years light_year light_years lightyear lightyears", 9460730472580800),
     ("length", "au astronomical_unit astronomical_units", 149597870700),
     ("length", "pc parsec parsecs", "3.0856775814913673e16"),
-    ("mass", "kg kilogram kilograms kilogramme kilogrammes kilo kilos kgs", 1),
-    ("mass", "g gram grams gramme grammes", "0.001"),
+    ("mass", "kg kilogram kilograms kilogramme kilogrammes kilo kilos kgs 公斤 千克", 1),
+    ("mass", "g gram grams gramme grammes 克", "0.001"),
     ("mass", "mg milligram milligrams", "1e-6"),
     ("mass", "µg ug microgram micrograms", "1e-9"),
-    ("mass", "t tonne tonnes metric_ton metric_tons", 1000),
+    ("mass", "t tonne tonnes metric_ton metric_tons 吨", 1000),
     ("mass", "lb lbs pound_mass pounds_mass", _POUND),
     ("mass", "oz ounce ounces", _POUND / 16),
     ("mass", "st stone stones", 14 * _POUND),
     ("ton", "ton tons", 1),
     ("time", "s sec secs second seconds", 1),
     ("time", "ms millisecond milliseconds", "0.001"),
-    ("time", "min mins minute minutes", 60),
-    ("time", "h hr hrs hour hours", 3600),
-    ("time", "d day days", 86400),
+    ("time", "min mins minute minutes 分钟", 60),
+    ("time", "h hr hrs hour hours 小时", 3600),
+    ("time", "d day days 天", 86400),
     ("time", "week weeks", 604800),
     ("years", "y yr yrs year years", 12),
     ("years", "month months", 1),
     ("years", "decade decades", 120),
     ("years", "century centuries", 1200),
-    ("area", "m² m2 m^2 sqm square_metre square_meter square_metres square_meters sq_m", 1),
-    ("area", "km² km2 km^2 square_kilometre square_kilometer square_kilometres square_kilometers sq_km", 1_000_000),
+    ("years before Christ", "BC BCE", 1),
+    ("years after Christ", "AD CE", 1),
+    ("area", "m² m2 m^2 sqm square_metre square_meter square_metres square_meters sq_m 平方米", 1),
+    ("area", "km² km2 km^2 square_kilometre square_kilometer square_kilometres square_kilometers sq_km 平方公里 平方千米", 1_000_000),
     ("area", "cm² cm2 cm^2 square_centimetre square_centimeter square_centimetres square_centimeters sq_cm", "0.0001"),
-    ("area", "ha hectare hectares", 10_000),
+    ("area", "ha hectare hectares 公顷", 10_000),
     ("area", "acre acres", 43560 * _SQUARE_FOOT),
     ("area", "ft² ft2 ft^2 sqft square_foot square_feet sq_ft", _SQUARE_FOOT),
     ("area", "mi² mi2 mi^2 square_mile square_miles sq_mi", _MILE**2),
@@ -123,12 +125,12 @@ _TABLE: tuple[tuple[str, str, Fraction | int | str], ...] = (
     ("share", "% percent per_cent pct", "0.01"),
     ("share", "‰ permille per_mille", "0.001"),
     ("percentage points", "pp percentage_point percentage_points", 1),
-    ("dollars", "$ us$ usd dollar dollars us_dollar us_dollars u.s._dollars", 1),
+    ("dollars", "$ us$ usd dollar dollars us_dollar us_dollars u.s._dollars 美元", 1),
     ("dollars", "cent cents", "0.01"),
-    ("euros", "€ eur euro euros", 1),
+    ("euros", "€ eur euro euros 欧元", 1),
     ("pounds", "£ gbp pound pounds pounds_sterling", 1),
-    ("yen", "¥ jpy yen", 1),
-    ("yuan", "cny rmb yuan", 1),
+    ("yen", "¥ jpy yen 日元", 1),
+    ("yuan", "cny rmb yuan 元 人民币", 1),
     ("rupees", "₹ inr rupee rupees", 1),
     ("francs", "chf", 1),
 )  # fmt: skip
@@ -138,7 +140,7 @@ _TEMPERATURES = {
     "k": Unit("temperature"),
 }
 _TEMPERATURE_NAMES = {
-    "°c": "°C ℃ celsius degrees_celsius degree_celsius degrees_c deg_c degrees_centigrade",
+    "°c": "°C ℃ 摄氏度 celsius degrees_celsius degree_celsius degrees_c deg_c degrees_centigrade",
     "°f": "°F ℉ fahrenheit degrees_fahrenheit degree_fahrenheit degrees_f deg_f",
     "k": "K kelvin kelvins",
 }
@@ -159,6 +161,8 @@ for _name, _unit in UNITS.items():
     _FOLDED[_name.lower()] = _unit if _FOLDED.get(_name.lower(), _unit) == _unit else None
 LONGEST_NAME = max(name.count(" ") for name in UNITS) + 1
 """Words in the longest name."""
+LONGEST_SIGNS = 4
+"""Signs in the longest Chinese name."""
 _MASS_POUND = Unit("mass", _POUND)
 
 
