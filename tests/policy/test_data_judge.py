@@ -67,6 +67,14 @@ def test_failures_are_unscored_with_a_reason_and_made_good_by_the_next_run(file:
     assert meta["model"] == "m" and meta["reason"] == "number 0" and meta["prompt"].startswith("judge ") and meta["cost"] > 0
 
 
+def test_a_judge_that_refuses_is_not_waited_for(file: Path, tmp_path: Path) -> None:
+    """What is too long for the judge stays so: unscored, with a reason, and nothing that another run would mend."""
+    with billing(lambda messages, _: 400) as server:
+        judge(file, tmp_path / "out.jsonl", [f"{server.url}#m"], cache=tmp_path / "c")
+    report = json.loads((tmp_path / "out.jsonl.judge.json").read_text())
+    assert report["codes"]["refused"] == 11 and report["correct"] == report["incorrect"] == 0
+
+
 def test_rules_come_first_and_save_the_model(file: Path, tmp_path: Path) -> None:
     with billing(lambda messages, _: "correct: no") as server:
         judge(file, tmp_path / "out.jsonl", ["contains", f"{server.url}#m"], cache=tmp_path / "c", keep=Keep.ALL)
@@ -76,10 +84,11 @@ def test_rules_come_first_and_save_the_model(file: Path, tmp_path: Path) -> None
 
 
 def test_a_person_outweighs_the_judge(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "said.csv").write_text("id,correct\nt0,yes\nt11,no\n")
+    (tmp_path / "said.csv").write_text("id,correct\nt0,yes\nt11,no\nt-o,yes\n")
     judge(file, tmp_path / "out.jsonl", ["exact"], verdicts=tmp_path / "said.csv", keep=Keep.CORRECT)
     (kept,) = TrajectoryStore(tmp_path / "out.jsonl")
     assert kept.id == "t0" and kept.meta[META_KEY]["judge"] == "by hand"
+    assert json.loads((tmp_path / "out.jsonl.judge.json").read_text())["unused_by_hand"] == ["t-o"]
 
 
 @pytest.mark.parametrize("text", ["t0", "t0,maybe", "t0,yes,no", "t0,yes\nt0,no", "\xff"])

@@ -106,6 +106,7 @@ def test_no_rule_fails_on_any_text(answer: str, accepted: str) -> None:
         (episode("Oslo", ending=Ending.REPETITION), Ruling.INCORRECT, Code.NO_ANSWER),
         (episode(" \n"), Ruling.INCORRECT, Code.NO_ANSWER),
         (episode("Oslo", ()), Ruling.UNSCORED, Code.NO_ACCEPTED),
+        (episode("Oslo", ("", " ")), Ruling.UNSCORED, Code.NO_ACCEPTED),
         (episode("Oslo", ending=None), Ruling.CORRECT, Code.JUDGED),
     ],
 )

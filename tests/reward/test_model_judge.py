@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.protocol.asking import AskingOutageError, BudgetSpentError, Reply, Usage
+from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, Reply, Usage
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Message, Role
 from sanderling.reward.agreement import agreement
@@ -66,6 +66,11 @@ def episode(answer: str | None = "Kristiania") -> Trajectory:
         ("incorrect: yes", None),
         ("correct: yesterday", None),
         ('{"correct": "yes"', None),
+        ("correct: yes/no", None),
+        ("correct: yes or no", None),
+        ("correct: yes/no\ncorrect: no", False),
+        ("correct： yes", True),
+        ('{"correct": true, "verdict": "incorrect"}', None),
     ],
 )
 def test_verdicts_are_read_or_are_none(reply: str, found: bool | None) -> None:
@@ -107,6 +112,9 @@ async def test_an_answer_cannot_close_its_fence() -> None:
         (["huh", "what"], ["hm", "hm"], Ruling.UNSCORED, Code.UNREADABLE, "n"),
         ([AskingOutageError("down")], [AskingOutageError("down too")], Ruling.UNSCORED, Code.OUTAGE, ""),
         (["huh", BudgetSpentError("spent")], [], Ruling.UNSCORED, Code.BUDGET, ""),
+        (["huh", "what"], [AskingOutageError("down")], Ruling.UNSCORED, Code.OUTAGE, ""),
+        ([AskingOutageError("down")], [AskingRefusedError("long")], Ruling.UNSCORED, Code.OUTAGE, ""),
+        ([AskingRefusedError("long")], [AskingRefusedError("long")], Ruling.UNSCORED, Code.REFUSED, ""),
     ],
 )
 async def test_models_in_order(

@@ -96,5 +96,8 @@ def _tell(report: JudgeReport, spending: Spending, out: Path) -> None:
     console.print(f"{report.written:,} written to {visible(str(out))}; report: {visible(out.name)}.judge.json", markup=False)
     if spending.ledger.spent.calls:
         console.print(spent_line(spending), markup=False)
+    if report.unused_by_hand:
+        told = visible(", ".join(report.unused_by_hand[:3]))
+        console.print(f"{len(report.unused_by_hand):,} ids in --verdicts are of no trajectory (such as {told}).", markup=False)
     if report.open:
         console.print(f"{report.open:,} are still open: run the same command again (with a larger limit, if that was reached).")

@@ -86,16 +86,21 @@ async def first_readable(
 ) -> Read[T]:
     """Ask one after the other, each up to ``tries`` times, until a reply can be read.
 
-    Raises AskingOutageError when nobody replied at all, and BudgetSpentError at once when the budget is spent.
+    Raises BudgetSpentError at once when the budget is spent. When no reply could be read it raises AskingOutageError if
+    somebody was not reached, and may reply another time; AskingRefusedError if all refused.
     """
     replies: list[Reply] = []
     outage: AskingOutageError | None = None
+    refused: AskingRefusedError | None = None
     for asker in askers:
         for sample in range(tries):
             try:
                 reply = await asker.ask(messages, max_tokens=max_tokens, temperature=temperature, sample=sample)
             except BudgetSpentError:
                 raise
+            except AskingRefusedError as error:
+                refused = error
+                break
             except AskingOutageError as error:
                 outage = error
                 break
@@ -103,6 +108,6 @@ async def first_readable(
             value = read(reply.text)
             if value is not None:
                 return Read(value, tuple(replies))
-    if not replies:
-        raise outage or AskingOutageError("There is no model to ask.")
+    if outage is not None or not replies:
+        raise outage or refused or AskingOutageError("There is no model to ask.")
     return Read(None, tuple(replies))

@@ -35,7 +35,7 @@ async def rule_on(trajectory: Trajectory, judge: Judge) -> Verdict:
         return unscored(Code.NOT_ENDED, "tells neither an ending nor an answer")
     if answer is None or not answer.strip() or not (ending is None or ending.has_answer):
         return Verdict(Ruling.INCORRECT, 0.0, "no answer of its own", Code.NO_ANSWER)
-    if not trajectory.question.answers:
+    if not any(accepted.strip() for accepted in trajectory.question.answers):
         return unscored(Code.NO_ACCEPTED, "the question has no accepted answer")
     return await judge(trajectory)
 

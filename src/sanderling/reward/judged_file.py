@@ -51,9 +51,12 @@ class JudgeReport:
     tokens: int = 0
     """Of all verdicts in the file, whenever they were made; trajectories that share a verdict share its tokens."""
     cost: float = 0.0
-    earlier: list[tuple[bool | None, bool | None]] = field(default_factory=list, repr=False)
-    """The verdict that a trajectory came with, and this one."""
+    earlier: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter, repr=False)
+    """The verdict that a trajectory came with, and this one; how often."""
     seen: set[str] = field(default_factory=set, repr=False)
+    """Digests of those that a model judged."""
+    unused_by_hand: list[str] = field(default_factory=list)
+    """Ids that a person gave a verdict on and no trajectory has."""
 
     def add(self, judged: Judged, before: bool | None) -> None:
         """Count one."""
@@ -63,10 +66,10 @@ class JudgeReport:
         self.codes[verdict.code] += 1
         self.asked += judged.fresh
         if before is not None:
-            self.earlier.append((before, verdict.correct))
+            self.earlier[before, verdict.correct] += 1
         if verdict.code is not Code.JUDGED and len(ids := self.examples.setdefault(verdict.code, [])) < _EXAMPLES:
             ids.append(judged.trajectory.id)
-        if judged.of not in self.seen:
+        if (verdict.tokens or verdict.cost) and judged.of not in self.seen:
             self.seen.add(judged.of)
             self.tokens += verdict.tokens
             self.cost += verdict.cost
@@ -88,9 +91,10 @@ class JudgeReport:
             "asked": self.asked,
             "tokens": self.tokens,
             "cost": self.cost,
+            "unused_by_hand": self.unused_by_hand,
         }
         if self.earlier:
-            found["agreement_with_earlier_verdicts"] = _figures(agreement(self.earlier))
+            found["agreement_with_earlier_verdicts"] = _figures(agreement(self.earlier.elements()))
         return found
 
 
@@ -114,6 +118,7 @@ def judge_file(
     report = JudgeReport(judge.name)
     book = VerdictBook(out.with_name(out.name + ".verdicts.jsonl"))
     earlier: dict[int, bool | None] = {}
+    missing = dict.fromkeys(by_hand or {})
 
     def noted() -> Iterator[Trajectory]:
         for number, trajectory in enumerate(source):
@@ -124,12 +129,14 @@ def judge_file(
         stream = judge_stream(noted(), judge, concurrency=concurrency, book=book, by_hand=by_hand, runner=runner)
         for number, found in enumerate(stream):
             report.add(found, earlier.pop(number))
+            missing.pop(found.trajectory.id, None)
             if on_progress is not None:
                 on_progress(report)
             if keep is Keep.ALL or found.verdict.correct:
                 yield found.trajectory
 
     report.written = write_trajectories(out, judged())
+    report.unused_by_hand = list(missing)
     told = json.dumps(report.as_json(), ensure_ascii=False, indent=1)
     replace_file(out.with_name(out.name + ".judge.json"), told.encode("utf-8", "replace") + b"\n")
     return report

@@ -37,6 +37,8 @@ class Code(StrEnum):
     """Unscored: the answers are of a kind that this judge cannot compare."""
     UNREADABLE = "unreadable"
     """Unscored: the judge replied, and no verdict could be read."""
+    REFUSED = "refused"
+    """Unscored: the judge's server will not take this conversation, most likely because it is too long."""
     OUTAGE = "outage"
     """Unscored: the judge was not reached; may be asked again."""
     BUDGET = "budget"

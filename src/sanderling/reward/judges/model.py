@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sanderling.protocol.asking import Asker, AskingOutageError, BudgetSpentError, Read, first_readable
+from sanderling.protocol.asking import Asker, AskingOutageError, AskingRefusedError, BudgetSpentError, Read, first_readable
 from sanderling.protocol.lenient import decode_json
 from sanderling.protocol.messages import Message, Role
 from sanderling.reward.verdict import Code, Ruling, Verdict, unscored
@@ -34,10 +34,12 @@ VERSION = hashlib.sha256(_SYSTEM.encode()).hexdigest()[:8]
 """Changes with every letter of the prompt."""
 
 _LINE = re.compile(
-    r"^[\s>*_#`\-]*[\"']?correct[\"']?[\s*_`]*[:=][\s*_`]*[\"']?(yes|no|true|false)\b", re.IGNORECASE | re.MULTILINE
+    r"^[\s>*_#`\-]*[\"']?correct[\"']?[\s*_`]*[:=：][\s*_`]*[\"']?(yes|no|true|false)\b"
+    r"(?![\"'*_`]*\s*(?:[/|]|,?\s*or\b))",  # "correct: yes/no" repeats what was asked for
+    re.IGNORECASE | re.MULTILINE,
 )
 _WORD = re.compile(r"^[\s*_`\"'.]*(correct|incorrect)[\s*_`\"'.]*$", re.IGNORECASE)
-_KEYS = ("correct", "is_correct", "verdict", "judgement", "judgment", "result")
+_KEYS = frozenset({"correct", "is_correct", "verdict", "judgement", "judgment", "result"})
 _YES = frozenset({"yes", "true", "correct"})
 _NO = frozenset({"no", "false", "incorrect", "wrong"})
 _LONGEST_REASON = 300
@@ -72,6 +74,8 @@ class ModelJudge:
             found = await first_readable(self._askers, messages, read_verdict, tries=self._tries, max_tokens=self._max_tokens)
         except BudgetSpentError as error:
             return unscored(Code.BUDGET, str(error))
+        except AskingRefusedError as error:
+            return unscored(Code.REFUSED, str(error))
         except AskingOutageError as error:
             return unscored(Code.OUTAGE, str(error))
         return _verdict(found)
@@ -79,7 +83,7 @@ class ModelJudge:
 
 def judging_messages(question: Question, answer: str) -> tuple[Message, ...]:
     """Ask about one answer."""
-    accepted = "\n".join(f"- {_inline(one)}" for one in question.answers)
+    accepted = "\n".join(f"- {_fenced(_inline(one), 'right_answers')}" for one in question.answers)
     user = (
         f"<question>\n{_fenced(question.text, 'question')}\n</question>\n\n<right_answers>\n{accepted}\n</right_answers>\n\n"
         f"<final_answer>\n{_fenced(answer, 'final_answer')}\n</final_answer>"
@@ -93,7 +97,7 @@ def read_verdict(reply: str) -> bool | None:
     Read are lines as asked for, ``correct: yes``; a JSON object with such a key; and a reply that is the one word.
     """
     said = {found[1].casefold() in _YES for found in _LINE.finditer(reply)}
-    said |= {value for value in map(_of_object, _objects(reply)) if value is not None}
+    said |= {value for found in _objects(reply) for value in _of_object(found)}
     word = _WORD.match(reply)
     if word:
         said.add(word[1].casefold() in _YES)
@@ -115,13 +119,11 @@ def _objects(reply: str) -> list[dict[str, Any]]:
     return found
 
 
-def _of_object(found: dict[str, Any]) -> bool | None:
-    folded = {str(key).casefold(): value for key, value in found.items()}
-    value = next((folded[key] for key in _KEYS if key in folded), None)
-    if isinstance(value, bool):
-        return value
-    word = value.strip().casefold() if isinstance(value, str) else ""
-    return True if word in _YES else False if word in _NO else None
+def _of_object(found: dict[str, Any]) -> set[bool]:
+    """What the keys of a verdict say; two of them may differ."""
+    values = [value for key, value in found.items() if str(key).casefold() in _KEYS]
+    words = [str(value).strip().casefold() for value in values if isinstance(value, bool | str)]
+    return {word in _YES for word in words if word in _YES | _NO}
 
 
 def _verdict(found: Read[bool]) -> Verdict:
