@@ -17,7 +17,7 @@ from sanderling.policy.load import open_policy
 from sanderling.policy.metered import Till
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
-from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, BudgetSpentError
+from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
 from sanderling.protocol.messages import Message, Role
 from sanderling.trajectory.jsonl import JsonlLog
 
@@ -243,3 +243,30 @@ async def test_patience_of_an_address_is_kept() -> None:
         with pytest.raises(AskingOutageError, match="1 attempts"):
             await one.ask(told("a"))
     assert len(server.asked) == 1
+
+
+async def test_a_reply_cut_for_its_length_is_not_read(tmp_path: Path) -> None:
+    """Its words may be the middle of reasoning; remembered, it still is cut."""
+    body = b'{"choices": [{"message": {"content": "so far correct: yes"}, "finish_reason": "length"}]}'
+    with billing(lambda messages, before: body) as server:
+        for _ in range(2):
+            one = asker(server, cache=ReplyCache(tmp_path))
+            assert (await one.ask(told("a"))).cut
+            assert (await first_readable([one], told("a"), lambda text: text)).value is None
+    assert len(server.asked) == 1
+
+
+async def test_one_conversation_asked_twice_at_the_same_time_is_paid_once(tmp_path: Path) -> None:
+    with billing(lambda messages, before: f"reply {before}") as server:
+        one = asker(server, cache=ReplyCache(tmp_path))
+        replies = await asyncio.gather(*(one.ask(told("a")) for _ in range(4)), one.ask(told("a"), sample=1))
+    assert [reply.text for reply in replies[:4]] == [replies[0].text] * 4 and len(server.asked) == 2
+
+
+async def test_a_refusal_is_a_server_that_was_reached() -> None:
+    with billing(lambda messages, _: 400 if "long" in messages[0]["content"] else 500) as server:
+        one = asker(server)
+        for text in ("a", "b", "c", "d", "long", "e"):
+            with pytest.raises(AskingOutageError):
+                await one.ask(told(text))
+    assert len(server.asked) == 5 * 3 + 1

@@ -126,6 +126,14 @@ def test_closed_book_asks_several_times_and_one_right_answer_is_enough():
     assert len(run(ClosedBook([lucky], EXACT, samples=2), question()).meta["provenance"]) == 2
 
 
+@pytest.mark.parametrize("says", ["", "<think>I wonder</think>", " \n"])
+def test_a_model_that_says_nothing_is_not_one_that_does_not_know(says):
+    asker = ScriptedAsker(lambda *_: says)
+    assert asyncio.run(ClosedBook([asker], EXACT)(question())).finding is Finding.UNSCORED
+    found = asyncio.run(Snippets(world(), [asker], EXACT, snippet_words=60)(question()))
+    assert found.finding is Finding.UNSCORED
+
+
 def test_an_unreachable_model_says_nothing():
     with pytest.raises(AskingOutageError):
         run(ClosedBook([ScriptedAsker(lambda *_: None)], EXACT), question())

@@ -8,8 +8,10 @@ since each would wait for it in vain; a later run tries again. Knows no prompt a
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from contextlib import nullcontext
+from weakref import WeakValueDictionary
 
-from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
+from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.http_client import RefusedError
 from sanderling.policy.ledger import Ledger
 from sanderling.policy.metered import MeteredPolicy, Till, sampled_tokens
@@ -50,6 +52,8 @@ class PolicyAsker:
         self._turns = asyncio.Semaphore(concurrency)
         self._identity = identity or policy.name
         self._outages = 0
+        self._alike: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Of conversations under way: one that is asked twice at the same time is paid once."""
 
     @property
     def name(self) -> str:
@@ -60,16 +64,18 @@ class PolicyAsker:
     ) -> Reply:
         """The model's reply, remembered or sampled. Raises as `protocol.asking.Asker` says, AskingRefusedError too."""
         settings = (temperature, max_tokens, sample)
-        async with self._turns:
+        alike = self._alike.setdefault(f"{_digest(messages)} {settings}", asyncio.Lock())
+        async with nullcontext() if self._cache is None else alike, self._turns:
             known = None if self._cache is None else self._cache.find(self._identity, messages, *settings)
             if known is not None:
                 usage = Usage(self.name, known.prompt_tokens, known.sampled_tokens, remembered=True)
-                return Reply(without_reasoning(known.text), usage)
+                return Reply(without_reasoning(known.text), usage, known.cut)
             kept = await self._sampled(messages, Sampling(temperature=temperature, max_tokens=max_tokens), sample)
             if self._cache is not None:
                 self._cache.keep(self._identity, messages, kept, *settings)
         cost = self._till.prices.of(kept.prompt_tokens, kept.sampled_tokens)
-        return Reply(without_reasoning(kept.text), Usage(self.name, kept.prompt_tokens, kept.sampled_tokens, cost))
+        usage = Usage(self.name, kept.prompt_tokens, kept.sampled_tokens, cost)
+        return Reply(without_reasoning(kept.text), usage, kept.cut)
 
     async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
         if self._outages >= _MOST_OUTAGES:
@@ -84,11 +90,12 @@ class PolicyAsker:
             self._outages += 1
             raise AskingOutageError(str(error)) from error
         except RefusedError as error:
+            self._outages = 0  # a server that refuses was reached
             raise AskingRefusedError(str(error)) from error
         finally:
             session.close()
         self._outages = 0
-        return Kept(done.text, done.prompt_tokens, sampled_tokens(done))
+        return Kept(done.text, done.prompt_tokens, sampled_tokens(done), done.finish is Finish.LENGTH)
 
 
 def without_reasoning(text: str) -> str:

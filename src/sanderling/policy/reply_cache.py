@@ -25,6 +25,8 @@ class Kept:
     text: str
     prompt_tokens: int = 0
     sampled_tokens: int = 0
+    cut: bool = False
+    """It ended for its length."""
 
 
 class ReplyCache:
@@ -59,16 +61,19 @@ class ReplyCache:
         if not isinstance(found, dict) or found.get("key") != key or not isinstance(found.get("reply"), str):
             return None
         prompt, sampled = found.get("prompt_tokens", 0), found.get("sampled_tokens", 0)
-        return Kept(found["reply"], prompt, sampled) if isinstance(prompt, int) and isinstance(sampled, int) else None
+        cut = found.get("cut") is True
+        return Kept(found["reply"], prompt, sampled, cut) if isinstance(prompt, int) and isinstance(sampled, int) else None
 
     def keep(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
         """Keep a reply. Raises OSError when the disk does not take it."""
         key = _key(model, messages, settings)
         path = self._path(key)
         path.parent.mkdir(exist_ok=True)
-        record = {"key": key, "model": model, "reply": kept.text}
+        record: dict[str, str | int | bool] = {"key": key, "model": model, "reply": kept.text}
         if kept.prompt_tokens or kept.sampled_tokens:
             record |= {"prompt_tokens": kept.prompt_tokens, "sampled_tokens": kept.sampled_tokens}
+        if kept.cut:
+            record["cut"] = True
         handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:

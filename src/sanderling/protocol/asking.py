@@ -1,7 +1,7 @@
 """One conversation in, one text out: the seam between whoever needs a model's word (judges, makers of questions) and a model.
 
 An :class:`Asker` remembers, retries and keeps to its budget as its maker decided; who asks sees replies, an outage, or a spent
-budget. A reply that cannot be read is asked of the next asker, never taken for a verdict. Knows no prompt and no server.
+budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a verdict. Knows no prompt and no server.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,6 +46,8 @@ class Reply:
     text: str
     """Without its reasoning, where the server or the text tells it apart."""
     usage: Usage
+    cut: bool = False
+    """It ended for its length: perhaps in the middle of its reasoning, never where its last word can be told."""
 
 
 class Asker(Protocol):
@@ -105,7 +107,7 @@ async def first_readable(
                 outage = error
                 break
             replies.append(reply)
-            value = read(reply.text)
+            value = None if reply.cut else read(reply.text)
             if value is not None:
                 return Read(value, tuple(replies))
     if outage is not None or not replies:

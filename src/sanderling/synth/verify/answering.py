@@ -6,21 +6,22 @@ from typing import Any
 
 from sanderling.protocol.asking import Asker, first_readable
 from sanderling.protocol.endings import Ending
-from sanderling.reward.judge import Judge, Ruling
+from sanderling.reward.judge import Judge, Ruling, rule_on
 from sanderling.synth.prompt import Prompt
 from sanderling.trajectory.record import Question, Trajectory
 
 UNKNOWN = "unknown"
 _LONGEST = 400
-_ANSWER_TOKENS = 512
+_ANSWER_TOKENS = 2_048
+"""Room for the reasoning of a model that cannot leave it."""
 
 
 @dataclass(frozen=True)
 class Answered:
     """What a model said."""
 
-    answer: str
-    """Empty: it does not know."""
+    answer: str | None
+    """Empty: it does not know. None: no reply could be read."""
     provenance: dict[str, Any]
 
 
@@ -29,18 +30,20 @@ async def answered_by(askers: Sequence[Asker], prompt: Prompt, material: str, *,
     read = await first_readable(
         askers, prompt.messages(material), read_answer, max_tokens=_ANSWER_TOKENS, temperature=temperature
     )
-    return Answered(read.value or "", prompt.provenance(read.replies))
+    return Answered(read.value, prompt.provenance(read.replies))
 
 
-def read_answer(reply: str) -> str:
-    """The answer in a reply; empty where the model says that it does not know."""
+def read_answer(reply: str) -> str | None:
+    """The answer in a reply; empty where the model says that it does not know, None where it says nothing at all."""
     said = " ".join(reply.rpartition("</think>")[2].split()).strip(" *\"'`")
-    return "" if said.casefold().rstrip(".!") in (UNKNOWN, "") else said[:_LONGEST]
+    if not said:
+        return None
+    return "" if said.casefold().rstrip(".!") == UNKNOWN else said[:_LONGEST]
 
 
-async def ruling_on(question: Question, answer: str, judge: Judge) -> Ruling:
-    """Whether an answer is right; one that is not given is not."""
-    if not answer:
-        return Ruling.INCORRECT
+async def ruling_on(question: Question, answer: str | None, judge: Judge) -> Ruling:
+    """Whether an answer is right. A model that does not know is not right; of one that said nothing it cannot be told."""
+    if answer is None:
+        return Ruling.UNSCORED
     said = Trajectory(id=question.id, question=question, nodes=(), leaf=None, ending=Ending.ANSWERED, answer=answer)
-    return (await judge(said)).ruling
+    return (await rule_on(said, judge)).ruling

@@ -37,7 +37,7 @@ class ClosedBook:
 
     async def __call__(self, question: Question) -> Result:
         """Raises AskingOutageError when a model could not be reached: who was not asked may have known."""
-        said: list[str] = []
+        said: list[str | None] = []
         steps: list[dict[str, Any]] = []
         rulings: list[Ruling] = []
         for asker in self.askers:
@@ -52,7 +52,7 @@ class ClosedBook:
                     return Result(self.check, Finding.FAILED, f"{asker.name} knows the answer.", meta)
         meta = {"answers": said, "provenance": steps}
         if Ruling.UNSCORED in rulings:
-            return Result(self.check, Finding.UNSCORED, "The judge could not tell.", meta)
+            return Result(self.check, Finding.UNSCORED, "A reply or the judge could not tell.", meta)
         return Result(self.check, Finding.PASSED, f"No right answer in {len(said)}.", meta)
 
 

@@ -63,7 +63,7 @@ class Snippets:
         ruling = await ruling_on(question, found.answer, judge)
         meta = {"rank": rank, "answer": found.answer, "provenance": [found.provenance]}
         if ruling is Ruling.UNSCORED:
-            return Result(self.check, Finding.UNSCORED, "The judge could not tell.", meta)
+            return Result(self.check, Finding.UNSCORED, "The reply or the judge could not tell.", meta)
         if ruling is Ruling.CORRECT:
             return Result(self.check, Finding.FAILED, f"A model answered it from the results: {found.answer!r}.", meta)
         return Result(self.check, Finding.PASSED, f"Result {rank} holds the answer, and a model did not see it.", meta)
