@@ -7,8 +7,11 @@ from typer.testing import CliRunner
 
 from sanderling.cli.synth import app
 from sanderling.errors import UserError
+from sanderling.protocol.endings import Ending
 from sanderling.synth.difficulty import META
+from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.questions import read_questions
+from sanderling.trajectory.record import Trajectory
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.store import build_world
 
@@ -42,6 +45,23 @@ def test_questions_are_sorted_by_how_often_the_agent_is_right(directory, tmp_pat
     again = run("difficulty", questions, "--from", tmp_path / "kept.attempts.jsonl", "--attempts", 4, "--keep", "1-3",
                 "--out", tmp_path / "again.jsonl")  # fmt: skip
     assert read_questions(tmp_path / "again.jsonl") == kept and "too-easy" in again
+
+
+def test_an_attempt_that_was_judged_again_counts_once(tmp_path):
+    """A run that was stopped leaves both records; and attempts at a question of other words are of another one."""
+    questions, store = tmp_path / "q.jsonl", tmp_path / "made.jsonl"
+    questions.write_text('{"id": "1", "text": "Who?", "answers": ["x"]}\n')
+    asked = read_questions(questions)[0]
+    for correct in (False, True):
+        made = Trajectory(id="1-0", question=asked, nodes=(), leaf=None, ending=Ending.ANSWERED, answer="x")
+        TrajectoryStore(store).append(made.model_copy(update={"meta": {"evaluation": {"correct": correct}}}))
+    told = run("difficulty", questions, "--from", store, "--attempts", 1, "--keep", "1-1", "--out", tmp_path / "kept.jsonl")
+    assert "1/1: 1" in told
+    questions.write_text('{"id": "1", "text": "Where?", "answers": ["x"]}\n')
+    with pytest.raises(UserError, match="another question '1'"):
+        run("difficulty", questions, "--from", store, "--attempts", 1, "--keep", "1-1", "--out", tmp_path / "kept.jsonl")
+    with pytest.raises(UserError, match="read and written"):
+        run("difficulty", questions, "--from", store, "--keep", "1-1", "--out", tmp_path / "q.jsonl")
 
 
 @pytest.mark.parametrize(

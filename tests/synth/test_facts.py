@@ -274,8 +274,24 @@ def test_equal_questions_are_kept_once_and_counted(tmp_path):
 
 def test_other_settings_do_not_go_on_with_a_log(tmp_path):
     run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
-    with pytest.raises(UserError, match="other settings"):
+    with pytest.raises(UserError, match=r'other settings \(models 1 1 was "scripted" and is "another"; models 2 1'):
         run(ScriptedAsker(per_page, "another"), tmp_path / "q.jsonl", 1)
+    log = tmp_path / "q.jsonl.pages.jsonl"
+    log.write_text(log.read_text().replace('"origin":{"world":"w"}', '"origin":{"fingerprint":"f"}'))
+    with pytest.raises(UserError, match="the world has changed since"):
+        run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
+
+
+def test_a_log_of_something_else_is_told(tmp_path):
+    log = tmp_path / "q.jsonl.pages.jsonl"
+    log.write_text('{"a":1}\n')
+    with pytest.raises(UserError, match="no such log"):
+        run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
+    log.unlink()
+    run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
+    log.write_text(log.read_text().replace('"questions"', '"queries"'))
+    with pytest.raises(UserError, match="something else than results"):
+        run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
 
 
 def test_a_bug_stops_the_run_and_loses_nothing(tmp_path):

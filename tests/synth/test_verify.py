@@ -7,7 +7,7 @@ import pytest
 from askers import ScriptedAsker
 
 from sanderling.errors import UserError
-from sanderling.protocol.asking import AskingOutageError
+from sanderling.protocol.asking import AskingOutageError, AskingRefusedError
 from sanderling.protocol.endings import Ending
 from sanderling.reward.judge import RuleJudge, Ruling, Verdict
 from sanderling.reward.outcome import exact_match
@@ -203,6 +203,23 @@ def test_what_could_not_be_told_is_written_apart_and_checked_anew(tmp_path):
     assert report.unscored == {Check.GIVEAWAY: 1} and report.kept == 0
     assert [one.id for one in read_questions(tmp_path / "q.unscored.jsonl")] == ["q"]
     assert checked(out, questions=[question(answers=("Salt Council",))]).kept == 1
+
+
+def test_without_an_accepted_answer_nothing_can_be_told(tmp_path):
+    """Nor does it stop the others."""
+    questions = [question(id="a", answers=()), question(id="b", answers=("Salt Council",), meta={})]
+    report = asyncio.run(verify(questions, [Snippets(world())], tmp_path / "out.jsonl"))
+    assert (report.kept, report.unscored[Check.SNIPPETS]) == (1, 1)
+    assert [q.id for q in read_questions(tmp_path / "out.unscored.jsonl")] == ["a"]
+
+
+def test_a_question_that_every_model_refuses_is_unscored_and_not_waited_for(tmp_path):
+    def refuse(*_: object) -> str:
+        raise AskingRefusedError("too long")
+
+    checker = ClosedBook([ScriptedAsker(refuse)], EXACT)
+    report = asyncio.run(verify([question()], [checker], tmp_path / "out.jsonl"))
+    assert (report.outages, report.unscored[Check.CLOSED_BOOK]) == (0, 1)
 
 
 def test_bad_input_is_one_sentence(tmp_path):

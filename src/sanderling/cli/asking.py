@@ -1,12 +1,14 @@
 """Options of every command that asks models: prices, limits, a cache. Thin; the ledger and the askers do the work."""
 
+import fcntl
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -18,6 +20,7 @@ from sanderling.trajectory.jsonl import JsonlLog
 
 if TYPE_CHECKING:
     from sanderling.policy.asker import PolicyAsker
+    from sanderling.policy.contract import Policy
 
 MaxTokens = Annotated[
     int | None,
@@ -41,8 +44,10 @@ class Spending:
     max_cost: float | None = None
     cache: Path | None = None
     ledger: Ledger = field(init=False)
+    _is_alone: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
+        self.out.parent.mkdir(parents=True, exist_ok=True)
         log = JsonlLog(self.out.with_name(self.out.name + ".ledger.jsonl"), durable=False)
         self.ledger = Ledger(Limits(self.max_tokens, self.max_cost), log)
 
@@ -56,10 +61,30 @@ class Spending:
         home = os.environ.get("XDG_CACHE_HOME")
         return self.cache or (Path(home) if home else Path.home() / ".cache") / "sanderling" / "replies"
 
-    def need_prices(self, prices: Sequence[Prices]) -> None:
-        """A limit of money is none without prices. Raises UserError."""
-        if self.max_cost is not None and any(price == Prices() for price in prices):
-            raise UserError("--max-cost needs the price of every model that is asked: give --price or --judge-price.")
+    def prices(self, texts: Sequence[str], models: int) -> list[Prices]:
+        """A price for each model; a limit of money is none without them. Raises UserError."""
+        if self.max_cost is not None and models and not texts:
+            raise UserError(
+                "--max-cost needs the price of every model that is asked: give --price or --judge-price, 0,0 for a free one."
+            )
+        return read_prices(texts, models)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from the same account: each would count without the other. Raises UserError."""
+        if self._is_alone:
+            yield
+            return
+        with self.out.with_name(self.out.name + ".ledger.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"Another process is at work on {self.out}: wait for its end.") from None
+            self._is_alone = True
+            try:
+                yield
+            finally:
+                self._is_alone = False
 
 
 def read_prices(texts: Sequence[str], models: int) -> list[Prices]:
@@ -90,7 +115,7 @@ async def opened_askers(
 ) -> AsyncIterator[list["PolicyAsker"]]:
     """The models as askers on one ledger; at the end their connections are closed. Raises UserError."""
     from sanderling.policy.asker import PolicyAsker
-    from sanderling.policy.load import close_policy, is_endpoint, open_policy, weights_of
+    from sanderling.policy.load import close_policy, open_policy
     from sanderling.policy.metered import Till
     from sanderling.policy.reply_cache import ReplyCache
 
@@ -98,21 +123,32 @@ async def opened_askers(
         yield []
         return
     cache = ReplyCache(spending.cache_directory)
-    policies = [open_policy(spec, on_retry=partial(show_retry, console)) for spec in specs]
-    try:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(spending.alone())
+        policies: list[Policy] = []
+        for spec in specs:
+            policies.append(open_policy(spec, on_retry=partial(show_retry, console)))
+            stack.push_async_callback(close_policy, policies[-1])
         yield [
             PolicyAsker(
                 policy,
                 till=Till(spending.ledger, price),
                 cache=cache,
                 concurrency=concurrency,
-                identity="" if is_endpoint(spec) else weights_of(spec),
+                identity=f"{policy.name} at {_place(spec)}",
             )
             for spec, policy, price in zip(specs, policies, prices, strict=True)
         ]
-    finally:
-        for policy in policies:
-            await close_policy(policy)
+
+
+def _place(spec: str) -> str:
+    """Where a model is: two servers may give different models one name. Without an endpoint's options and credentials."""
+    from sanderling.policy.load import is_endpoint, weights_of
+
+    if not is_endpoint(spec):
+        return weights_of(spec)
+    parts = urlsplit(spec)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def spent_line(spending: Spending) -> str:

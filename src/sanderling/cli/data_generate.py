@@ -18,7 +18,7 @@ from rich.progress import Progress as Bar
 from sanderling.agent.journal import Journal
 from sanderling.cli import exits
 from sanderling.cli.ask import stop_on_interrupt
-from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, read_prices, spent_line
+from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, spent_line
 from sanderling.cli.backend import Backend, Place, ReaderUrl, SearchUrl, Web
 from sanderling.cli.judges import JudgePrices, JudgeSpecs, opened_judge
 from sanderling.cli.watch import show_retry
@@ -27,6 +27,7 @@ from sanderling.cli.world_embed import Search
 from sanderling.errors import UserError
 from sanderling.evaluate.attempts import Made, Progress
 from sanderling.policy.contract import Policy
+from sanderling.policy.ledger import Prices
 from sanderling.protocol.clock import SystemClock
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import PROFILES, get_profile
@@ -89,9 +90,8 @@ def generate_(
     console = Console(stderr=True)
     scripted = model.startswith(_SCRIPTED)
     policy = _teacher(model, asked) if scripted else open_policy(model, on_retry=partial(show_retry, console))
-    prices = read_prices([price] if price else [], 1)
-    spending.need_prices(prices)
-    paid = MeteredPolicy(policy, Till(spending.ledger, prices[0]))
+    (cost,) = [Prices()] if scripted else spending.prices([price] if price else [], 1)
+    paid = MeteredPolicy(policy, Till(spending.ledger, cost))
     about = f"{model if scripted else weights_of(model)} over {backend.fingerprint}"
     with Journal(out.with_name(out.name + ".journal"), about) as journal:
         job = _run(

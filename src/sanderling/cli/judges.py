@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers, read_prices
+from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers
 from sanderling.reward.judge import Judge, in_order
 from sanderling.reward.judges import rule_judge
 from sanderling.reward.judges.model import ModelJudge
@@ -29,8 +29,7 @@ async def opened_judge(
 ) -> AsyncIterator[Judge]:
     """The judges in their order as one: rules first come first served, all models as one judge. Raises UserError."""
     models = [spec for spec in specs if _is_model(spec)]
-    costs = read_prices(prices, len(models))
-    spending.need_prices(costs)
+    costs = spending.prices(prices, len(models))
     rules = {spec: rule_judge(spec) for spec in specs if not _is_model(spec)}
     async with opened_askers(models, costs, spending, concurrency=concurrency, console=console) as askers:
         judges: list[Judge] = []

@@ -19,10 +19,10 @@ from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search
 from sanderling.errors import UserError
 from sanderling.protocol.profiles import PROFILES
-from sanderling.synth.difficulty import META, Band, BandSettings, by_difficulty, try_of
+from sanderling.synth.difficulty import META, Band, BandSettings, Try, by_difficulty, try_of
 from sanderling.terminal import visible
 from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.questions import read_questions, write_questions
+from sanderling.trajectory.questions import read_questions, require_distinct, write_questions
 from sanderling.world.dense.opening import SearchMode
 
 
@@ -64,7 +64,7 @@ def difficulty(
     """
     if (model is None) == (made is None):
         raise UserError("Say who tries: an agent with --model, or attempts that were made before with --from.")
-    if out.resolve() == file.resolve():
+    if file.resolve() in (_path(out, band).resolve() for band in Band):
         raise UserError(f"{file} is read and written: choose another place for the output.")
     least, most = _kept(keep, attempts)
     settings = BandSettings(attempts=attempts, least_right=least, most_right=most)
@@ -93,21 +93,32 @@ def _kept(words: str, attempts: int) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def _path(out: Path, band: Band) -> Path:
+    """Where a band's questions go."""
+    return out if band is Band.KEPT else out.with_name(f"{out.stem}.{band.value}.jsonl")
+
+
 def _sort(file: Path, store: Path, out: Path, settings: BandSettings) -> None:
     """Write every band to its file, and say how many there are."""
     trajectories = open_trajectories(store)
+    questions = read_questions(file)
+    require_distinct(questions)
+    texts = {question.id: question.text for question in questions}
     agents: dict[str, None] = {}
-    tries = []
+    tries: dict[str, Try] = {}
     for trajectory in trajectories:
-        agents[trajectory.model] = None
-        tries.append(try_of(trajectory))
-    bands, rates = by_difficulty(read_questions(file), tries, settings, ", ".join(agents))
-    for band, questions in bands.items():
-        write_questions(out if band is Band.KEPT else out.with_name(f"{out.stem}.{band.value}.jsonl"), questions)
+        asked = trajectory.question
+        if texts.get(asked.id, asked.text) != asked.text:
+            raise UserError(f"{store} holds attempts at another question {asked.id!r} than {file}: give those of this file.")
+        if trajectory.model:
+            agents[trajectory.model] = None
+        tries[trajectory.id] = try_of(trajectory)  # of an attempt that was judged again, the last record counts
+    bands, rates = by_difficulty(questions, tries.values(), settings, ", ".join(agents))
+    for band, sorted_in in bands.items():
+        write_questions(_path(out, band), sorted_in)
     table = Table("band", "questions", "file")
-    for band, questions in bands.items():
-        path = out if band is Band.KEPT else out.with_name(f"{out.stem}.{band.value}.jsonl")
-        table.add_row(band.value, f"{len(questions):,}", visible(str(path)))
+    for band, sorted_in in bands.items():
+        table.add_row(band.value, f"{len(sorted_in):,}", visible(str(_path(out, band))))
     console = Console()
     console.print(table)
     told = ", ".join(f"{rate}: {count:,}" for rate, count in sorted(rates.items(), key=lambda item: _share(item[0])))

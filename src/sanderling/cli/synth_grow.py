@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from sanderling.cli import exits
-from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, opened_askers, read_prices, spent_line
+from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
 from sanderling.cli.backend import ReaderUrl, SearchUrl
 from sanderling.errors import UserError
 from sanderling.synth.growing.finder import Finder, WebFinder, WorldFinder
@@ -62,8 +62,7 @@ def grow(
 
     async def run() -> GrowthReport:
         async with AsyncExitStack() as stack:
-            prices = read_prices(price or [], len(models or []))
-            spending.need_prices(prices)
+            prices = spending.prices(price or [], len(models or []))
             askers = await stack.enter_async_context(
                 opened_askers(models or [], prices, spending, concurrency=concurrency, console=console)
             )

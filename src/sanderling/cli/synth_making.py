@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers, read_prices, spent_line
+from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers, spent_line
 from sanderling.errors import UserError
 from sanderling.synth.from_pages import MakingReport
 from sanderling.synth.models import Models
@@ -56,10 +56,9 @@ class ModelChoice:
         """Writers and judges on one ledger. Raises UserError."""
         if not self.writers:
             raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
-        prices = read_prices(self.prices or [], len(self.writers))
+        prices = spending.prices(self.prices or [], len(self.writers))
         judges = self.judges or []
-        judge_prices = read_prices(self.judge_prices or [], len(judges))
-        spending.need_prices([*prices, *judge_prices])
+        judge_prices = spending.prices(self.judge_prices or [], len(judges))
         async with (
             opened_askers(self.writers, prices, spending, concurrency=concurrency, console=console) as writing,
             opened_askers(judges, judge_prices, spending, concurrency=concurrency, console=console) as judging,

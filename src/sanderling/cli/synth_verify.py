@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, opened_askers, read_prices, spent_line
+from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
 from sanderling.cli.judges import JudgePrices, opened_judge
 from sanderling.errors import UserError
 from sanderling.protocol.asking import Asker
@@ -54,7 +54,10 @@ def verify(
     ] = None,
     judges: Annotated[
         list[str] | None,
-        typer.Option("--judge", help="Who says whether a model's answer is right (see data judge); exact by default."),
+        typer.Option(
+            "--judge",
+            help="Who says whether a model's answer is right (see data judge); contains by default: a sentence may do.",
+        ),
     ] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Tries without tools of each model.")] = 3,
     results: Annotated[int, typer.Option("--results", min=1, help="Results of a search that are looked at.")] = 10,
@@ -71,7 +74,7 @@ def verify(
     does not hold it (evidence); titles and snippets tell it (snippets); another answer is found (unique); a model knows it
     (closed-book). Whether an agent finds the answer is measured by ``synth difficulty``.
     """
-    if out.resolve() == file.resolve():
+    if file.resolve() in (out.resolve(), out.with_name(f"{out.stem}.unscored.jsonl").resolve()):
         raise UserError(f"{file} is read and written: choose another place for the output.")
     questions = read_questions(file)
     chosen = [check for check in Check if check in _chosen(checks, models)]
@@ -80,13 +83,12 @@ def verify(
 
     async def run() -> VerifyReport:
         async with AsyncExitStack() as stack:
-            prices = read_prices(price or [], len(models or []))
-            spending.need_prices(prices)
+            prices = spending.prices(price or [], len(models or []))
             askers = await stack.enter_async_context(
                 opened_askers(models or [], prices, spending, concurrency=concurrency, console=console)
             )
             judge = await stack.enter_async_context(
-                opened_judge(judges or ["exact"], judge_price or [], spending, concurrency=concurrency, console=console)
+                opened_judge(judges or ["contains"], judge_price or [], spending, concurrency=concurrency, console=console)
             )
             checkers = _checkers(chosen, directory, askers, judge, samples, results)
             show = stack.enter_context(_progress(console, len(questions)))

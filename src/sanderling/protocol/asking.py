@@ -1,7 +1,8 @@
 """One conversation in, one text out: the seam between whoever needs a model's word (judges, makers of questions) and a model.
 
 An :class:`Asker` remembers, retries and keeps to its budget as its maker decided; who asks sees replies, an outage, or a spent
-budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a verdict. Knows no prompt and no server.
+budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a
+verdict. Knows no prompt and no server.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,7 +5,8 @@ met an outage is not done; once the budget is spent nothing more is begun. Knows
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,6 +17,8 @@ from sanderling.trajectory.jsonl import JsonlLog
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_LONGEST = 60
+"""Characters of a setting that are shown."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,38 @@ def _read(log: JsonlLog, work: Work[Any, Result]) -> dict[str, Result]:
         log.append({"made_with": work.made_with})
         return found
     if head.get("made_with") != work.made_with:
-        raise UserError(f"{log.path} was made with other settings: name another --out, or remove that file to begin again.")
+        was = head.get("made_with")
+        told = "; ".join(dict.fromkeys(_differences(was, work.made_with))) if isinstance(was, dict) else "it is no such log"
+        raise UserError(
+            f"{log.path} was made with other settings ({told}): go on with those, name another place, or remove that file to "
+            "begin again."
+        )
     for line in lines:
-        found[line["item"]] = work.decode(line["result"])
+        try:
+            found[line["item"]] = work.decode(line["result"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{log.path} holds something else than results: restore it, or remove it to begin again."
+            ) from error
     return found
+
+
+def _differences(was: Any, now: Any, at: str = "") -> Iterator[str]:
+    """What is another value than before, by its place; a world's fingerprint is said to be one."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*was, *now)):
+            if was.get(key) != now.get(key):
+                yield from _differences(was.get(key), now.get(key), f"{at}.{key}" if at else str(key))
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for number, (one, other) in enumerate(zip(was, now, strict=True), start=1):
+            if one != other:
+                yield from _differences(one, other, f"{at} {number}")
+    elif at.rpartition(".")[2] in ("fingerprint", "world"):
+        yield "the world has changed since"
+    else:
+        yield f"{at} was {_short(was)} and is {_short(now)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.errors import UserError
 from sanderling.synth.difficulty import META
+from sanderling.trajectory.questions import require_distinct
 from sanderling.trajectory.record import Question
 
 
@@ -81,9 +82,7 @@ def mix(questions: Iterable[Question], plan: Mix) -> list[Mixed]:
         if count > 1:
             raise UserError(f"{count} stages are named {name!r}: give each its own name.")
     questions = list(questions)
-    for id, count in Counter(question.id for question in questions).items():
-        if count > 1:
-            raise UserError(f"{count} questions have the id {id!r}: give each its own, or remove the copies.")
+    require_distinct(questions)
     left = sorted(questions, key=lambda question: (_place(plan.seed, question.id), question.id))
     found: list[Mixed] = []
     for stage in plan.stages:

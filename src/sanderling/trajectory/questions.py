@@ -1,5 +1,6 @@
 """Files of questions: written as one question a line; read in any layout that can be imported. Knows no way of making them."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,13 @@ def write_questions(path: Path, questions: Iterable[Question]) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, b"".join(line + b"\n" for line in lines))
     return len(lines)
+
+
+def require_distinct(questions: Iterable[Question]) -> None:
+    """Raise UserError where two questions have one id."""
+    for id, count in Counter(question.id for question in questions).items():
+        if count > 1:
+            raise UserError(f"{count} questions have the id {id!r}: give each its own, or remove the copies.")
 
 
 def read_questions(path: Path) -> list[Question]:

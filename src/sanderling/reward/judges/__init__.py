@@ -31,7 +31,11 @@ def rule_judge(spec: str) -> Judge:
     make = RULES.get(name)
     if make is None:
         near = get_close_matches(name, RULES, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RULES)}, http://host:port/v1#model, or a model's directory with a slash."
+        hint = (
+            f"did you mean {near[0]!r}?"
+            if near
+            else f"choose one of {', '.join(RULES)}, http://host:port/v1#model, or a model's directory with a slash."
+        )
         raise UserError(f"There is no judge {name!r}: {hint}")
     return make(_number(number, spec) if colon else None)
 

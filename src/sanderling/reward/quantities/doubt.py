@@ -44,8 +44,5 @@ def is_unread(text: str, found: Sequence[Quantity]) -> bool:
         rest[quantity.start : quantity.end] = "\0" * (quantity.end - quantity.start)
     left = "".join(rest)
     return bool(
-        _DIGIT.search(left)
-        or _WORDED.search(left)
-        or _READ_OTHERWISE.search(text)
-        or any(char in SIGNS for char in left)
+        _DIGIT.search(left) or _WORDED.search(left) or _READ_OTHERWISE.search(text) or any(char in SIGNS for char in left)
     )

@@ -65,7 +65,10 @@ def _at(text: str, at: int) -> Quantity | None:
     if text[at].isalpha():
         return _in_words(text, at)
     before_it = text[at - 1] if at else ""
-    if at and ((before_it.isalnum() and not is_east_asian(before_it)) or (before_it in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum())):
+    if at and (
+        (before_it.isalnum() and not is_east_asian(before_it))
+        or (before_it in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum())
+    ):
         return None
     found = NUMBER.match(text, at)
     number = vulgar(text[at]) if found is None else number_of(found)

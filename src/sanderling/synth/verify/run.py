@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
+from sanderling.protocol.asking import AskingRefusedError
 from sanderling.synth.keeping import Work, work_through
 from sanderling.synth.verify.contract import Check, Checker, Finding, Result
 from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.questions import write_questions
+from sanderling.trajectory.questions import require_distinct, write_questions
 from sanderling.trajectory.record import Question
 
 _TAKEN_OVER = ("uniqueness",)
@@ -77,7 +78,8 @@ async def verify(
     The log lies beside ``out``, unscored questions in ``NAME.unscored.jsonl``. Raises UserError for questions of one id, no
     check, or a log that was made with other checks.
     """
-    _require_distinct(questions)
+    require_distinct(questions)
+    unscored = out.with_name(f"{out.stem}.unscored.jsonl")
     if not checkers:
         raise UserError("There is no check to make: name at least one.")
     report = VerifyReport(questions=len(questions))
@@ -88,9 +90,14 @@ async def verify(
             on_done(report)
 
     async def do(question: Question) -> Verified:
+        if not any(answer.strip() for answer in question.answers):
+            return Verified(question.text, (Result(checkers[0].check, Finding.UNSCORED, "It has no accepted answer."),))
         results: list[Result] = []
         for checker in checkers:
-            results.append(await checker(question))
+            try:
+                results.append(await checker(question))
+            except AskingRefusedError as error:
+                results.append(Result(checker.check, Finding.UNSCORED, str(error)))
             if results[-1].finding is not Finding.PASSED:
                 break
         return Verified(question.text, tuple(results))
@@ -102,14 +109,8 @@ async def verify(
     worked = await work_through(items, work, log, concurrency=concurrency, on_done=count)
     report.outages, report.stopped = worked.outages, worked.stopped
     write_questions(out, _with(worked.done, questions, Finding.PASSED))
-    write_questions(out.with_name(f"{out.stem}.unscored.jsonl"), _with(worked.done, questions, Finding.UNSCORED))
+    write_questions(unscored, _with(worked.done, questions, Finding.UNSCORED))
     return report
-
-
-def _require_distinct(questions: Sequence[Question]) -> None:
-    for id, count in Counter(question.id for question in questions).items():
-        if count > 1:
-            raise UserError(f"{count} questions have the id {id!r}: give each its own, or remove the copies.")
 
 
 def _key(question: Question) -> str:
