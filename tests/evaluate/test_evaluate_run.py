@@ -258,6 +258,18 @@ async def test_another_judge_judges_anew_without_new_episodes(store: TrajectoryS
     assert (found.judge, found.pass_at_1.value) == ("lenient", 1.0)
 
 
+async def test_mended_answers_are_judged_anew_and_other_masks_are_another_run(store: TrajectoryStore) -> None:
+    """A stored verdict is on the answers that it was given on, and an episode on what it could not see."""
+    await run(Script(), store)
+    script = Script()
+    mended = [one.model_copy(update={"answers": ("nobody's answer",)}) for one in QUESTIONS]
+    found = await run(script, store, questions=mended)
+    assert not script.calls and found.pass_at_1.value == 0.0
+    masked = [one.model_copy(update={"masked_urls": ("https://w.example/a",)}) for one in QUESTIONS]
+    with pytest.raises(UserError, match="another run"):
+        await run(Script(), store, questions=masked)
+
+
 async def test_progress_reaches_the_total(store: TrajectoryStore) -> None:
     seen: list[Progress] = []
     await run(Script(), store, on_progress=seen.append)

@@ -121,7 +121,7 @@ async def test_outages_are_unscored_and_made_by_the_next_run(tmp_path: Path) -> 
 
     with billing(failing) as server:
         made = await run(out, teaching(server.url))
-        assert [key for key, episode in made.episodes.items() if episode.correct is None] == [("q3", 0), ("q3", 1)]
+        assert {key for key, episode in made.episodes.items() if episode.correct is None} == {("q3", 0), ("q3", 1)}
         down = False
         made = await run(out, teaching(server.url))
         assert made.resumed == 10

@@ -86,6 +86,12 @@ def test_what_does_not_stand_in_the_page_is_counted_and_not_used(change, reason)
     assert found.facts == [] and found.unused == {reason: 1}
 
 
+def test_a_further_name_of_two_things_is_nobodys():
+    entities = [{"name": "Orlo", "aliases": ["the town"]}, {"name": "Venn", "aliases": ["the town"]}]
+    fact = {"subject": "the town", "relation": "year", "object": "1412", "quote": "Its tower was built by Asta Brandt in 1412."}
+    assert read(ORLO, {"entities": entities, "facts": [fact]}).unused == {Unused.NO_SUCH_SUBJECT: 1}
+
+
 @given(
     st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v))
 )
@@ -135,6 +141,17 @@ def test_a_crawl_reads_on_from_what_it_found():
     assert {fact.relation for fact in found.graph.facts} == {"builder", "year of building", "teacher"}
     two = asyncio.run(crawl(world, ORLO, [ScriptedAsker(by_page)], CrawlSettings(pages=2, per_entity=1)))
     assert two.urls == found.urls[:2]
+
+
+def test_pages_in_scripts_without_blanks_are_read_on_from():
+    """They are long enough, whatever blanks they have."""
+    pages = [
+        Page(url=f"https://w.example/{n}", title="奥洛", text=f"奥洛{n}" + "奥洛的灯塔由布兰特建造。" * 20) for n in range(2)
+    ]
+    said = json.dumps({"entities": [{"name": "奥洛", "kind": "town"}], "facts": []})
+    world = LocalWorld.in_memory(pages, name="w")
+    found = asyncio.run(crawl(world, pages[0], [ScriptedAsker(lambda *_: said)], CrawlSettings()))
+    assert len(found.urls) == 2
 
 
 def test_an_outage_is_not_a_page_without_facts():

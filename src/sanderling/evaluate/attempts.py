@@ -5,7 +5,8 @@ What an evaluation, the making of trajectories and the measuring of difficulty h
 on with the same call and repeats nothing that was finished; episodes under way go on, too, where ``rollout`` keeps a journal
 and ``on_stored`` tells it what has become of them. An attempt that ends in an outage is tried again a few times, then stored as
 unscored; the next run of the same store tries it once more. When only the judge fails, the episode is stored without a verdict
-and the next run judges it without repeating it. Once a budget is spent, or somebody cancels, nothing more is begun.
+and the next run judges it without repeating it; so does a question whose accepted answers were mended. Once a budget is spent,
+or somebody cancels, nothing more is begun.
 """
 
 import asyncio
@@ -176,14 +177,16 @@ def _nobody(trajectory: Trajectory) -> None:
 
 def _read(store: Store, wanted: Attempts, judge: str, hear: Callable[[Trajectory], None]) -> _Stored:
     """Sort an earlier run's records into settled and unjudged ones; outages are neither, and so are tried again."""
-    texts = {question.id: question.text for question in wanted.questions}
+    asked = {question.id: question for question in wanted.questions}
     settled: dict[Key, Episode] = {}
     unjudged: dict[Key, Trajectory] = {}
     for trajectory in store:
         question, attempt = trajectory.question, trajectory.seeds.attempt
-        if question.id not in texts or attempt >= wanted.each:
+        now = asked.get(question.id)
+        if now is None or attempt >= wanted.each:
             continue
-        if question.text != texts[question.id] or trajectory.seeds.run != wanted.seed:
+        alike = (question.text, set(question.masked_urls)) == (now.text, set(now.masked_urls))
+        if not alike or trajectory.seeds.run != wanted.seed:
             raise UserError(f"The store already holds another run of question {question.id!r}: choose another store.")
         hear(trajectory)
         key = (question.id, attempt)
@@ -191,8 +194,8 @@ def _read(store: Store, wanted: Attempts, judge: str, hear: Callable[[Trajectory
         unjudged.pop(key, None)
         if trajectory.ending is None or not trajectory.ending.scored:
             continue
-        if verdict_of(trajectory, judge) is None:
-            unjudged[key] = trajectory
+        if verdict_of(trajectory, judge) is None or question.answers != now.answers:
+            unjudged[key] = trajectory.model_copy(update={"question": now})
         else:
             settled[key] = episode_of(trajectory, judge)
     return _Stored(settled, unjudged)

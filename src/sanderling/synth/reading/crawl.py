@@ -18,6 +18,7 @@ from sanderling.synth.reading.merge import merged
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
+from sanderling.world.text import word_count
 
 
 class CrawlSettings(BaseModel):
@@ -74,7 +75,7 @@ def _next(world: LocalWorld, graph: FactGraph, seen: set[str], looked_for: set[s
         for hit in world.search(graph.entities[id].name, limit=3 * settings.per_entity).hits:
             page = world.page(hit.url)
             unread = page is not None and canonical_url(page.url) not in seen
-            if page is not None and unread and len(page.text.split()) >= settings.least_words:
+            if page is not None and unread and word_count(page.text) >= settings.least_words:
                 found.append(page)
         if found:
             return found[: settings.per_entity]

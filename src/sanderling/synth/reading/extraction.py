@@ -113,8 +113,7 @@ def _take_entities(reply: dict[str, Any], found: PageFacts) -> None:
 
 
 def _take_facts(reply: dict[str, Any], found: PageFacts, text: PageText) -> None:
-    names = {name: entity.name for entity in found.entities for name in (*entity.aliases, entity.name)}
-    names |= {entity.name: entity.name for entity in found.entities}
+    names = _names(found.entities)
     aliases = {entity.name: (entity.name, *entity.aliases) for entity in found.entities}
     for item in reply["facts"]:
         fields = [_line(item.get(key), longest) for key, longest in _FIELDS] if isinstance(item, dict) else [""]
@@ -127,6 +126,13 @@ def _take_facts(reply: dict[str, Any], found: PageFacts, text: PageText) -> None
             found.unused[reason] += 1
             continue
         found.facts.append(ReadFact(names[subject], relation.casefold(), names.get(object, object), quote))
+
+
+def _names(entities: Sequence[ReadEntity]) -> dict[str, str]:
+    """Every name and whose it is; a further name of two things is nobody's."""
+    shared = Counter(alias for entity in entities for alias in entity.aliases)
+    names = {alias: entity.name for entity in entities for alias in entity.aliases if shared[alias] == 1}
+    return names | {entity.name: entity.name for entity in entities}
 
 
 _FIELDS = (("subject", _LONGEST_NAME), ("relation", _LONGEST_RELATION), ("object", _LONGEST_NAME), ("quote", 2_000))
