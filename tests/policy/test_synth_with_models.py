@@ -2,6 +2,11 @@
 
 import fcntl
 import json
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -156,6 +161,31 @@ def test_a_world_grows_by_its_questions(directory, tmp_path):
             "grow", directory, out, "--from", tmp_path / "large", "--least-chars", 100, *model(server), cache=tmp_path / "c"
         )
     assert "took in 1 pages" in told and open_world(directory).page_count == 5
+
+
+def test_ctrl_c_says_how_to_go_on(directory, tmp_path):
+    """As a terminal sends it, to the command itself."""
+    asked = threading.Event()
+
+    def slow(messages: list[dict[str, str]], before: int) -> str:
+        asked.set()
+        time.sleep(3)
+        return say(messages, before)
+
+    code = "from sanderling.cli.main import main; main()"
+    with billing(slow) as server:
+        told = ["synth", "facts", directory, "--out", tmp_path / "q.jsonl", *model(server), "--cache", tmp_path / "c"]
+        command = [sys.executable, "-c", code, *map(str, told)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == exits.INTERRUPTED and "Stopped. The same command goes on" in said and "Traceback" not in said
+
+
+def test_a_world_that_never_grew_has_no_last_addition(directory, tmp_path):
+    with billing(say) as server, pytest.raises(UserError, match="Nothing was added"):
+        run("facts", directory, "--out", tmp_path / "q.jsonl", *model(server), "--added", cache=tmp_path / "c")
 
 
 @pytest.mark.parametrize(

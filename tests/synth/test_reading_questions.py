@@ -176,3 +176,9 @@ def test_what_cannot_be_read_leaves_it_open_and_a_proof_needs_nobody():
     proven = QUESTION.model_copy(update={"meta": {"uniqueness": "proven"}})
     found, asker = rivals(lambda _: "Perhaps.", proven)
     assert found.finding is Finding.PASSED and asker.asked == []
+
+
+def test_where_nothing_else_is_found_nothing_is_supported():
+    alone = QUESTION.model_copy(update={"masked_urls": tuple(page.url for page in PAGES)})
+    found, asker = rivals(lambda _: "Perhaps.", alone)
+    assert found.finding is Finding.PASSED and found.meta["uniqueness"] == Uniqueness.UNCHECKED and asker.asked == []

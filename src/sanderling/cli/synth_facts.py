@@ -1,6 +1,5 @@
 """``sanderling synth facts``: short-answer questions from single pages, written by a model. Thin: `synth.facts` makes them."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -21,6 +20,7 @@ from sanderling.cli.synth_making import (
     World,
     drawn_pages,
     page_progress,
+    run_work,
     tell,
 )
 from sanderling.synth.facts.page import FactsSettings, made_with, questions_of
@@ -67,4 +67,4 @@ def facts(
                 given = made_with(asked, settings, origin)
                 return await make_questions(drawn, make, given, out, concurrency=concurrency, on_page=show)
 
-    tell(asyncio.run(run()), spending, out)
+    tell(run_work(run(), console), spending, out)

@@ -55,6 +55,8 @@ def grow(
     if source is not None and source.resolve() == directory.resolve():
         raise UserError("A world cannot grow out of itself: name another one with --from, or the live web with --web.")
     questions = read_questions(file)
+    if not questions:
+        raise UserError(f"{file} holds no question: give a file with at least one.")
     place = log or file.with_name(f"{file.name}.growth.jsonl")
     settings = GrowthSettings(results=results, queries=queries, least_chars=least_chars)
     spending = Spending(place, max_tokens, max_cost, cache)

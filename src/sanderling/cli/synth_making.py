@@ -1,10 +1,11 @@
 """What commands share that make questions page by page with models: options, progress, report. Thin."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -68,7 +69,10 @@ class ModelChoice:
 
 def drawn_pages(world: LocalWorld, count: int, seed: int, directory: Path, *, added: bool = False) -> list[Page]:
     """The pages to begin from; ``added``: those of the last addition alone. Raises UserError when none has a fitting length."""
-    first = world.page_count - read_manifest(directory).parts[-1].pages if added else 0
+    parts = read_manifest(directory).parts
+    if added and len(parts) == 1:
+        raise UserError(f"Nothing was added to {directory} since it was built: leave --added out.")
+    first = world.page_count - parts[-1].pages if added else 0
     pages = sample_pages(world.all_pages(first), count, seed)
     if not pages:
         what = "last addition" if added else "pages"
@@ -80,16 +84,21 @@ def drawn_pages(world: LocalWorld, count: int, seed: int, directory: Path, *, ad
 
 @contextmanager
 def page_progress(console: Console, total: int) -> Iterator["PageProgress"]:
-    """A bar over pages; Ctrl-C says how to go on."""
+    """A bar over pages."""
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console) as bar:
-        try:
-            yield PageProgress(bar, total)
-        except KeyboardInterrupt:
-            bar.console.print("Stopped. The same command goes on: pages that are done are kept.")
-            raise typer.Exit(exits.INTERRUPTED) from None
+        yield PageProgress(bar, total)
+
+
+def run_work(work: Coroutine[Any, Any, MakingReport], console: Console) -> MakingReport:
+    """Run it to its end; Ctrl-C says how to go on, and exits with 130."""
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        console.print("Stopped. The same command goes on: pages that are done are kept.")
+        raise typer.Exit(exits.INTERRUPTED) from None
 
 
 class PageProgress:

@@ -1,6 +1,5 @@
 """``sanderling synth graph --model``: questions of several hops from what a model reads. Thin: `synth.reading` makes them."""
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.asking import Spending
-from sanderling.cli.synth_making import ModelChoice, drawn_pages, page_progress, tell
+from sanderling.cli.synth_making import ModelChoice, drawn_pages, page_progress, run_work, tell
 from sanderling.synth.from_pages import MakingReport, PageResult, make_questions
 from sanderling.synth.reading.questions import ReadingSettings, made_with, questions_around
 from sanderling.world.contract import Page
@@ -54,4 +53,4 @@ class ReadingCommand:
                     given = made_with(asked, self.settings, origin)
                     return await make_questions(drawn, make, given, self.out, concurrency=self.concurrency, on_page=show)
 
-        tell(asyncio.run(work()), self.spending, self.out)
+        tell(run_work(work(), console), self.spending, self.out)

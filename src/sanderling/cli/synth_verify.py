@@ -77,6 +77,8 @@ def verify(
     if file.resolve() in (out.resolve(), out.with_name(f"{out.stem}.unscored.jsonl").resolve()):
         raise UserError(f"{file} is read and written: choose another place for the output.")
     questions = read_questions(file)
+    if not questions:
+        raise UserError(f"{file} holds no question: give a file with at least one.")
     chosen = [check for check in Check if check in _chosen(checks, models)]
     spending = Spending(out, max_tokens, max_cost, cache)
     console = Console(stderr=True)

@@ -43,7 +43,8 @@ class Marks:
 
 def rubric_material(candidate: Candidate) -> str:
     """What the judge is shown."""
-    return f"Question: {candidate.question}\nAnswer: {candidate.answer}"
+    others = f"\nAlso accepted: {' / '.join(candidate.others)}" if candidate.others else ""
+    return f"Question: {candidate.question}\nAnswer: {candidate.answer}{others}"
 
 
 def read_marks(reply: str) -> Marks | None:

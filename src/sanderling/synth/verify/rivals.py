@@ -74,8 +74,9 @@ class Rivals:
                 return Result(self.check, Finding.FAILED, f"{read.value[0]!r} may be right as well.", meta)
         if unread:
             return Result(self.check, Finding.UNSCORED, f"{unread} replies could not be read.", {"provenance": steps})
-        meta = {"uniqueness": Uniqueness.SUPPORTED.value, "pages": urls, "provenance": steps}
-        return Result(self.check, Finding.PASSED, f"No second answer on {len(urls)} pages.", meta)
+        sure = Uniqueness.SUPPORTED if steps else Uniqueness.UNCHECKED  # where nothing was found, nothing was read
+        meta = {"uniqueness": sure.value, "pages": urls, "provenance": steps}
+        return Result(self.check, Finding.PASSED, f"No second answer on {len(steps)} pages.", meta)
 
 
 def _other(reply: str) -> tuple[str, str] | None:
