@@ -86,13 +86,23 @@ def test_shares_are_kept_and_no_question_is_in_two_stages(facts, graphs, count, 
     (one,) = mix(pool(facts, graphs), Mix(stages=stages, seed=seed))
     got = [sum(q.meta["maker"] == maker for q in one.questions) for maker in ("facts", "graph")]
     assert list(one.by_part) == got and len({q.id for q in one.questions}) == sum(got)
-    assert abs(got[0] - 3 * got[1]) <= 3
+    assert sum(got) <= count and abs(got[0] - 3 * got[1]) <= 3
+    assert sum(got) == count or one.short
     assert mix(pool(facts, graphs)[::-1], Mix(stages=stages, seed=seed))[0].questions == one.questions
 
 
 def test_a_part_that_runs_short_makes_the_stage_smaller_and_says_so():
     (one,) = mix(pool(100, 5), Mix(stages=(Stage(name="one", count=80, parts=PARTS),)))
     assert one.by_part == (15, 5) and "20 of 80" in one.short
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(1, 200))
+def test_a_stage_is_never_larger_than_it_was_to_be(shares, count):
+    made = [Question(id=f"{n}-{k}", text="?", hops=n) for n in range(len(shares)) for k in range(count)]
+    parts = tuple(Part(share=share, hops=(n,)) for n, share in enumerate(shares))
+    (one,) = mix(made, Mix(stages=(Stage(name="one", count=count, parts=parts),)))
+    assert len(one.questions) == count and not one.short
+    assert all(abs(got - count * share / sum(shares)) < 1 for got, share in zip(one.by_part, shares, strict=True))
 
 
 def test_later_stages_take_what_is_left():

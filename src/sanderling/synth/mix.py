@@ -9,6 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,6 +17,9 @@ from sanderling.errors import UserError
 from sanderling.synth.difficulty import META
 from sanderling.trajectory.questions import require_distinct
 from sanderling.trajectory.record import Question
+
+_SLACK = 1e-9
+"""Sums of shares may fall short of whole numbers by rounding."""
 
 
 class Part(BaseModel):
@@ -100,23 +104,29 @@ def _stage(stage: Stage, left: Sequence[Question]) -> Mixed:
     total = sum(part.share for part in stage.parts)
     for part in stage.parts:
         pool = [question for question in left if question.id not in used and part.takes(question)]
-        pool = pool[: _rounded(stage.count * part.share / total)]
+        pool = pool[: ceil(stage.count * part.share / total)]
         if not pool:
             raise UserError(f"Stage {stage.name!r} finds no question for its part {_told(part)}: leave it out or make some.")
         used |= {question.id for question in pool}
         pools.append(pool)
     size = min([stage.count, *(len(pool) * total / part.share for pool, part in zip(pools, stage.parts, strict=True))])
-    counts = [_rounded(size * part.share / total) for part in stage.parts]
+    counts = _shared_out(size, [part.share / total for part in stage.parts])
     drawn = [pool[:count] for pool, count in zip(pools, counts, strict=True)]
     order = sorted(
         (question for pool in drawn for question in pool), key=lambda question: (_place(0, f"order:{question.id}"), question.id)
     )
-    short = "" if sum(counts) >= stage.count - len(counts) else f"{sum(counts)} of {stage.count}: a part ran short"
+    short = "" if sum(counts) == stage.count else f"{sum(counts)} of {stage.count}: a part ran short"
     return Mixed(stage, tuple(order), tuple(map(len, drawn)), short)
 
 
-def _rounded(number: float) -> int:
-    return max(1, int(number + 0.5))
+def _shared_out(size: float, shares: Sequence[float]) -> list[int]:
+    """Whole numbers that sum to ``size`` rounded down, as near to the shares as can be (largest remainders)."""
+    exact = [size * share for share in shares]
+    counts = [int(number + _SLACK) for number in exact]
+    missing = int(size + _SLACK) - sum(counts)
+    for place in sorted(range(len(exact)), key=lambda one: counts[one] - exact[one])[:missing]:
+        counts[place] += 1
+    return counts
 
 
 def _told(part: Part) -> str:
