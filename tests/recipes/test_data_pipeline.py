@@ -167,3 +167,15 @@ def test_the_tiny_recipes_arms_are_what_is_whole_and_what_is_right(tmp_path: Pat
 def test_resampling_a_folder_reads_all_of_it(raw: Path, tmp_path: Path) -> None:
     schedule = find_data_recipe("dr-venus").resample.schedule()
     assert resample_file(raw, tmp_path / "out.jsonl", schedule).written == 8
+
+
+def test_what_is_read_is_never_where_the_run_writes_or_empties(tmp_path):
+    run, source = tmp_path / "run", tmp_path / "raw.jsonl"
+    run.mkdir()
+    for path in (source, run / "mine.jsonl"):
+        path.write_text("{}\n")
+    config = find_data_recipe("dr-venus", [])
+    for sources, root in (((run / "mine.jsonl",), run), ((run,), run), ((tmp_path,), run), ((tmp_path / "none",), run)):
+        with pytest.raises(UserError, match=r"own directory|lies in|There is no file"):
+            Layout(sources, root, config).check()
+    Layout((source,), run, config).check()

@@ -10,6 +10,9 @@ from sanderling.synth.graph.documents.naming import heading_of, key_of, standard
 from sanderling.synth.graph.documents.patterns import stated
 from sanderling.synth.graph.documents.releases import credit_in
 from sanderling.synth.graph.documents.signatures import signature_of
+from sanderling.synth.graph.ground import Ground
+from sanderling.synth.graph.words.documents import DOCUMENTS
+from sanderling.synth.graph.words.registry import RelationBook
 from sanderling.world.contract import Page
 from sanderling.world.inline_links import as_read
 
@@ -255,8 +258,9 @@ def test_strange_pages_make_no_facts_and_do_no_harm() -> None:
         page("none", "no heading at all, but [a link](https://docs.example/tide)"),
         page("open", "# [\n\n[[[](((\n\nclass (\n\n| | |\n⟦9⟧ raises ⟦7⟧\n"),
         page("bare", "#  \n\n" + "x" * 100_000),
+        page("anchor", "# odd — Odd\n\n[](https://docs.example/tide)\n"),
     ]
-    assert documents_graph(odd).facts == ()
+    assert {fact.relation for fact in documents_graph(odd).facts} <= {"described as"}
     assert documents_graph([]).entities == {}
 
 
@@ -288,3 +292,11 @@ def test_versions_belong_to_what_they_stand_behind() -> None:
     graph = documents_graph([page("boats", text), page("use", f"# Use\n\nSee {link('boats.hull()', 'boats')}.\n")])
     told = {(graph.entities[f.subject].name, f.relation, f.object) for f in graph.facts if f.object.startswith("release")}
     assert told == {("boats", "new in", "release 1.2"), ("boats.hull()", "changed in", "release 1.5")}
+
+
+def test_a_column_named_like_a_relation_of_another_maker_has_none_of_its_words() -> None:
+    rows = "\n".join(f"Stop{n} | May {1870 + n}" for n in range(1, 6))
+    graph = documents_graph([page("line", f"# The Line\n\nMuseum | Opened\n--- | ---\n{rows}\n")])
+    words = Ground.of(graph, RelationBook(DOCUMENTS)).words.of("opened")
+    assert [fact.relation for fact in graph.facts] == ["opened"] * 5
+    assert not words.is_numeric and not words.is_exhaustive and not words.is_functional

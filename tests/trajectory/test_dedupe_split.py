@@ -1,5 +1,7 @@
 """Which of several trajectories is kept, and parts that share no question."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,9 +76,25 @@ def test_adding_rows_moves_no_question_but_by_joining_groups(asked: list[Asked],
     assert all(before[row] == after[row] for row in range(len(asked)) if old[row] == new[row])
 
 
+@given(QUESTIONS, st.randoms(use_true_random=False), st.integers(0, 3))
+def test_the_order_of_rows_moves_nothing(asked: list[Asked], chance: random.Random, seed: int) -> None:
+    order = list(range(len(asked)))
+    chance.shuffle(order)
+    straight = split(asked, SHARES, seed=seed, by_answers=False).parts
+    shuffled = split([asked[row] for row in order], SHARES, seed=seed, by_answers=False).parts
+    assert [straight[row] for row in order] == list(shuffled)
+
+
+def test_near_duplicates_of_one_answer_stay_together_through_a_question_of_two_answers() -> None:
+    text = "who was the winner of the river race of the town of Orlo in the year of the flood"
+    asked = [Asked(text, ("x",)), Asked(f"{text} again", ("x",)), Asked(f"{text} again", ("y",)), Asked(f"{text} once", ("y",))]
+    for seed in range(20):
+        assert len(set(split(asked, Shares.read("a=0.5,b=0.5"), seed=seed, by_answers=True).parts)) == 1
+
+
 def test_the_same_words_stay_together_whatever_their_answers() -> None:
     asked = [Asked(f"who was the winner of the river race of number {n}", (str(n),)) for n in range(60)]
-    twins = [Asked(question.text.upper(), ("other",)) for question in asked]
+    twins = [Asked(question.text.upper(), (f"other {n}",)) for n, question in enumerate(asked)]
     found = split([*asked, *twins], SHARES, by_answers=True)
     assert found.parts[:60] == found.parts[60:] and set(found.parts) == {0, 1, 2}
     assert set(split(asked, SHARES).parts) != {0, 1, 2}, "one template is one group unless answers count"

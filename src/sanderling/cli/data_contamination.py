@@ -38,9 +38,11 @@ def contamination(
     """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
     from sanderling.trajectory.contamination import kinds
     from sanderling.trajectory.contamination_file import check_file
+    from sanderling.trajectory.writing import check_places
 
-    if out is not None and out.resolve() == file.resolve():
-        raise UserError("--out is the file itself: write what is clean to another.")
+    check_places([file, *against], [place for place in (out, report) if place is not None])
+    if out is not None and out.suffix != ".jsonl":
+        raise UserError(f"{out} is written as JSON lines: end its name in .jsonl.")
     done = check_file(file, against, threshold=threshold, read=read, out=out)
     console = Console()
     told = ", ".join(f"{count:,} {kind}" for kind, count in kinds(done.hits).items())

@@ -23,7 +23,7 @@ def dedupe(
     keep: Annotated[int, typer.Option("--keep", min=1, help="Most trajectories of one question.")] = 1,
     prefer: Annotated[Prefer, typer.Option("--prefer", help="Which of those that are equally right.")] = Prefer.SHORTEST,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.1, max=1.0, help="Least similarity of a near-duplicate.")
+        float, typer.Option("--threshold", min=0.5, max=1.0, help="Least similarity of a near-duplicate.")
     ] = 0.7,
     by_answers: Annotated[
         bool, typer.Option("--by-answers/--by-text", help="Whether questions whose known answers differ are different ones.")

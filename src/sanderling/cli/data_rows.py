@@ -21,7 +21,9 @@ def rows(
 ) -> None:
     """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
     from sanderling.recipes.rows import rows_of_file
+    from sanderling.trajectory.writing import check_places
 
+    check_places([file], [out])
     counts = rows_of_file(file, out, tokenizer, profile, max_tokens)
     console = Console(highlight=False)
     share = f" ({counts.trained_tokens / counts.tokens:.0%} trained)" if counts.tokens else ""

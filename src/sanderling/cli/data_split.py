@@ -23,7 +23,7 @@ def split(
     by: Annotated[By, typer.Option("--by", help="What is never in two parts, its near-duplicates included.")] = By.QUESTION,
     seed: Annotated[int, typer.Option("--seed", help="Of the hash that decides.")] = 0,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.1, max=1.0, help="Least similarity of a near-duplicate.")
+        float, typer.Option("--threshold", min=0.5, max=1.0, help="Least similarity of a near-duplicate.")
     ] = 0.7,
     by_answers: Annotated[
         bool,

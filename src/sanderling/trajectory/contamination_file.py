@@ -55,8 +55,13 @@ def _rows(source: Path) -> Iterator[Trajectory | Question]:
     """The trajectories of a file, or where it has none its questions."""
     if not source.exists():
         raise UserError(f"There is no file {source}: give trajectories or questions.")
+    if source.is_file() and not source.stat().st_size:
+        return  # what a step that kept nothing leaves
     kind: type[Trajectory] | type[Question] | None = None
     for found in open_import(source):
         kind = kind or type(found)
-        if isinstance(found, kind):
-            yield found
+        if not isinstance(found, kind):
+            raise UserError(
+                f"{source} holds trajectories and questions: part them with sanderling data import --questions, and check each."
+            )
+        yield found

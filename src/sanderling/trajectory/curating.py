@@ -86,6 +86,11 @@ def split_file(
     files = tuple(directory / f"{name}.jsonl" for name in shares.names)
     if source.resolve() in [file.resolve() for file in files]:
         raise UserError(f"{source} would be overwritten by a part of itself: choose another --out.")
+    others = sorted(file.name for file in directory.glob("*.jsonl") if file not in files)
+    if others:
+        raise UserError(
+            f"{directory} holds {others[0]}, which is no part of this split: a question may be there too. Choose another --out."
+        )
     with ExitStack() as stack:
         parts = [stack.enter_context(Lines(file)) for file in files]
         for row, item in _numbered(source, len(asked)):

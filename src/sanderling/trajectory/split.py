@@ -77,20 +77,36 @@ def split(
     ``by_answers``: near-duplicates whose known answers differ may be apart, which templated questions want: without it, one
     template can tie all its questions into one group.
     """
-    roots = question_groups(questions, threshold=threshold, by_answers=by_answers)
-    places: dict[str, int] = {}
-    # Equal words go together even where their answers differ: a question is never on both sides.
-    parts = [
-        places.setdefault(normalised(questions[row].text), shares.part(_point(questions[root].text, seed)))
-        for row, root in enumerate(roots)
-    ]
+    words = [normalised(question.text) for question in questions]
+    groups = _joined(question_groups(questions, threshold=threshold, by_answers=by_answers), words)
+    least: dict[int, str] = {}
+    for row, group in enumerate(groups):
+        least[group] = min(least.get(group, words[row]), words[row])
+    places = {group: shares.part(_point(said, seed)) for group, said in least.items()}
     counts = [0] * len(shares.names)
-    for row, root in enumerate(roots):
-        counts[parts[row]] += row == root
-    return Split(tuple(parts), tuple(counts))
+    for place in places.values():
+        counts[place] += 1
+    return Split(tuple(places[group] for group in groups), tuple(counts))
 
 
-def _point(text: str, seed: int) -> float:
-    """A point of [0, 1) for a question's words."""
-    digest = hashlib.blake2b(f"{seed}\0{normalised(text)}".encode(), digest_size=8).digest()
+def _joined(roots: Sequence[int], words: Sequence[str]) -> list[int]:
+    """The group of each row, where groups that share a question's words are one, even if its answers differ."""
+    parent = {root: root for root in roots}
+
+    def top(root: int) -> int:
+        while parent[root] != root:
+            parent[root] = parent[parent[root]]
+            root = parent[root]
+        return root
+
+    first: dict[str, int] = {}
+    for root, said in zip(roots, words, strict=True):
+        if said:  # questions that nobody knows are not one question
+            parent[top(root)] = top(first.setdefault(said, root))
+    return [top(root) for root in roots]
+
+
+def _point(words: str, seed: int) -> float:
+    """A point of [0, 1) for a question's normalised words."""
+    digest = hashlib.blake2b(f"{seed}\0{words}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / float(1 << 53)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from sanderling.errors import UserError
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.tokens import load_tokenizer
@@ -26,11 +27,24 @@ class Layout:
 
     def check(self) -> None:
         """Raise UserError now, and not after an hour, for what is not there or does not fit."""
+        self._check_sources()
         get_profile(self.config.profile)
         self.config.clean.resolved()
         self.config.resample.schedule()
         if self.config.tokenizer is not None:
             load_tokenizer(self.config.tokenizer)
+
+    def _check_sources(self) -> None:
+        """What is read must be there, and never where a run writes, or empties its directory."""
+        root = self.root.resolve()
+        for source in self.sources:
+            place = source.resolve()
+            if not place.exists():
+                raise UserError(f"There is no file or directory {source}: check the path.")
+            if place == root or root in place.parents:
+                raise UserError(f"{source} lies in the run's own directory {self.root}: move it, or name another --out.")
+            if place in root.parents:
+                raise UserError(f"The run's directory {self.root} lies in {source}, which is read: name another --out.")
 
     @property
     def measure(self) -> Measure:

@@ -12,6 +12,8 @@ from sanderling.synth.graph.draft import Draft
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia_of
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.making import Verdict
+from sanderling.synth.graph.words.documents import DOCUMENTS
+from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
 from sanderling.synth.graph.words.registry import RelationBook
 from sanderling.world.manifest import read_manifest
 from sanderling.world.store import open_pages, open_world
@@ -36,13 +38,13 @@ def open_ground(directory: Path, progress: Progress) -> Opened:
     info = read_manifest(directory)
     encyclopedia = encyclopedia_of(directory)
     if encyclopedia is not None:
-        ground = Ground.of(encyclopedia_graph(encyclopedia), RelationBook())
+        ground = Ground.of(encyclopedia_graph(encyclopedia), RelationBook(ENCYCLOPEDIA))
         return Opened(info.name, info.fingerprint, ground, proven)
     pages = list(open_pages(directory, info).all())
     graph = documents_graph(pages, lambda done: progress(done, len(pages)))
     if not graph.facts:
         raise UserError(f"No facts were found in {directory}: it needs pages with headings, links, lists or tables.")
-    ground = Ground.of(graph, RelationBook())
+    ground = Ground.of(graph, RelationBook(DOCUMENTS))
     world = open_world(directory)
 
     def search(query: str) -> Sequence[str]:

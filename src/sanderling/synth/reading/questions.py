@@ -60,7 +60,9 @@ async def questions_around(
     figures = {"things read": len(read.graph.entities), "facts read": len(read.graph.facts)}
     figures |= {f"not used: {reason.value}": count for reason, count in sorted(read.unused.items())}
     result = PageResult(start.url, steps=list(read.provenance), figures=figures)
-    ground = Ground.of(read.graph, RelationBook())
+    ground = Ground.of(
+        read.graph, RelationBook({})
+    )  # a model names relations as it likes: what others mean by those names is not meant
     made = _drafts(ground, settings)
     if not made.drafts:
         result.rejected.append({"reason": NO_DRAFT, "question": "", "answer": "", "detail": _dropped(made)})

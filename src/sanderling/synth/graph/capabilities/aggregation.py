@@ -1,6 +1,7 @@
 """Aggregation: facts of several pages put together: one thing that fits them all, or two values set against each other."""
 
 import random
+import re
 
 from sanderling.synth.graph.capabilities.drafting import draft_of, names_in, path_of
 from sanderling.synth.graph.contract import Capability, Fact
@@ -67,10 +68,13 @@ def difference(ground: Ground, part: Subgraph, hops: Range, rng: random.Random) 
         raise TangledError
     ends = [f"{value} {phrase}" for value, phrase in zip((one_value, other_value), phrases, strict=True)]
     text = f"how many years lie between {ends[0]} and {ends[1]}?"
+    told = speaker.tell(text)
+    if any(re.search(rf"(?<!\w){re.escape(fact.object)}(?!\w)", told) for fact in (first, second)):
+        return Dropped.NAMES_ANSWER  # both numbers in the question are all that it takes
     facts = (first, *one.facts(), second, *other.facts())
     return Draft(
         capability=Capability.AGGREGATION,
-        text=speaker.tell(text),
+        text=told,
         answers=(str(abs(int(first.object) - int(second.object))),),
         facts=facts,
         hops=len(facts),

@@ -30,7 +30,7 @@ _PERSONAL = frozenset({Relation.AUTHOR, Relation.EDITOR, Relation.CONTRIBUTOR, R
 
 def _is_term(line: Line) -> bool:
     """Whether a line is one word alone, as the name of an attribute is."""
-    return line.kind is BlockKind.PROSE and " " not in line.text and line.text[-1] not in ".:;"
+    return line.kind is BlockKind.PROSE and bool(line.text) and " " not in line.text and line.text[-1] not in ".:;"
 
 
 @dataclass
