@@ -2,8 +2,8 @@
 
 A question's part follows from a keyed hash of its words alone: ``train=0.95, validation=0.05`` cut the unit interval, and the
 hash is a point on it. So rows may come in any number and order, and adding some moves no other. A group of near-duplicates goes
-where its first question goes; only a new question that joins two groups can move one, the later. Shares are therefore expected
-shares of *questions*: what came out is counted, and short files may miss them widely. Knows no file.
+where the least of its questions, by their words, points: only a row that joins a group can move it. Shares are therefore
+expected shares of *questions*: what came out is counted, and short files may miss them widely. Knows no file.
 """
 
 import hashlib
