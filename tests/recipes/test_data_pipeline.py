@@ -127,7 +127,9 @@ def test_benchmarks_are_kept_out_and_recorded_verdicts_count(raw: Path, tmp_path
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_named_recipe_is_whole(name: str, tmp_path: Path) -> None:
-    Layout((), tmp_path, find_data_recipe(name)).check()
+    layout = Layout((), tmp_path, find_data_recipe(name))
+    layout.check()
+    assert layout.parts[0] == "train" and layout.config.title == name
 
 
 def test_bad_settings_are_refused_before_anything_is_done(tmp_path: Path) -> None:

@@ -101,4 +101,5 @@ async def test_a_reply_that_is_never_read_is_given_up(port, monkeypatch):
     for _ in range(12):  # one after the other, as many as the system's own buffers hold and more
         await loop.sock_sendall(connection, head + body)
     await asyncio.wait_for(aborted.wait(), 30)
+    assert aborted.is_set()
     connection.close()

@@ -280,6 +280,7 @@ async def test_mcp_over_stdio(directory):
         env={"PYTHONPATH": os.pathsep.join(sys.path)},  # the client hands on little of the environment by itself
     )
     async with Client(command) as client:
+        assert len((await client.list_tools()).tools) == 2
         await converse(client, open_world(directory))
 
 

@@ -133,7 +133,9 @@ class TestExplain:
 
     @given(ANY, st.sampled_from(list(RECIPES)))
     def test_any_trajectory_can_be_explained(self, found: Trajectory, name: str) -> None:
-        Console(width=100, file=io.StringIO()).print(explain(found, RECIPES[name], TARGET))
+        told = io.StringIO()
+        Console(width=100, file=told).print(explain(found, RECIPES[name], TARGET))
+        assert ("dropped by" in told.getvalue()) != ("kept:" in told.getvalue())
 
     def test_a_trajectory_without_anything(self) -> None:
         assert "dropped by validate" in self.shown(talk().model_copy(update={"nodes": (), "leaf": None}))

@@ -93,4 +93,5 @@ def test_links_are_in_order_apart_and_have_a_price(text: str) -> None:
 )
 def test_noise_takes_time_in_line_with_its_length(bit: str) -> None:
     """Not a matter of seconds: a search that goes back and forth over this would take hours."""
-    Prices(bit * (400_000 // len(bit)))
+    noise = bit * (400_000 // len(bit))
+    assert all(0 <= link.start < link.end <= len(noise) for link in Prices(noise).links)

@@ -124,7 +124,9 @@ def test_a_hidden_address_is_found_however_it_is_written(text: str, left: str | 
 @pytest.mark.parametrize("piece", ["[", "](", "a.", "//a.b/", "(((", "http://a/", "维", "href=", "[x](/wiki/Hid", "。"])
 def test_looking_for_addresses_takes_time_with_length_alone(piece: str) -> None:
     """A quadratic search would take minutes here."""
-    without_links(piece * 20_000, "https://h.example/wiki/Other", HIDDEN.__contains__)
+    text = piece * 20_000
+    left = without_links(text, "https://h.example/wiki/Other", HIDDEN.__contains__)
+    assert left == text  # none of it is an address that is hidden
 
 
 def test_titles_hide_addresses_too() -> None:
