@@ -240,6 +240,10 @@ def test_names() -> None:
 def test_tables_with_heads_are_read_and_others_are_not() -> None:
     cells = list(cells_in(lines_of("Boat | Length\n--- | ---\nTern | 9 m\nKnot | 7 m\n")))
     assert [(cell.subject, cell.header, cell.value) for cell in cells] == [("Tern", "Length", "9 m"), ("Knot", "Length", "7 m")]
+    markdown = lines_of("| Boat | Length |\n|---|:--|\n| Tern | 9 m |\n| Knot | 7 m |\n")
+    assert [(cell.subject, cell.header, cell.value) for cell in cells_in(markdown)] == [
+        ("Tern", "Length", "9 m"), ("Knot", "Length", "7 m")
+    ]  # fmt: skip
     assert list(cells_in(lines_of("a tern | long and thin.\nb knot | short.\nc gull | loud.\n"))) == []
     assert list(cells_in(lines_of("Boat | Length\nTern | 9 m\nTern | 7 m\n"))) == []
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sanderling.reward.outcome import exact_match
+from sanderling.synth.graph.capabilities.enumeration import in_any_order
 from sanderling.synth.graph.contract import Capability, Fact, Uniqueness
 from sanderling.synth.graph.draft import Draft, Range
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia_of
@@ -13,6 +15,7 @@ from sanderling.synth.graph.making import Made, Wish, make
 from sanderling.synth.graph.opening import proven
 from sanderling.synth.graph.query import ANSWER, Node, Query, Variable
 from sanderling.synth.graph.records import question_of
+from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
 from sanderling.synth.graph.words.registry import RelationBook
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
 from sanderling.world.store import build_world
@@ -168,3 +171,26 @@ def test_an_encyclopedia_is_known_by_its_pages_not_by_its_name(tmp_path: Path, w
     assert found.facts == world.facts
     assert encyclopedia_of(tmp_path / "part") is None
     assert encyclopedia_of(tmp_path / "other") is None
+
+
+def test_lists_are_right_in_any_order() -> None:
+    answers = in_any_order(["Orlo", "Venn", "Kello"])
+    assert answers[0] == "Orlo, Venn, Kello" and len(answers) == 12
+    for said in ("Kello, Orlo and Venn", "Venn; Orlo; Kello", "kello venn orlo"):
+        assert max(exact_match(said, answer) for answer in answers) == 1.0
+    assert max(exact_match("Orlo, Venn", answer) for answer in answers) == 0.0
+
+
+def test_what_pages_state_of_both_alike_is_not_called_one_thing_s_alone() -> None:
+    graph = encyclopedia_graph(generate_encyclopedia(60, 3))
+    assert not {"spouse", "twin"} & {fact.relation.partition("@")[0] for fact in graph.facts}
+
+
+def test_two_differences_of_named_things_are_two_questions() -> None:
+    ground = Ground.of(encyclopedia_graph(generate_encyclopedia(120, 5)), RelationBook(ENCYCLOPEDIA))
+    wish = Wish(40, Range(5, 7), Range(2, 2), (Capability.AGGREGATION,), 0)
+    forms = [draft.form for draft, _ in make(ground, wish, proven).drafts]
+    assert forms.count("difference") > 1
+    for draft, _ in make(ground, wish, proven).drafts:
+        if draft.form == "difference":
+            assert not any(value in draft.text.split() for value in draft.extra["values"])

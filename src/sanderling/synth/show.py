@@ -5,6 +5,8 @@ from typing import Any
 
 from sanderling.trajectory.record import Question
 
+_MOST_ANSWERS = 4
+
 
 def shown(question: Question, number: int) -> Iterator[str]:
     """The lines of one question."""
@@ -13,7 +15,8 @@ def shown(question: Question, number: int) -> Iterator[str]:
     if question.hops is not None:
         told.insert(0, f"{question.hops} {'hop' if question.hops == 1 else 'hops'}")
     yield f"{number}. {question.text}"
-    yield f"   answer: {' | '.join(question.answers) or '(unknown)'}"
+    shown, more = question.answers[:_MOST_ANSWERS], len(question.answers) - _MOST_ANSWERS
+    yield f"   answer: {' | '.join(shown) or '(unknown)'}{f' (and {more} other ways to write it)' if more > 0 else ''}"
     if told:
         yield f"   {', '.join(told)}"
     if path := meta.get("path"):

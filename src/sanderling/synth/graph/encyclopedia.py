@@ -30,6 +30,9 @@ _MADE_FROM = (
     re.compile(r"encyclopedia --size (?P<size>\d+) --seed (?P<seed>\d+)"),
     re.compile(r"encyclopedia-(?P<size>\d+)-(?P<seed>\d+)"),
 )
+_BOTH_WAYS = frozenset({"spouse", "twin"})
+"""Relations that the pages state of both alike ("A and B were husband and wife"), while the world knows one way: read the other
+way, their objects are not the only ones."""
 _NAMED = re.compile(r"encyclopedia-(?P<names>train|held_out)-(?P<size>\d+)-(?P<seed>\d+)")
 
 
@@ -91,6 +94,8 @@ def _facts(world: Encyclopedia) -> Iterator[Fact]:
 def _claims(page: EncyclopediaPage, facts: Facts) -> Iterator[Fact]:
     """What the atlas says; of the other sites, what differs from it."""
     for relation, value in page.claims.items():
+        if relation in _BOTH_WAYS:
+            continue
         if page.site is Site.ATLAS:
             name = relation
         elif value != facts.objects[(page.entity, relation)]:

@@ -57,7 +57,7 @@ class Made:
 def make(ground: Ground, wish: Wish, verdict: Verdict, progress: Progress = lambda _: None) -> Made:
     """As many different questions as are wished for, or as there are to be found."""
     made = Made()
-    seen: set[tuple[Query, ...]] = set()
+    seen: set[tuple[object, ...]] = set()
     asked: Counter[tuple[str, ...]] = Counter()
     misses: Counter[Capability] = Counter()
     open_to: list[Capability] = list(wish.capabilities)
@@ -84,7 +84,7 @@ def _one(
     wish: Wish,
     capability: Capability,
     rng: random.Random,
-    seen: set[tuple[Query, ...]],
+    seen: set[tuple[object, ...]],
     asked: Counter[tuple[str, ...]],
     verdict: Verdict,
 ) -> tuple[Draft, Uniqueness] | Dropped:
@@ -100,7 +100,7 @@ def _one(
     is_limited = draft.form in _SINGLE or not ground.graph.complete
     if is_limited and asked[_told(draft)] >= max(_LEAST_OF_ANSWER, wish.count // _ANSWERS):
         return Dropped.ANSWER_AGAIN
-    key = tuple(sorted((_in_order(query) for query in draft.queries), key=repr)) if draft.queries else ()
+    key = _asked(draft)
     if key in seen:
         return Dropped.REPEATED
     sure = verdict(draft)
@@ -109,6 +109,12 @@ def _one(
     seen.add(key)
     asked[_told(draft)] += 1
     return sure
+
+
+def _asked(draft: Draft) -> tuple[object, ...]:
+    """Equal for drafts that ask the same: their constraints, and of two values that are set against each other the facts."""
+    compared = draft.facts if draft.form == "difference" else ()
+    return tuple(sorted((*(_in_order(query) for query in draft.queries), *compared), key=repr))
 
 
 def _told(draft: Draft) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """Enumeration: name all that share a fact. The answer is the whole list, in any order."""
 
 import random
+from collections.abc import Sequence
+from itertools import permutations
 
 from sanderling.synth.graph.capabilities.drafting import names_in, path_of
 from sanderling.synth.graph.contract import Capability
@@ -28,7 +30,7 @@ def enumeration(ground: Ground, part: Subgraph, hops: Range, rng: random.Random)
     return Draft(
         capability=Capability.ENUMERATION,
         text=speaker.tell(text),
-        answers=(", ".join(items), listed(items), "; ".join(items)),
+        answers=in_any_order(items),
         facts=group.facts,
         hops=group.hops,
         queries=(group.query,),
@@ -39,3 +41,9 @@ def enumeration(ground: Ground, part: Subgraph, hops: Range, rng: random.Random)
         path=path_of(ground, group.root)[:-1],
         extra={"items": [list(ground.answers(node)) for node in group.members]},
     )
+
+
+def in_any_order(items: Sequence[str]) -> tuple[str, ...]:
+    """A list as an answer may give it, the given order first: with commas (semicolons are judged alike) or with "and"."""
+    orders = tuple(permutations(items))
+    return tuple(dict.fromkeys((*(", ".join(order) for order in orders), *(listed(order) for order in orders))))

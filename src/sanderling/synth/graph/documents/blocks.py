@@ -11,6 +11,8 @@ from enum import StrEnum
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(((?:[^()\s]|\([^()\s]*\))+)\)")
 _MARK = re.compile(r"⟦(\d+)⟧")
 _PLAIN_BRACKETS = str.maketrans("⟦⟧", "[]")
+_RULE = re.compile(r"\s{0,3}\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
+"""Between the head and the body of a table."""
 _HEADING = re.compile(r"(#{1,6}) +(.*)")
 _ITEM = re.compile(r"( *)(?:[-*+]|\d+[.]) +(.*)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"”)]?\s+(?=[A-Z⟦“(])")
@@ -91,7 +93,7 @@ def _line(raw: str, after_blank: bool) -> Line:
         kind, words = BlockKind.ITEM, item[2].strip()
     elif raw.startswith("    "):
         kind, words = BlockKind.CODE, raw
-    elif " | " in raw:
+    elif " | " in raw or _RULE.fullmatch(raw):
         kind = BlockKind.ROW
     links: list[Link] = []
 

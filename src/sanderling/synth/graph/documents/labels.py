@@ -129,8 +129,12 @@ def cells_in(lines: Sequence[Line]) -> Iterator[Cell]:
         table = []
 
 
+_CELL_EDGE = re.compile(r" \| |(?<=[-:])\|(?=[-:])")
+"""Between cells; in the rule below a head blanks may be missing."""
+
+
 def _table(lines: Sequence[Line]) -> Iterator[Cell]:
-    rows = [[cell.strip() for cell in line.text.strip("| ").split(" | ")] for line in lines]
+    rows = [[cell.strip() for cell in _CELL_EDGE.split(line.text.strip("| "))] for line in lines]
     keep = [number for number, row in enumerate(rows) if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]
     if not 3 <= len(keep) <= _MOST_ROWS or {len(rows[number]) for number in keep} != {len(rows[0])} or len(rows[0]) < 2:
         return

@@ -19,13 +19,6 @@ ENCYCLOPEDIA: dict[str, RelationWords] = {
         is_functional=True,
         is_exhaustive=True,
     ),
-    "spouse": RelationWords(
-        ("who was wed to {o}", "whose partner was {o}"),
-        ("to whom {s} was wed", "who was the partner of {s}"),
-        ("the partner of {s}",),
-        is_functional=True,
-        is_exhaustive=True,
-    ),
     "mentor": RelationWords(
         ("whose teacher was {o}", "who was a pupil of {o}"),
         ("who was the teacher of {s}", "who trained {s}"),
@@ -68,13 +61,6 @@ ENCYCLOPEDIA: dict[str, RelationWords] = {
         ("whose mayor is {o}", "that is headed by {o}"),
         ("who is the mayor of {s}", "who heads {s}"),
         ("the mayor of {s}",),
-        is_functional=True,
-        is_exhaustive=True,
-    ),
-    "twin": RelationWords(
-        ("whose sister town is {o}", "that is allied to {o}"),
-        ("that is the sister town of {s}", "that is allied to {s}"),
-        ("the sister town of {s}",),
         is_functional=True,
         is_exhaustive=True,
     ),
