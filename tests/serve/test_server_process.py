@@ -1,10 +1,10 @@
 """A real server in a process of its own, on loopback: the command line, a request in flight at SIGTERM, MCP both ways."""
 
+import datetime
 import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import ssl
@@ -17,6 +17,11 @@ from pathlib import Path
 import httpx
 import httpx2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
@@ -98,13 +103,22 @@ def test_the_command_serves_and_ends_in_order(directory):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory) -> Path:
     """A certificate that signs itself, for two names that programs have written in them, with its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("makes its certificate with the openssl command")
     place = tmp_path_factory.mktemp("tls")
-    names = "subjectAltName=DNS:google.serper.dev,DNS:r.jina.ai"
-    made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test", "-addext", names]
-    files = ["-keyout", str(place / "key.pem"), "-out", str(place / "certificate.pem")]
-    subprocess.run(["openssl", *made, *files], check=True, capture_output=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    names = x509.SubjectAlternativeName([x509.DNSName("google.serper.dev"), x509.DNSName("r.jina.ai")])
+    now = datetime.datetime.now(datetime.UTC)
+    unsigned = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    dated = unsigned.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+    identity = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    signed = (
+        dated.add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(identity, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (place / "certificate.pem").write_bytes(signed.public_bytes(Encoding.PEM))
+    (place / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return place / "certificate.pem"
 
 

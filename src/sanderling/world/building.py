@@ -12,7 +12,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -124,12 +124,10 @@ def _remove(path: Path) -> None:
 def _locked(place: Path) -> IO[bytes]:
     """The place's lock file, locked. Raises UserError when another process has it, OSError when it cannot be made."""
     lock = (place / _LOCK).open("ab")
-    try:
+    with suppress(BlockingIOError, FileNotFoundError):  # held by another process, or just finished by it: not ours either way
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(lock.fileno()).st_ino == (place / _LOCK).stat().st_ino:
             return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass  # held by another process, or just finished by it: either way the place is not ours
     lock.close()
     raise UserError(f"Another process is building in {place}: wait for it, or stop it first.")
 

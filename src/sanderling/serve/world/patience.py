@@ -6,6 +6,7 @@ Bodies have their time in `limits`. A client that takes nothing of its reply is 
 """
 
 import asyncio
+from typing import cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -23,9 +24,9 @@ class PatientProtocol(H11Protocol):
     _given_up: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the clock."""
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, transport))  # a server's connections go both ways
         self._wait()
 
     def data_received(self, data: bytes) -> None:

@@ -25,7 +25,7 @@ _NEAR_END = 16
 _SHOWN = 400
 _BLANKS = " \t\r\n\0\ufeff"
 _FIRST_FIELD = re.compile(r'\{\s*"[^"\\]{1,64}"')
-_BLANK = re.compile("[ \t\r\n\0\ufeff]*")
+_NO_BLANK = re.compile("[^ \t\r\n\0\ufeff]")
 
 
 class JsonValues:
@@ -87,7 +87,7 @@ class JsonValues:
     def _skip_blank(self) -> str:
         """Go to the next character that is no blank and return it; empty at the end."""
         while True:
-            self._at = _BLANK.match(self._text, self._at).end()  # type: ignore[union-attr]
+            self._at = _after_blank(self._text, self._at)
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._more():
@@ -105,7 +105,7 @@ class JsonValues:
     def _peek_after(self, size: int) -> bool:
         """Whether anything but blanks follows the next ``size`` characters."""
         while True:
-            end = _BLANK.match(self._text, self._at + size).end()  # type: ignore[union-attr]
+            end = _after_blank(self._text, self._at + size)
             if end < len(self._text):
                 return True
             if not self._more():
@@ -238,6 +238,12 @@ class JsonValues:
                     name = f"{key}~{number}"
                 found[name] = value
         return found
+
+
+def _after_blank(text: str, at: int) -> int:
+    """Where the next character stands that is no blank; the end when there is none."""
+    found = _NO_BLANK.search(text, at)
+    return len(text) if found is None else found.start()
 
 
 def _listed(values: list[Any]) -> Iterator[Item]:

@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import pyarrow as pa
 
@@ -31,6 +31,12 @@ _MARKS = (
 )
 _FOREIGN = re.compile("[\udc80-\udcff]+")
 """How ``surrogateescape`` shows bytes that are not UTF-8."""
+
+
+class _Bytes(Protocol):
+    """What a file and all that unpacks one have in common."""
+
+    def read(self, size: int, /) -> bytes | None: ...
 
 
 class TextFile:
@@ -67,7 +73,7 @@ class TextFile:
             if ended is not None:
                 yield Remark("truncated_file", ended)
 
-    def _read(self, stream: IO[bytes]) -> tuple[bytes, str | None]:
+    def _read(self, stream: _Bytes) -> tuple[bytes, str | None]:
         """The next bytes, and why there are no more where the file is damaged."""
         try:
             at_once = getattr(stream, "read1", None)  # gives what there is, where ``read`` would fail with all of it
@@ -76,16 +82,16 @@ class TextFile:
             return b"", str(error) or "the compressed file ends early"
 
 
-def _plain(file: IO[bytes]) -> IO[bytes]:
+def _plain(file: IO[bytes]) -> _Bytes:
     """The file's bytes, unpacked."""
     magic = file.read(4)
     file.seek(0)
     if magic[:2] == b"\x1f\x8b":
-        return gzip.open(file)  # type: ignore[return-value]
+        return gzip.open(file)
     if magic[:3] == b"BZh":
-        return bz2.open(file)  # type: ignore[return-value]
+        return bz2.open(file)
     if magic == b"\x28\xb5\x2f\xfd":
-        return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")  # type: ignore[return-value]
+        return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
     return file
 
 

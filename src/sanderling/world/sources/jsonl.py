@@ -84,7 +84,7 @@ def _opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
     with path.open("rb") as file:
         head = file.read(4)
     if head == _ZSTD:
-        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))  # type: ignore[arg-type]
+        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
     return gzip.open(path) if head.startswith(_GZIP) else path.open("rb")
 
 
