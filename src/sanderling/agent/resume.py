@@ -19,10 +19,10 @@ from pydantic import TypeAdapter
 from sanderling.agent.calls import Outcome, RunCall, run_call
 from sanderling.agent.journal import Entry, EpisodeJournal, Journal, digest
 from sanderling.policy.contract import Completion, Delta, Policy, SampleKey, Session
+from sanderling.policy.wrapped import WrappedPolicy
 from sanderling.protocol.clock import Clock
 from sanderling.protocol.messages import Message, Role, ToolCall
 from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.tokens import Tokenizer
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 
 _COMPLETION = TypeAdapter(Completion)
@@ -110,28 +110,12 @@ class _Book:
         return outcome
 
 
-class _Policy:
+class _Policy(WrappedPolicy):
     """The policy, whose sessions begin with what the journal holds."""
 
     def __init__(self, policy: Policy, book: _Book) -> None:
-        self._policy = policy
+        super().__init__(policy)
         self._book = book
-
-    @property
-    def name(self) -> str:
-        return self._policy.name
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        return self._policy.tokenizer
-
-    @property
-    def context_length(self) -> int | None:
-        return self._policy.context_length
-
-    @property
-    def version(self) -> int:
-        return self._policy.version
 
     def open(self, key: SampleKey) -> Session:
         return _Session(self._policy, key, self._book)

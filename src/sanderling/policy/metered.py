@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from sanderling.policy.contract import Completion, Delta, Policy, SampleKey, Session
 from sanderling.policy.ledger import Ledger, Prices
+from sanderling.policy.wrapped import WrappedPolicy
 from sanderling.protocol.messages import Message
 from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.tokens import Tokenizer
 
 _SCAFFOLD = 16
 """Most tokens that a chat template puts around one message."""
@@ -39,28 +39,12 @@ def sampled_tokens(completion: Completion) -> int:
     return completion.sampled_tokens if completion.token_ids is None else len(completion.token_ids)
 
 
-class MeteredPolicy:
+class MeteredPolicy(WrappedPolicy):
     """Another policy, paid for."""
 
     def __init__(self, policy: Policy, till: Till) -> None:
-        self._policy = policy
+        super().__init__(policy)
         self._till = till
-
-    @property
-    def name(self) -> str:
-        return self._policy.name
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        return self._policy.tokenizer
-
-    @property
-    def context_length(self) -> int | None:
-        return self._policy.context_length
-
-    @property
-    def version(self) -> int:
-        return self._policy.version
 
     def open(self, key: SampleKey) -> "MeteredSession":
         return MeteredSession(self._policy.open(key), self._till)
