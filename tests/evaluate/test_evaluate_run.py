@@ -224,6 +224,7 @@ class FlakyJudge:
     """Fails a number of times for each question, then tells."""
 
     name = "flaky"
+    places = ()
 
     def __init__(self, failures: int) -> None:
         self._left = Counter({q.id: failures for q in QUESTIONS})

@@ -65,7 +65,7 @@ async def test_replies_are_remembered_by_all_that_they_answer(tmp_path: Path) ->
         others = [
             await first.ask(told("b")), await first.ask(told("a"), sample=1), await first.ask(told("a"), temperature=0.5),
             await first.ask(told("a"), max_tokens=7),
-            await asker(server, cache=ReplyCache(tmp_path), identity="n").ask(told("a")),
+            await asker(server, cache=ReplyCache(tmp_path), place="n").ask(told("a")),
         ]  # fmt: skip
     assert len({one.text, *(other.text for other in others)}) == 6 and len(server.asked) == 6
     assert ledger.spent.calls == 5

@@ -9,7 +9,7 @@ from scripted_server import plain, serve
 
 from sanderling.errors import UserError
 from sanderling.policy.contract import Delta, SampleKey
-from sanderling.policy.load import open_policy
+from sanderling.policy.load import open_policy, place_of
 from sanderling.protocol.messages import Message, Role
 from sanderling.protocol.sampling import Sampling
 
@@ -89,3 +89,25 @@ def test_what_needs_no_model_imports_without_torch():
     block = "import sys; sys.modules.update(torch=None, transformers=None)"
     rooms = "sanderling.policy.load, sanderling.policy.scripted, sanderling.policy.endpoint"
     assert subprocess.run([sys.executable, "-c", f"{block}; import {rooms}"], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        ("http://localhost:8000/v1#m", "http://localhost:8000/v1"),
+        ("HTTP://me:secret@LocalHost:80/v1/?context=9&key_env=K#m", "http://localhost/v1"),
+        ("https://m.example:443/v1#other", "https://m.example/v1"),
+        ("https://m.example:80/V1#m", "https://m.example:80/V1"),
+        ("http://[::1]:8000/v1#m", "http://[::1]:8000/v1"),
+    ],
+)
+def test_a_place_is_written_one_way_and_tells_no_secret(spec, place):
+    assert place_of(spec) == place
+
+
+def test_a_directory_is_another_place_when_its_files_change(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"1")
+    before = place_of(str(tmp_path))
+    assert place_of(f"{tmp_path}/.") == before and str(tmp_path) in before
+    (tmp_path / "model.safetensors").write_bytes(b"12")
+    assert place_of(str(tmp_path)) != before

@@ -14,7 +14,7 @@ from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role
 from sanderling.reward.judge import Panel, in_order, rule_on
 from sanderling.reward.judges import RULES, rule_judge
-from sanderling.reward.judging import BY_HAND, VerdictBook, judge_each, judge_stream
+from sanderling.reward.judging import BY_HAND, MovedJudgeWarning, VerdictBook, judge_each, judge_stream
 from sanderling.reward.verdict import META_KEY, Code, Ruling, Verdict, unscored, verdict_of
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 
@@ -38,10 +38,17 @@ def episode(
 class Said:
     """A judge that says what it is told to, and counts."""
 
-    def __init__(self, *verdicts: Verdict, by: Callable[[Trajectory], Verdict] | None = None, name: str = "said") -> None:
+    def __init__(
+        self,
+        *verdicts: Verdict,
+        by: Callable[[Trajectory], Verdict] | None = None,
+        name: str = "said",
+        places: tuple[str, ...] = (),
+    ) -> None:
         self.verdicts = list(verdicts)
         self.by = by
         self.name = name
+        self.places = places
         self.asked: list[str] = []
         self.running = self.most = 0
 
@@ -229,3 +236,25 @@ def test_a_book_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "book").write_text('{"of": "x", "verdict": {"ruling": "maybe"}}\n')
     with pytest.raises(UserError, match="something else than verdicts"):
         VerdictBook(tmp_path / "book")
+
+
+async def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
+    """A book knows servers apart; what neither of them is asked for again is in it."""
+    here, there = Said(by=by_answer, places=("http://a/v1",)), Said(by=lambda _: WRONG, places=("http://b/v1",))
+    for judge, corrects in ((here, [True, False]), (there, [False, False]), (here, [True, False])):
+        book = VerdictBook(tmp_path / "book")
+        found = [judged.verdict.correct async for judged in judge_each(EPISODES[:2], judge, book=book)]
+        assert found == corrects
+    assert len(here.asked) == len(there.asked) == 2
+
+
+async def test_verdicts_of_before_places_are_the_first_ones_who_asks(tmp_path: Path) -> None:
+    old, here, there = Said(by=by_answer), Said(places=("http://a/v1",)), Said(by=lambda _: WRONG, places=("http://b/v1",))
+    before = [judged.verdict async for judged in judge_each(EPISODES[:2], old, book=VerdictBook(tmp_path / "book"))]
+    with pytest.warns(MovedJudgeWarning, match="do not say at which address") as told:
+        after = [judged.verdict async for judged in judge_each(EPISODES[:2], here, book=VerdictBook(tmp_path / "book"))]
+    assert before == after and here.asked == [] and len(told) == 1
+    found = [judged.verdict async for judged in judge_each(EPISODES[:2], there, book=VerdictBook(tmp_path / "book"))]
+    assert found == [WRONG, WRONG]
+    again = [judged.verdict async for judged in judge_each(EPISODES[:2], here, book=VerdictBook(tmp_path / "book"))]
+    assert again == before and here.asked == []

@@ -19,9 +19,10 @@ from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 class Told:
     """An asker that says what it is told to."""
 
-    def __init__(self, *replies: str | Exception, name: str = "m") -> None:
+    def __init__(self, *replies: str | Exception, name: str = "m", place: str = "") -> None:
         self.replies = list(replies)
         self.name = name
+        self.place = place
         self.asked: list[tuple[Sequence[Message], int, float]] = []
 
     async def ask(

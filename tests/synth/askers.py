@@ -10,9 +10,10 @@ from sanderling.protocol.messages import Message
 class ScriptedAsker:
     """Answers with what ``say`` returns of the conversation's last message; None: an outage."""
 
-    def __init__(self, say: Callable[[str, str, int], str | None], name: str = "scripted") -> None:
+    def __init__(self, say: Callable[[str, str, int], str | None], name: str = "scripted", place: str = "") -> None:
         self.say = say
         self.name = name
+        self.place = place
         self.asked: list[tuple[str, str]] = []
         """System prompt and material of every conversation."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import warnings
 
 import pytest
 from askers import ScriptedAsker
@@ -15,6 +16,7 @@ from sanderling.synth.facts.checks import Bounds, Problem, holds, leans_on_the_p
 from sanderling.synth.facts.page import UNREADABLE_REPLY, UNSCORED, FactsSettings, made_with, questions_of
 from sanderling.synth.facts.rubric import JUDGE, POINTS, read_marks
 from sanderling.synth.from_pages import REPEATED, make_questions
+from sanderling.synth.made_with import MovedModelWarning
 from sanderling.synth.models import Models
 from sanderling.tools.extractor.quotes import PageText
 from sanderling.trajectory.questions import read_questions
@@ -280,6 +282,23 @@ def test_other_settings_do_not_go_on_with_a_log(tmp_path):
     log.write_text(log.read_text().replace('"origin":{"world":"w"}', '"origin":{"fingerprint":"f"}'))
     with pytest.raises(UserError, match="the world has changed since"):
         run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
+
+
+def test_a_log_goes_on_with_a_model_that_has_moved_and_says_so_once(tmp_path):
+    """A log of before places were written down too, and that without a word: it knows of no other place."""
+    out = tmp_path / "q.jsonl"
+    run(ScriptedAsker(per_page), out, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(ScriptedAsker(per_page, place="http://a/v1"), out, 1)
+    idle = ScriptedAsker(per_page, place="http://b/v1")
+    with pytest.warns(MovedModelWarning, match=r'models 1 1.at 1 was "http://a/v1" and is "http://b/v1"'):
+        assert run(idle, out, 1).kept == 1 and idle.asked == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(idle, out, 1)
+    with pytest.raises(UserError, match=r'other settings \(models 1 1 was "scripted" and is "another"; models 2 1'):
+        run(ScriptedAsker(per_page, "another", place="http://b/v1"), out, 1)
 
 
 def test_a_log_of_something_else_is_told(tmp_path):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -115,7 +114,7 @@ async def opened_askers(
 ) -> AsyncIterator[list["PolicyAsker"]]:
     """The models as askers on one ledger; at the end their connections are closed. Raises UserError."""
     from sanderling.policy.asker import PolicyAsker
-    from sanderling.policy.load import close_policy, open_policy
+    from sanderling.policy.load import close_policy, open_policy, place_of
     from sanderling.policy.metered import Till
     from sanderling.policy.reply_cache import ReplyCache
 
@@ -135,20 +134,10 @@ async def opened_askers(
                 till=Till(spending.ledger, price),
                 cache=cache,
                 concurrency=concurrency,
-                identity=f"{policy.name} at {_place(spec)}",
+                place=place_of(spec),
             )
             for spec, policy, price in zip(specs, policies, prices, strict=True)
         ]
-
-
-def _place(spec: str) -> str:
-    """Where a model is: two servers may give different models one name. Without an endpoint's options and credentials."""
-    from sanderling.policy.load import is_endpoint, weights_of
-
-    if not is_endpoint(spec):
-        return weights_of(spec)
-    parts = urlsplit(spec)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def spent_line(spending: Spending) -> str:

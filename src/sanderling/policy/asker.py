@@ -33,7 +33,7 @@ class PolicyAsker:
         till: where it is paid; without one, nowhere.
         cache: where replies are kept; None: nowhere.
         concurrency: replies waited for at the same time.
-        identity: what tells this model from others of its name, for the cache; the name itself by default.
+        place: what tells this model from others of its name.
 
     """
 
@@ -44,13 +44,14 @@ class PolicyAsker:
         till: Till | None = None,
         cache: ReplyCache | None = None,
         concurrency: int = 8,
-        identity: str = "",
+        place: str = "",
     ) -> None:
         self._till = till or Till(Ledger())
         self._policy = MeteredPolicy(policy, self._till)
         self._cache = cache
         self._turns = asyncio.Semaphore(concurrency)
-        self._identity = identity or policy.name
+        self._place = place
+        self._identity = f"{policy.name} at {place}" if place else policy.name
         self._outages = 0
         self._alike: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of conversations under way: one that is asked twice at the same time is paid once."""
@@ -58,6 +59,10 @@ class PolicyAsker:
     @property
     def name(self) -> str:
         return self._policy.name
+
+    @property
+    def place(self) -> str:
+        return self._place
 
     async def ask(
         self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0

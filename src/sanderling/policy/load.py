@@ -9,6 +9,7 @@ Options of an endpoint: ``key_env`` (environment variable with the API key; othe
 call that a busy or broken server did not answer). Torch is imported only for a model in this process.
 """
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from sanderling.protocol.tokens import load_tokenizer
 
 _OPTIONS = ("key_env", "context", "tokenizer", "timeout", "retries")
 _DEFAULT_KEY = "OPENAI_API_KEY"
+_PORTS = {"http": 80, "https": 443}
 
 
 def is_endpoint(spec: str) -> bool:
@@ -62,6 +64,16 @@ def weights_of(spec: str) -> str:
     root = Path(spec).resolve()
     stats = {file.name: file.stat() for file in sorted(root.iterdir()) if file.is_file()}
     return f"{root} {[(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()]}"
+
+
+def place_of(spec: str) -> str:
+    """Where a model is, to be written down: an endpoint's address without options and credentials, a directory as it is now."""
+    if not is_endpoint(spec):
+        return f"{Path(spec).resolve()} as of {hashlib.sha256(weights_of(spec).encode()).hexdigest()[:12]}"
+    parts = _split(spec)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = "" if parts.port in (None, _PORTS[parts.scheme]) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
 async def close_policy(policy: Policy) -> None:

@@ -59,6 +59,11 @@ class Asker(Protocol):
         """For provenance: the model's name."""
         ...
 
+    @property
+    def place(self) -> str:
+        """Tells the model from others of its name: a server's address without credentials, a directory; empty: unknown."""
+        ...
+
     async def ask(
         self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
     ) -> Reply:

@@ -5,7 +5,7 @@ A judge that cannot tell says *unscored*, never "wrong". Only the agent's own an
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sanderling.reward.outcome import Outcome, score_trajectory
@@ -19,6 +19,11 @@ class Judge(Protocol):
     @property
     def name(self) -> str:
         """Tells judges apart wherever verdicts are kept: with the model, the version of the prompt, the threshold."""
+        ...
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where its models are, in their order: two servers may give different models one name. Empty for a rule."""
         ...
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
@@ -48,6 +53,7 @@ class RuleJudge:
     outcome: Outcome
     threshold: float = 1.0
     """Least score that counts as correct."""
+    places: tuple[str, ...] = field(default=(), init=False)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """Raises UserError for a question without accepted answers."""
@@ -76,6 +82,10 @@ class Panel:
     @property
     def name(self) -> str:
         return ", then ".join(judge.name for judge in self._judges)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return tuple(place for judge in self._judges for place in judge.places)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """Ask in order."""

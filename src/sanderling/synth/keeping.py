@@ -2,23 +2,26 @@
 
 An item that is done stands whole in a log and is never done again, so a run that was killed ends as one that was not. One that
 met an outage is not done; once the budget is spent nothing more is begun. Knows neither items nor models.
+
+A book of verdicts (`reward.judging`) is a log of finished work as well, and another one: there a key holds all that a verdict
+depends on, so one book serves any judge and any file. What is kept here depends on far more: a log says once, in its heading,
+what it was made with, and work with other settings is refused before anything is paid twice.
 """
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from sanderling.errors import UserError
 from sanderling.protocol.asking import AskingOutageError, BudgetSpentError
+from sanderling.synth.made_with import go_on_with
 from sanderling.trajectory.jsonl import JsonlLog
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_LONGEST = 60
-"""Characters of a setting that are shown."""
+_HEADING = "made_with"
 
 
 @dataclass(frozen=True)
@@ -97,46 +100,16 @@ def _nobody(result: object) -> None:
 
 
 def _read(log: JsonlLog, work: Work[Any, Result]) -> dict[str, Result]:
-    """Results by item. A new log gets its heading."""
-    found: dict[str, Result] = {}
-    lines = iter(log)
-    head = next(lines, None)
-    if head is None:
-        log.append({"made_with": work.made_with})
-        return found
-    if head.get("made_with") != work.made_with:
-        was = head.get("made_with")
-        told = "; ".join(dict.fromkeys(_differences(was, work.made_with))) if isinstance(was, dict) else "it is no such log"
-        raise UserError(
-            f"{log.path} was made with other settings ({told}): go on with those, name another place, or remove that file to "
-            "begin again."
-        )
-    for line in lines:
-        try:
-            found[line["item"]] = work.decode(line["result"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(
-                f"{log.path} holds something else than results: restore it, or remove it to begin again."
-            ) from error
-    return found
-
-
-def _differences(was: Any, now: Any, at: str = "") -> Iterator[str]:
-    """What is another value than before, by its place; a world's fingerprint is said to be one."""
-    if isinstance(was, dict) and isinstance(now, dict):
-        for key in dict.fromkeys((*was, *now)):
-            if was.get(key) != now.get(key):
-                yield from _differences(was.get(key), now.get(key), f"{at}.{key}" if at else str(key))
-    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        for number, (one, other) in enumerate(zip(was, now, strict=True), start=1):
-            if one != other:
-                yield from _differences(one, other, f"{at} {number}")
-    elif at.rpartition(".")[2] in ("fingerprint", "world"):
-        yield "the world has changed since"
-    else:
-        yield f"{at} was {_short(was)} and is {_short(now)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    """Results by item. A new log gets its heading, one whose models have moved a further one."""
+    lines = log.read_all()
+    if not lines:
+        log.append({_HEADING: work.made_with})
+        return {}
+    headings = [line[_HEADING] for line in lines if _HEADING in line]
+    was = headings[-1] if _HEADING in lines[0] else None
+    if go_on_with(was, work.made_with, log.path, "go on with those, name another place, or remove that file to begin again"):
+        log.append({_HEADING: work.made_with})
+    try:
+        return {line["item"]: work.decode(line["result"]) for line in lines if _HEADING not in line}
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{log.path} holds something else than results: restore it, or remove it to begin again.") from error

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sanderling.protocol.asking import Asker
+from sanderling.synth.made_with import all_placed
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,6 @@ class Models:
     writers: Sequence[Asker]
     judges: Sequence[Asker]
 
-    def names(self) -> list[list[str]]:
-        """For provenance and logs."""
-        return [[asker.name for asker in askers] for askers in (self.writers, self.judges)]
+    def as_json(self) -> list[list[str | dict[str, Any]]]:
+        """Names and places, for logs."""
+        return [all_placed(self.writers), all_placed(self.judges)]

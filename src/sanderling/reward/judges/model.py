@@ -65,6 +65,11 @@ class ModelJudge:
         """Models and version of the prompt."""
         return f"model {' or '.join(asker.name for asker in self._askers)} ({PROMPT} {VERSION})"
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Each model's."""
+        return tuple(asker.place for asker in self._askers)
+
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """See `judge.Judge`."""
         if trajectory.answer is None:

@@ -20,6 +20,11 @@ class NumericJudge:
     def name(self) -> str:
         return "numeric" if self.tolerance is None else f"numeric:{self.tolerance:g}"
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """None: it is a rule."""
+        return ()
+
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """See `judge.Judge`."""
         if trajectory.answer is None:

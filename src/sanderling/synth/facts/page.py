@@ -112,5 +112,5 @@ def made_with(models: Models, settings: FactsSettings, origin: Mapping[str, Any]
         "settings": settings.model_dump(mode="json"),
         "origin": dict(origin),
         "prompts": [WRITER.version, JUDGE.version],
-        "models": models.names(),
+        "models": models.as_json(),
     }

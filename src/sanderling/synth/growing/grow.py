@@ -20,6 +20,7 @@ from sanderling.protocol.asking import Asker, first_readable
 from sanderling.protocol.lenient import find_object
 from sanderling.synth.growing.finder import Finder
 from sanderling.synth.keeping import Work, work_through
+from sanderling.synth.made_with import all_placed
 from sanderling.synth.prompt import Prompt
 from sanderling.trajectory.codec import decode_record, encode_record
 from sanderling.trajectory.ids import question_id
@@ -116,7 +117,7 @@ async def grow(
     made_with = {
         "settings": settings.model_dump(),
         "finder": finder.name,
-        "models": [asker.name for asker in askers],
+        "models": all_placed(askers),
         "prompt": QUERIES.version,
     }
     items = {_key(question): question for question in questions}

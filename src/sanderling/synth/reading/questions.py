@@ -125,5 +125,5 @@ def made_with(models: Models, settings: ReadingSettings, origin: Mapping[str, An
         "settings": settings.model_dump(mode="json"),
         "origin": dict(origin),
         "prompts": [prompt.version for prompt in (READER, REWRITER, COMPARER)],
-        "models": models.names(),
+        "models": models.as_json(),
     }

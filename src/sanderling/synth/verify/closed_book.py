@@ -6,6 +6,7 @@ from typing import Any
 
 from sanderling.protocol.asking import Asker
 from sanderling.reward.judge import Judge, Ruling
+from sanderling.synth.made_with import all_placed, placed
 from sanderling.synth.prompt import Prompt
 from sanderling.synth.verify.answering import answered_by, ruling_on
 from sanderling.synth.verify.contract import Check, Finding, Result
@@ -31,9 +32,8 @@ class ClosedBook:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        names = [asker.name for asker in self.askers]
         settings = {"samples": self.samples, "temperature": self.temperature, "prompt": FROM_MEMORY.version}
-        return {"models": names, "judge": self.judge.name, **settings}
+        return {"models": all_placed(self.askers), "judge": placed(self.judge.name, self.judge.places), **settings}
 
     async def __call__(self, question: Question) -> Result:
         """Raises AskingOutageError when a model could not be reached: who was not asked may have known."""
@@ -66,6 +66,10 @@ class _Sampled:
     @property
     def name(self) -> str:
         return self.asker.name
+
+    @property
+    def place(self) -> str:
+        return self.asker.place
 
     async def ask(self, messages: Any, *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0) -> Any:
         """See `Asker`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sanderling.reward.judge import Judge, Ruling
+from sanderling.synth.made_with import placed
 from sanderling.synth.verify.contract import Check, Finding, Result
 from sanderling.trajectory.record import Question, Trajectory
 
@@ -28,7 +29,7 @@ class OpenWorld:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        return {"agent": self.agent, "judge": self.judge.name, "attempts": self.attempts}
+        return {"agent": self.agent, "judge": placed(self.judge.name, self.judge.places), "attempts": self.attempts}
 
     async def __call__(self, question: Question) -> Result:
         """The first right answer settles it; where none is right, an outage leaves it open."""

@@ -14,6 +14,7 @@ from sanderling.protocol.lenient import find_object
 from sanderling.protocol.status import ToolStatus
 from sanderling.synth.facts.checks import words
 from sanderling.synth.graph.contract import Uniqueness
+from sanderling.synth.made_with import all_placed
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.synth.verify.contract import Check, Finding, Result
 from sanderling.tools.extractor.quotes import PageText
@@ -43,9 +44,8 @@ class Rivals:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        names = [asker.name for asker in self.askers]
         settings = {"pages": self.pages, "page_words": self.page_words, "prompt": RIVAL.version}
-        return {"world": self.world.fingerprint, "models": names, **settings}
+        return {"world": self.world.fingerprint, "models": all_placed(self.askers), **settings}
 
     async def __call__(self, question: Question) -> Result:
         """Raises AskingOutageError when no model could be reached."""

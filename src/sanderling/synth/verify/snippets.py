@@ -12,6 +12,7 @@ from typing import Any
 from sanderling.protocol.asking import Asker
 from sanderling.reward.judge import Judge, Ruling
 from sanderling.synth.facts.checks import holds
+from sanderling.synth.made_with import all_placed, placed
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.synth.verify.answering import Answered, answered_by, ruling_on
 from sanderling.synth.verify.contract import Check, Finding, Result
@@ -40,10 +41,10 @@ class Snippets:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        names = [asker.name for asker in self.askers]
-        judge = self.judge.name if self.judge else ""
+        models = all_placed(self.askers)
+        judge = placed(self.judge.name, self.judge.places) if self.judge else ""
         settings = {"results": self.results, "snippet_words": self.snippet_words, "prompt": FROM_RESULTS.version}
-        return {"rule": 1, "world": self.world.fingerprint, "models": names, "judge": judge, **settings}
+        return {"rule": 1, "world": self.world.fingerprint, "models": models, "judge": judge, **settings}
 
     async def __call__(self, question: Question) -> Result:
         """Raises AskingOutageError when no model could be reached."""

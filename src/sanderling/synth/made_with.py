@@ -1,0 +1,82 @@
+"""What work was made with, compared before it is gone on with: other settings are refused, a model that has moved is told.
+
+Two servers may give different models one name, and a model may get another address before its work is done. So a model stands
+here with its place, and work that was begun at one place goes on at another with a warning, not in silence. Work of before
+places were written down goes on as well. Knows no work.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.protocol.asking import Asker
+
+_MODEL, _AT = "model", "at"
+_LONGEST = 60
+"""Characters of a setting that are shown."""
+
+
+class MovedModelWarning(UserWarning):
+    """Work goes on with a model of the same name at another place."""
+
+
+def placed(name: str, places: Sequence[str]) -> str | dict[str, Any]:
+    """A model, or a judge that asks several, with its places, as JSON; its name alone where there are none."""
+    return {_MODEL: name, _AT: list(places)} if any(places) else name
+
+
+def all_placed(askers: Sequence[Asker]) -> list[str | dict[str, Any]]:
+    """Each with its place, as JSON."""
+    return [placed(asker.name, [asker.place]) for asker in askers]
+
+
+def without_places(value: Any) -> Any:
+    """The same with every model as its name."""
+    if isinstance(value, dict):
+        return value[_MODEL] if value.keys() == {_MODEL, _AT} else {key: without_places(one) for key, one in value.items()}
+    return [without_places(one) for one in value] if isinstance(value, list) else value
+
+
+def go_on_with(was: Any, now: dict[str, Any], path: Path, way_out: str) -> bool:
+    """Whether ``path``, made with ``was``, has to say ``now`` instead from here on; both are JSON.
+
+    Warns of a model that has moved. Raises UserError, which ends in ``way_out``, when anything else differs.
+    """
+    if was == now:
+        return False
+    before, after = without_places(was), without_places(now)
+    if before != after:
+        told = _told(before, after) if isinstance(was, dict) else "it is no such log"
+        raise UserError(f"{path} was made with other settings ({told}): {way_out}.")
+    if before != was:
+        told = f"a model of the same name at another place ({_told(was, now)}): what is done stands, and the rest is this one's"
+        warnings.warn(f"{path} was made with {told}", MovedModelWarning, stacklevel=3)
+    return True
+
+
+def _told(was: Any, now: Any) -> str:
+    return "; ".join(dict.fromkeys(_differences(was, now)))
+
+
+def _differences(was: Any, now: Any, at: str = "") -> Iterator[str]:
+    """What is another value than before, by its place; a world's fingerprint is said to be one."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*was, *now)):
+            if was.get(key) != now.get(key):
+                yield from _differences(was.get(key), now.get(key), f"{at}.{key}" if at else str(key))
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for number, (one, other) in enumerate(zip(was, now, strict=True), start=1):
+            if one != other:
+                yield from _differences(one, other, f"{at} {number}")
+    elif at.rpartition(".")[2] in ("fingerprint", "world"):
+        yield "the world has changed since"
+    else:
+        yield f"{at} was {_short(was)} and is {_short(now)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
