@@ -130,10 +130,11 @@ class _Survey:
         first = part.signatures[0]
         id = f"{url}#{first.name}"
         for signature in part.signatures:
-            self.index.add(url, signature.name, id)
+            self.index.define(url, signature.name, id)
         kind = most_often(self._nouns[(canonical_url(url), key_of(first.name))]) or first.kind
         bare = first.name.removesuffix("()")
-        aliases = tuple(name for name in (bare, bare.rpartition(".")[2]) if name != first.name)
+        others = (signature.name for signature in part.signatures[1:])
+        aliases = tuple(name for name in (bare, bare.rpartition(".")[2], *others) if name != first.name)
         self.entities.setdefault(id, Entity(id, first.name, kind, tuple(dict.fromkeys(aliases)), (url,)))
         return id
 

@@ -21,7 +21,8 @@ _LABELS = {
 }
 _LABEL = re.compile(r"(?P<label>[A-Z][A-Za-z ]{2,20}):(?: +(?P<value>\S.*))?")
 _PERSON = re.compile(r"[A-Z][\w'’.-]*(?: (?:[A-Z][\w'’.-]*|van|von|de|der|di|da)){1,3}")
-_MAIL = re.compile(r"\s*[<(][^<>()]*(?:@| at )[^<>()]*[>)]|,? \S+@\S+")
+_BRACKETED = re.compile(r"[<(]([^<>()]*)[>)]")
+_MAIL = re.compile(r",? \S+@\S+")
 _IS_A = re.compile(
     r"(?:The )?(?P<name>[A-Z][\w+./-]*(?: [A-Z][\w+./-]*){0,3})(?: \([^()]*\))? is (?P<what>(?:an?|the) [a-z].+)"
 )
@@ -62,7 +63,7 @@ def labels_in(lines: Sequence[Line]) -> Iterator[Labelled]:
             quote = value
         if not value:
             continue
-        values = (_MAIL.sub("", value).strip(),)
+        values = (_without_mail(value),)
         if relation in _PEOPLE:
             values = tuple(part.strip() for part in re.split(r", | and ", values[0]))
             if not all(_PERSON.fullmatch(part) for part in values):
@@ -70,6 +71,12 @@ def labels_in(lines: Sequence[Line]) -> Iterator[Labelled]:
         elif len(values[0]) > _LONGEST_CELL or " " in values[0]:
             continue
         yield Labelled(relation, values, quote)
+
+
+def _without_mail(value: str) -> str:
+    """A name without the address behind it; brackets are found first, and then what stands in them."""
+    plain = _BRACKETED.sub(lambda found: "" if "@" in found[1] or " at " in found[1] else found[0], value)
+    return " ".join(_MAIL.sub("", plain).split())
 
 
 def gloss_in(lines: Sequence[Line]) -> tuple[str, str] | None:

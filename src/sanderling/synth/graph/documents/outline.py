@@ -4,18 +4,21 @@ A definition is a signature line (or several) with prose right behind it. A name
 where a link leads to it by that name. Knows no relation.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sanderling.synth.graph.documents.blocks import BlockKind, Line, lines_of
-from sanderling.synth.graph.documents.naming import Heading, heading_of
+from sanderling.synth.graph.documents.naming import Heading, heading_of, last_part
 from sanderling.synth.graph.documents.signatures import Signature, signature_of
 from sanderling.world.contract import Page
 
 _INDEX_LINKS = 0.6
 """Share of a page's lines that are nothing but a link, above which it is an index and states nothing itself."""
 
-_FEWEST_WORDS = 3
+_FEWEST_WORDS, _FEWEST_WORDS_SMALL = 3, 5
+"""Of a sentence behind a signature; of one that begins small, as "x.sort() is …" does."""
+_LABEL = re.compile(r"[A-Z][a-z]+(?: [a-z]+)?:")
 
 Confirmed = Callable[[str, str], bool]
 """Whether links of the world lead to a page by a name."""
@@ -62,9 +65,8 @@ def outline(page: Page, confirmed: Confirmed) -> Outline | None:
             number += 1
             continue
         signatures, behind = _signatures(lines, number)
-        taken = tuple(one for one in signatures if one.is_qualified or confirmed(page.url, one.name))
-        if signatures and len(taken) == len(signatures):
-            current = Part(signatures=taken)
+        if signatures and _are_known(signatures, lambda name: confirmed(page.url, name)):
+            current = Part(signatures=signatures)
             parts.append(current)
         elif signatures:
             is_whole = False
@@ -80,18 +82,34 @@ def _signatures(lines: list[Line], number: int) -> tuple[tuple[Signature, ...], 
     """The signatures from a line on, and the number of the line behind them; none unless prose follows."""
     found: list[Signature] = []
     while number < len(lines) and lines[number].kind is BlockKind.PROSE:
-        signature = signature_of(lines[number].text)
-        if signature is None:
+        text = lines[number].text
+        signature = signature_of(text)
+        if signature is not None and found and found[-1].is_type and not signature.is_type:
+            return tuple(found), number  # a class without prose of its own, and its first member
+        if signature is not None:
+            found.append(signature)
+        elif not any(text == last_part(one.name) for one in found):  # the bare name once more, "f(x)" above "f", is no prose
             break
-        found.append(signature)
         number += 1
     prose = (BlockKind.PROSE, BlockKind.ITEM)
-    behind = number < len(lines) and lines[number].kind in prose and _is_sentence(lines[number].text)
+    behind = number < len(lines) and lines[number].kind in prose and _is_prose(lines[number].text, found)
     return (tuple(found), number) if behind else ((), number)
 
 
-def _is_sentence(text: str) -> bool:
-    return len(text.split()) >= _FEWEST_WORDS and not text[0].islower() and text[-1] in ".:;)"
+def _are_known(signatures: Sequence[Signature], is_linked: Callable[[str], bool]) -> bool:
+    """Whether they are definitions: each qualified or linked to; of several functions in one entry, one of them."""
+    known = [one.is_qualified or is_linked(one.name) for one in signatures]
+    are_alike = {one.kind for one in signatures} in ({"function"}, {"method"})
+    return any(known) if are_alike else all(known)
+
+
+def _is_prose(text: str, signatures: Sequence[Signature]) -> bool:
+    """Whether a line can open a definition: a sentence; below qualified names also one that begins small, or a label."""
+    count = len(text.split())
+    if count >= _FEWEST_WORDS and not text[0].islower() and text[-1] in ".:;)":
+        return True
+    is_below = bool(signatures) and all(one.is_qualified for one in signatures)
+    return is_below and ((count >= _FEWEST_WORDS_SMALL and text[-1] == ".") or _LABEL.fullmatch(text) is not None)
 
 
 def _is_index(lines: list[Line]) -> bool:

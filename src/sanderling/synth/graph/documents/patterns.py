@@ -17,6 +17,7 @@ _DENIED = re.compile(
     r"|n[’']t\b",
     re.IGNORECASE,
 )
+_CONDITION = re.compile(r"^(?:If|When|To|For|On|In|Where|While|Usually|Do not|Sometimes)\b")
 _THIS = r"(?:This (?:\w+ )?(?:is )?|The \w+ |It (?:is )?|Is )?"
 _CLASSES = ("class", "exception")
 
@@ -63,6 +64,8 @@ PATTERNS: tuple[Pattern, ...] = (
 )  # fmt: skip
 _CALLED = frozenset({"function", "method", "class"})
 _REPLACEMENTS = frozenset({Relation.REPLACED})
+_UNCONDITIONAL = frozenset({Relation.REPLACED, Relation.ALIAS, Relation.EQUIVALENT})
+"""What holds on some platform, or for some purpose, is not said of the thing as such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +83,7 @@ def stated(sentence: str) -> Iterator[Stated]:
         if found is None:
             continue
         if pattern.relation not in _REPLACEMENTS and _DENIED.search(sentence[: found.end()]):
+            continue
+        if pattern.relation in _UNCONDITIONAL and _CONDITION.search(sentence):
             continue
         yield Stated(pattern, int(found[1]))

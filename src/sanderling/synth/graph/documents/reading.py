@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sanderling.synth.graph.contract import Entity, Fact
+from sanderling.synth.graph.documents.bare_names import with_bare_names
 from sanderling.synth.graph.documents.blocks import BlockKind, Line, Link
 from sanderling.synth.graph.documents.labels import cells_in, definitions_in, gloss_in, labels_in
 from sanderling.synth.graph.documents.names_index import NamesIndex
@@ -20,6 +21,7 @@ from sanderling.synth.graph.words.contract import claim_of
 NOTES = "release notes"
 _OF_PAGES = frozenset({Relation.REPLACED, Relation.SEE})
 """Relations that the opening of a page may state: its other sentences may be about anything."""
+_RELATIONS = frozenset(str(relation) for relation in Relation)
 _COUNTED = frozenset({"function", "class", "exception"})
 """Kinds of which a page that was wholly understood tells all there are; others it may list in tables or in passing."""
 _LINES_OF_DEFINITION = 12
@@ -31,6 +33,12 @@ _PERSONAL = frozenset({Relation.AUTHOR, Relation.EDITOR, Relation.CONTRIBUTOR, R
 def _is_term(line: Line) -> bool:
     """Whether a line is one word alone, as the name of an attribute is."""
     return line.kind is BlockKind.PROSE and bool(line.text) and " " not in line.text and line.text[-1] not in ".:;"
+
+
+def _column(header: str) -> str:
+    """The relation of a table's column: never one of those that pages state otherwise, whose words and rules are others."""
+    name = header.lower().replace("(s)", "")
+    return f"{name} column" if name in _RELATIONS else name
 
 
 @dataclass
@@ -138,6 +146,7 @@ class Reader:
                 reads_on = 2  # what it is may stand between it and the next
                 continue
             reads_on = max(reads_on - 1, 0)
+            line = line if thing == page else with_bare_names(line, page, self.index)
             for sentence in line.sentences():
                 for told in stated(sentence):
                     if thing == page and told.pattern.relation not in _OF_PAGES:
@@ -177,7 +186,7 @@ class Reader:
         for cell in cells_in(lines):
             id = f"{page}#{cell.subject_header}#{cell.subject}"
             self.entities.setdefault(id, Entity(id, cell.subject, cell.subject_header.lower().removesuffix("(s)"), (), (page,)))
-            self._value(id, cell.header.lower().replace("(s)", ""), cell.value, page, cell.quote)
+            self._value(id, _column(cell.header), cell.value, page, cell.quote)
 
     def _number(self, found: Outline, subject: str) -> None:
         """Remember the number of a section for `finish`."""

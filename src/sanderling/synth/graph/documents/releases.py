@@ -24,7 +24,7 @@ _MARKERS = (
 )
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _DATE = rf"(?:{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?, \d{{4}}|\d{{1,2}} {_MONTH} \d{{4}}|\d{{4}}-\d{{2}}-\d{{2}})"
-_RELEASED = re.compile(rf"(?P<name>[A-Z][A-Za-z]+(?: [A-Z][A-Za-z]+)?) {_VERSION} was released on (?P<date>{_DATE})")
+_RELEASED = re.compile(rf"\b(?P<name>[A-Z][A-Za-z]+(?: [A-Z][A-Za-z]+)?) {_VERSION} was released on (?P<date>{_DATE})")
 _CREDIT = re.compile(r"\((?:Contributed|Patch|Written|Implemented) by (?P<people>[^();]+?)(?: in ⟦| and contributed|[;)]|$)")
 _PERSON = re.compile(r"[A-Z][\w'’.-]+(?: (?:[A-Z][\w'’.-]*|van|von|de|der|di|da|al)){1,3}")
 _ADDED = re.compile(r"^(?:Added |Add |The new |New |There is a new |A new )")

@@ -52,6 +52,11 @@ class Signature:
     is_qualified: bool
     """Whether the name is a dotted one, or said to be a class's: hardly a word of prose, or the name of several things."""
 
+    @property
+    def is_type(self) -> bool:
+        """Whether it is a class, which has members."""
+        return self.kind in ("class", "exception")
+
 
 def signature_of(line: str) -> Signature | None:
     """The signature that a whole line is; None for prose."""
@@ -65,11 +70,23 @@ def signature_of(line: str) -> Signature | None:
             return None
         return Signature(f"{typed['name']}()", "function", False)
     name, args = found["name"], found["args"]
+    if args is not None and not _is_one_group(args):
+        return None
     if args is None and not prefixes and not ("." in name or "_" in name.strip("_")):
         return None
     kind = _kind(name, args is not None, prefixes)
     called = args is not None and kind in ("function", "method")
     return Signature(f"{name}()" if called else name, kind, "." in name or kind in ("class", "exception"))
+
+
+def _is_one_group(args: str) -> bool:
+    """Whether the first bracket is closed by the last: "(x) - f(y)" is an expression."""
+    depth = 0
+    for place, char in enumerate(args):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return place == len(args) - 1
+    return True
 
 
 def _kind(name: str, has_args: bool, prefixes: list[str]) -> str:
