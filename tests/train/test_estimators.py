@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.train.config import (
+from sanderling.train.contract import TurnTable
+from sanderling.train.credit_config import (
     Assignment,
     Discount,
     DrGrpoConfig,
@@ -15,7 +16,6 @@ from sanderling.train.config import (
     IgpoMode,
     LeaveOneOutConfig,
 )
-from sanderling.train.contract import TurnTable
 from sanderling.train.estimators import ESTIMATORS, build_estimator
 
 CONFIGS = [

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.train.config import CispoConfig, PpoConfig, RatioTo
+from sanderling.train.credit_config import CispoConfig, PpoConfig, RatioTo
 from sanderling.train.losses import build_loss
 from sanderling.train.losses.contract import LossInputs
 

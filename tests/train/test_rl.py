@@ -12,7 +12,8 @@ from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.sampling import Sampling
 from sanderling.reward.gain import GainConfig, Probe
-from sanderling.train.config import CispoConfig, GrpoConfig, IgpoConfig, PpoConfig, RatioTo, TrainerConfig
+from sanderling.train.config import TrainerConfig
+from sanderling.train.credit_config import CispoConfig, GrpoConfig, IgpoConfig, PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl import Actor, episode_seed, run_rl, step_questions
 from sanderling.train.rl_config import RlConfig

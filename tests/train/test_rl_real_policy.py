@@ -17,7 +17,8 @@ from sanderling.recipes.base import PHRASES
 from sanderling.reward.gain import PROBES
 from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
-from sanderling.train.config import GrpoConfig, TrainerConfig
+from sanderling.train.config import TrainerConfig
+from sanderling.train.credit_config import GrpoConfig
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl import Actor, run_rl
 from sanderling.train.rl_config import RlConfig

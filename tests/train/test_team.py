@@ -21,7 +21,8 @@ from tiny_qwen3 import save_tiny, tiny_model
 
 from sanderling.errors import UserError
 from sanderling.reward.gain import GainConfig, Probe
-from sanderling.train.config import Aggregation, IgpoConfig, Packing, PpoConfig, RatioTo, TrainerConfig
+from sanderling.train.config import Aggregation, Packing, TrainerConfig
+from sanderling.train.credit_config import IgpoConfig, PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal
 from sanderling.train.rl_config import RlConfig

@@ -24,8 +24,8 @@ from sanderling.reward.format import turn_penalties
 from sanderling.reward.gain import information_gains
 from sanderling.reward.outcome import OUTCOMES, score_trajectory
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint, save_model
-from sanderling.train.config import PpoConfig, RatioTo
 from sanderling.train.contract import FloatArray, Row
+from sanderling.train.credit_config import PpoConfig, RatioTo
 from sanderling.train.estimators import build_estimator
 from sanderling.train.losses import build_loss
 from sanderling.train.metrics import MetricsLog

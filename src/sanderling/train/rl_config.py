@@ -5,7 +5,8 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sanderling.reward.gain import GainConfig
-from sanderling.train.config import EstimatorConfig, GrpoConfig, IgpoConfig, LossConfig, PpoConfig, TrainerConfig
+from sanderling.train.config import TrainerConfig
+from sanderling.train.credit_config import EstimatorConfig, GrpoConfig, IgpoConfig, LossConfig, PpoConfig
 
 
 class RlConfig(BaseModel):

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from sanderling.train.config import DrGrpoConfig, EstimatorConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig
 from sanderling.train.contract import Estimator
+from sanderling.train.credit_config import DrGrpoConfig, EstimatorConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig
 from sanderling.train.estimators.dr_grpo import dr_grpo
 from sanderling.train.estimators.grpo import grpo
 from sanderling.train.estimators.igpo import igpo

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sanderling.train.config import DrGrpoConfig
 from sanderling.train.contract import FloatArray, TurnTable
+from sanderling.train.credit_config import DrGrpoConfig
 from sanderling.train.estimators.groups import differ, outcomes, with_penalty
 
 

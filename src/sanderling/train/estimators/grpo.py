@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sanderling.train.config import GrpoConfig
 from sanderling.train.contract import FloatArray, TurnTable
+from sanderling.train.credit_config import GrpoConfig
 from sanderling.train.estimators.groups import outcomes, with_penalty, z_scores
 
 

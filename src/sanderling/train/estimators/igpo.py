@@ -12,8 +12,8 @@ and are left out of the mean in step 2, which they would otherwise drive to its 
 
 import numpy as np
 
-from sanderling.train.config import Assignment, Discount, IgpoConfig, IgpoMode
 from sanderling.train.contract import BoolArray, FloatArray, TurnTable
+from sanderling.train.credit_config import Assignment, Discount, IgpoConfig, IgpoMode
 from sanderling.train.estimators.groups import EPS, Outcomes, outcomes, with_penalty, z_scores
 
 

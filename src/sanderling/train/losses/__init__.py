@@ -1,6 +1,6 @@
 """Losses: one small file each, and the literal table of those a recipe can name."""
 
-from sanderling.train.config import CispoConfig, LossConfig, PpoConfig
+from sanderling.train.credit_config import CispoConfig, LossConfig, PpoConfig
 from sanderling.train.losses.cispo import Cispo
 from sanderling.train.losses.contract import Loss
 from sanderling.train.losses.ppo import Ppo

@@ -5,7 +5,7 @@ Unlike a clipped ratio it never takes a token's gradient away, which matters for
 
 from torch import Tensor
 
-from sanderling.train.config import CispoConfig
+from sanderling.train.credit_config import CispoConfig
 from sanderling.train.losses.contract import LossInputs, Metrics
 from sanderling.train.losses.ppo import sampler_gap
 

@@ -8,7 +8,7 @@ most ``-dual A``; times ``min(proximal / sampler, cap)`` where the ratio is to t
 import torch
 from torch import Tensor
 
-from sanderling.train.config import PpoConfig, RatioTo
+from sanderling.train.credit_config import PpoConfig, RatioTo
 from sanderling.train.losses.contract import LossInputs, Metrics
 
 _LIMIT = 20.0
