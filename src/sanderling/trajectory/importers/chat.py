@@ -8,6 +8,8 @@ RAW node that holds the message itself. Two kinds of nodes hold several messages
   and statistics look for the one observation after a turn), each result in its own ``<tool_response>``;
 - reasoning that stands in a message of its own and the turn that follows it are one TURN.
 
+A message that holds results of several calls (``forms.py`` takes it apart) is in one node for each piece.
+
 A result beyond the calls of the turn is an OBSERVATION of its own, with the problem ``observation_without_call``.
 Knows no file layout.
 """
@@ -18,19 +20,22 @@ from typing import Any
 
 from sanderling.protocol.messages import Role, ToolCall
 from sanderling.protocol.parse import parse_turn
+from sanderling.trajectory.importers.forms import Unit, units
 from sanderling.trajectory.importers.messages import Said, Speaker, calls_in, understand
 from sanderling.trajectory.importers.report import Notes
 from sanderling.trajectory.importers.results import WRAPPED, joined_observation, raw_node
 from sanderling.trajectory.importers.turns import structured_turn_node, turn_node
+from sanderling.trajectory.importers.written import read_written, result_text
 from sanderling.trajectory.record import Node, NodeKind
 
 
 def chat_nodes(messages: Sequence[Any], where: str, notes: Notes) -> list[Node]:
     """A chain of nodes for a list of messages. Odd things go into ``notes``."""
     chain = _Chain(where, notes)
-    notes.tally("messages", len(messages))
-    for index, message in enumerate(messages):
-        chain.add(message, f"{where} message {index}", last=index == len(messages) - 1)
+    spread = [(index, unit) for index, message in enumerate(messages) for unit in units(message)]
+    notes.tally("messages", sum(unit.size for _, unit in spread))
+    for number, (index, unit) in enumerate(spread, start=1):
+        chain.add(unit, f"{where} message {index}", last=number == len(spread))
     chain.flush()
     return chain.nodes
 
@@ -49,16 +54,21 @@ class _Chain:
     """Ids of the last turn's calls."""
     asked: bool = False
     structured: bool = False
-    """Whether any call came in a field or message of its own."""
+    """Whether any call came in a field, in a message of its own, or in another system's words."""
+    written: bool = False
+    """Whether the last turn calls in another system's words: the next message of the user is what the tools returned."""
 
-    def add(self, message: Any, place: str, *, last: bool) -> None:
-        said = understand(message)
+    def add(self, unit: Unit, place: str, *, last: bool) -> None:
+        said = understand(unit.message)
         if isinstance(said, str):
             self.flush()
-            self.put(raw_node(message, self.parent, place, self.notes, said))
+            self.put(raw_node(unit.original, self.parent, place, self.notes, said), unit.size)
             return
-        for code in said.oddities:
-            self.notes.add(code, place, message)
+        for code in dict.fromkeys((*unit.oddities, *said.oddities)):
+            self.notes.add(code, place, unit.original)
+        if unit.translated:
+            said = replace(said, message=unit.original, size=unit.size, plain=False)
+        said = self.returned(said)
         if said.speaker is Speaker.TOOL or (said.speaker is Speaker.USER and said.text.lstrip().startswith(WRAPPED)):
             self.flush_thought()
             self.results.append((said, place))
@@ -72,6 +82,14 @@ class _Chain:
             self.plain(said, place)
         else:
             self.turn(self.tagged(said, place) if last else said, place)
+
+    def returned(self, said: Said) -> Said:
+        """A user's message as the tools', where it answers a call in another system's words."""
+        waits, self.written = self.written and said.speaker is Speaker.USER, False
+        inner = result_text(said.text) if said.speaker is Speaker.USER and (waits or self.structured) else None
+        if not waits and inner is None:
+            return said
+        return replace(said, speaker=Speaker.TOOL, text=said.text if inner is None else inner, plain=False)
 
     @property
     def parent(self) -> int | None:
@@ -93,13 +111,13 @@ class _Chain:
     def plain(self, said: Said, place: str) -> None:
         raw = None if said.plain else said.message
         if said.speaker is Speaker.SYSTEM:
-            self.put(Node(parent=self.parent, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text=said.text, raw=raw))
+            self.put(Node(parent=self.parent, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text=said.text, raw=raw), said.size)
             return
         if self.asked:
             self.notes.add("bare_user_message", place, said.text)
         kind = NodeKind.HINT if self.asked else NodeKind.QUESTION
         self.asked = True
-        self.put(Node(parent=self.parent, role=Role.USER, kind=kind, text=said.text, raw=raw))
+        self.put(Node(parent=self.parent, role=Role.USER, kind=kind, text=said.text, raw=raw), said.size)
 
     def turn(self, said: Said, place: str) -> None:
         before, self.thought = self.thought, None
@@ -113,9 +131,25 @@ class _Chain:
                 self.notes.add("odd_tool_calls", place, said.text)
             else:
                 said = replace(said, calls=called, text="")
+        said = self.in_other_words(said)
         self.structured = self.structured or bool(said.calls)
         self.call_ids = said.call_ids
-        self.put(_turn(said, self.parent, place, self.notes, raw), 1 if before is None else 2)
+        size = said.size + (0 if before is None else before[0].size)
+        self.put(_turn(said, self.parent, place, self.notes, raw), size)
+
+    def in_other_words(self, said: Said) -> Said:
+        """A turn with the calls, or the answer, that its text spells in another system's words."""
+        if said.speaker is not Speaker.ASSISTANT or said.calls or parse_turn(said.text).actionable:
+            return said
+        found = read_written(said.text)
+        if found is None:
+            return said
+        self.written = bool(found.calls)
+        self.structured = True
+        think = "\n\n".join(part for part in (said.think, found.think) if part) or None
+        speaker = said.speaker if found.answer is None else Speaker.ANSWER
+        text = found.said if found.answer is None else found.answer
+        return replace(said, speaker=speaker, text=text, think=think, calls=found.calls, plain=False)
 
     def flush(self) -> None:
         self.flush_results()
@@ -127,7 +161,7 @@ class _Chain:
             return
         (said, place), self.thought = self.thought, None
         said = replace(said, think=_bare(said.text, "think"), text="")
-        self.put(_turn(said, self.parent, place, self.notes, said.message))
+        self.put(_turn(said, self.parent, place, self.notes, said.message), said.size)
 
     def flush_results(self) -> None:
         """Results of one turn's calls become one observation; what is left over, one each."""
@@ -138,9 +172,9 @@ class _Chain:
         calls = before.calls if before is not None and before.kind is NodeKind.TURN else ()
         size = max(1, len(calls))
         first, left = waiting[:size], waiting[size:]
-        self.put(joined_observation(first, before, self.call_ids, self.parent, self.notes), len(first))
+        self.put(joined_observation(first, before, self.call_ids, self.parent, self.notes), _size(first))
         for one in left:
-            self.put(joined_observation([one], self.nodes[-1], (), self.parent, self.notes))
+            self.put(joined_observation([one], self.nodes[-1], (), self.parent, self.notes), _size([one]))
 
     def tagged(self, said: Said, place: str) -> Said:
         """In a structured conversation the last words, where they call nothing and have no tags, are the answer."""
@@ -151,6 +185,10 @@ class _Chain:
         self.notes.add("answer_without_tags", place, said.text)
         think = parsed.think if "</think>" in said.text else said.think
         return replace(said, speaker=Speaker.ANSWER, text=answer, think=think, plain=False)
+
+
+def _size(results: Sequence[tuple[Said, str]]) -> int:
+    return sum(said.size for said, _ in results)
 
 
 def _turn(said: Said, parent: int | None, place: str, notes: Notes, raw: dict[str, Any] | None) -> Node:

@@ -43,15 +43,24 @@ def assembled(
     said = set(held)
     if not told.answers:  # an answer that is not text, in whatever form, stays in ``meta``
         said -= {key for key in ANSWER_KEYS if entry.get(key)}
+    last = _last(nodes)
     return Trajectory(
         id=id,
         question=Question(id=question_id(asked), text=asked, answers=told.answers, masked_urls=masked_urls(entry)),
         nodes=tuple(nodes),
-        leaf=len(nodes) - 1 if nodes else None,
-        ending=ending_of(entry, nodes, id, notes),
-        answer=final_answer(nodes),
+        leaf=last - 1 if last else None,
+        ending=ending_of(entry, nodes[:last], id, notes),
+        answer=final_answer(nodes[:last]),
         meta=rest(entry, {*said, *(key for key in SURE_QUESTION_KEYS if entry.get(key) == asked)}),
     )
+
+
+def _last(nodes: Sequence[Node]) -> int:
+    """How many nodes the episode has: what an environment says after the answer ("episode finished") hangs off its end."""
+    ends = len(nodes)
+    if ends > 1 and nodes[-1].kind is NodeKind.OBSERVATION and nodes[-2].kind is NodeKind.TURN:
+        ends -= nodes[-2].answer is not None and not nodes[-2].calls
+    return ends
 
 
 def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-QUESTION_KEYS = ("question", "problem", "Question", "query", "prompt", "instruction", "task_question")
+QUESTION_KEYS = ("question", "problem", "Question", "query", "prompt", "instruction", "task_question", "input")
 SURE_QUESTION_KEYS = ("question", "problem", "Question")
 """Names that mean a question even where no answer stands beside them."""
 ANSWER_KEYS = (
@@ -22,6 +22,8 @@ ANSWER_KEYS = (
     "golden_answers",
     "gold_answer",
     "Final answer",
+    "Correct Answer",
+    "target",
     "aug_answers",
     "another_answer",
     "answer_aliases",

@@ -1,7 +1,8 @@
 r"""LiteResearcher: the case viewer's files, whose turns are structured steps instead of text.
 
 A turn's text is rebuilt (``turns.py``) with the argument names that the checkpoint was trained with (``query``, ``url``,
-``goal``). The step itself is kept in ``raw``. The files do not say how an episode ended.
+``goal``). The step itself is kept in ``raw``. The case video's file has turns that hold a call and its result
+instead. The files do not say how an episode ended.
 """
 
 from typing import Any
@@ -18,14 +19,15 @@ from sanderling.trajectory.record import Node, NodeKind, Trajectory
 
 _ARGUMENTS = {"queries": "query", "urls": "url"}
 _TURN_FIELDS = frozenset({"type", "think", "tool_calls", "answer"})
-_HELD = frozenset({"question", "reference_answer", "steps"})
+_HELD = frozenset({"question", "reference_answer", "steps", "turns"})
 
 
 def read_trajectory(case: dict[str, Any], id: str, notes: Notes) -> Trajectory:
     """One case as a trajectory."""
     nodes: list[Node] = []
-    notes.tally("messages", len(case["steps"]))
-    for index, step in enumerate(case["steps"]):
+    steps = case["steps"] if isinstance(case.get("steps"), list) else _steps(case)
+    notes.tally("messages", len(steps))
+    for index, step in enumerate(steps):
         node = _node(step, index - 1 if index else None, nodes[-1] if nodes else None, f"{id} step {index}", notes)
         notes.tally("raw" if node.kind is NodeKind.RAW else "kept")
         nodes.append(node)
@@ -35,6 +37,39 @@ def read_trajectory(case: dict[str, Any], id: str, notes: Notes) -> Trajectory:
     if case.get("final_answer") and found.answer != str(case["final_answer"]).strip():
         notes.add("final_answer_differs", id, case["final_answer"])
     return found
+
+
+def _steps(case: dict[str, Any]) -> list[Any]:
+    """The steps of a case whose turns hold their one call and its result, with question and final answer beside them."""
+    steps: list[Any] = [{"type": "question", "content": case["question"]}]
+    turns = case["turns"]
+    for number, turn in enumerate(turns, start=1):
+        tool = turn.get("tool") if isinstance(turn, dict) else None
+        if not isinstance(turn, dict) or not (tool is None or _is_tool(tool)):
+            steps.append(turn)
+            continue
+        said = {key: value for key, value in turn.items() if key != "tool"}
+        if tool is not None:
+            more = {key: value for key, value in tool.items() if key not in ("name", "args", "result", *tool["args"])}
+            said |= {"tool_calls": [{"name": tool["name"], **tool["args"]}], **({"tool": more} if any(more.values()) else {})}
+        elif number == len(turns) and isinstance(case.get("final_answer"), str):
+            said |= {"answer": case["final_answer"]}
+        steps.append({"type": "assistant", **said})
+        steps += [] if tool is None else [{"type": "tool_response", "content": tool["result"]}]
+    return steps
+
+
+def _is_tool(tool: Any) -> bool:
+    named = isinstance(tool, dict) and isinstance(tool.get("name"), str) and isinstance(tool.get("args"), dict)
+    return named and isinstance(tool.get("result"), str)
+
+
+def _is_case(entry: dict[str, Any]) -> bool:
+    if isinstance(entry.get("steps"), list):
+        return True
+    turns = entry.get("turns")
+    told = isinstance(entry.get("question"), str) and isinstance(turns, list) and bool(turns)
+    return told and all(isinstance(turn, dict) and {"think", "tool"} <= set(turn) for turn in entry["turns"][:3])
 
 
 def _node(step: Any, parent: int | None, before: Node | None, place: str, notes: Notes) -> Node:
@@ -70,6 +105,4 @@ def _call(given: dict[str, Any]) -> ToolCall:
     return ToolCall(name=given["name"], arguments=arguments, raw=f"\n{body}\n")
 
 
-LITERESEARCHER_CASES = LayoutReader(
-    Layout.LITERESEARCHER_CASES, lambda entry: isinstance(entry.get("steps"), list), read_trajectory
-)
+LITERESEARCHER_CASES = LayoutReader(Layout.LITERESEARCHER_CASES, _is_case, read_trajectory)

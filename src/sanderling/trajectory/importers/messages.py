@@ -1,8 +1,9 @@
 """One message of any chat layout, understood or not: who speaks, what is said, thought and called.
 
-Contract: :func:`understand` never raises; it returns a :class:`Said`, or the code of why the message cannot be classified.
-``{"role", "content"}`` and ``{"from", "value"}`` are the same thing here. Fields that are null count as absent: Parquet
-fills every message of a column with the fields of all. Knows no nodes, files or layouts.
+Contract: :func:`understand` takes the common form (``forms.py`` makes it) and never raises; it returns a :class:`Said`, or
+the code of why the message cannot be classified. ``{"role", "content"}`` and ``{"from", "value"}`` are the same thing here.
+Fields that are null count as absent: Parquet fills every message of a column with the fields of all. Knows no nodes, files or
+layouts.
 """
 
 import json
@@ -38,6 +39,7 @@ _SPEAKERS = {
     "gpt": Speaker.ASSISTANT,
     "model": Speaker.ASSISTANT,
     "bot": Speaker.ASSISTANT,
+    "ai": Speaker.ASSISTANT,
     "chatgpt": Speaker.ASSISTANT,
     "tool": Speaker.TOOL,
     "function": Speaker.TOOL,
@@ -80,6 +82,8 @@ class Said:
     tool: str = ""
     """For a tool's message: the tool's name, where it is given."""
     oddities: tuple[str, ...] = ()
+    size: int = 1
+    """How many messages of the file it stands for."""
     plain: bool = False
     """Whether speaker and text are all there is, so that the message need not be kept beside them."""
 
@@ -125,15 +129,9 @@ def _content(content: Any, speaker: Speaker) -> tuple[str | None, list[str]]:
     """Content as text, or None; and what was odd about it."""
     if isinstance(content, str):
         return content, []
-    if isinstance(content, list) and content and all(_is_text_part(part) for part in content):
-        return "".join(part["text"] for part in content), ["content_in_parts"]
     if speaker is Speaker.TOOL and content is not None:
         return as_json(content), ["structured_result"]
     return None, []
-
-
-def _is_text_part(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
 def _think_of(message: dict[str, Any]) -> str | None:
@@ -164,7 +162,7 @@ def read_call(given: Any) -> ToolCall | None:
     if not isinstance(given, dict):
         return None
     inner = given["function"] if isinstance(given.get("function"), dict) else given
-    name = inner.get("name")
+    name = inner.get("name") or inner.get("function")
     if not isinstance(name, str) or not name.strip():
         return None
     arguments = next((inner[key] for key in ("arguments", "parameters", "args", "input") if inner.get(key) is not None), {})

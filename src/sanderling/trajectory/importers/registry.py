@@ -4,15 +4,18 @@ from typing import Any
 
 from sanderling.trajectory.importers.agenttoleap import AGENTTOLEAP
 from sanderling.trajectory.importers.drvenus import DR_VENUS_RL, DR_VENUS_SFT
+from sanderling.trajectory.importers.forms import is_message
 from sanderling.trajectory.importers.layouts import LayoutReader
 from sanderling.trajectory.importers.literesearcher import LITERESEARCHER_CASES
 from sanderling.trajectory.importers.openai import OPENAI_LOG, OPENAI_MESSAGES
 from sanderling.trajectory.importers.own import OWN_RECORD
 from sanderling.trajectory.importers.questionsets import OWN_QUESTION, QUESTIONS
 from sanderling.trajectory.importers.redsearcher import REDSEARCHER
+from sanderling.trajectory.importers.responses import RESPONSES
 from sanderling.trajectory.importers.rlrows import LITERESEARCHER_RL, VERL
 from sanderling.trajectory.importers.sharegpt import SHAREGPT
 from sanderling.trajectory.importers.tongyi import TONGYI
+from sanderling.trajectory.importers.transcript import TRANSCRIPT
 from sanderling.trajectory.importers.webdancer import WEBDANCER
 
 LAYOUTS: tuple[LayoutReader, ...] = (
@@ -27,13 +30,13 @@ LAYOUTS: tuple[LayoutReader, ...] = (
     DR_VENUS_SFT,
     REDSEARCHER,
     SHAREGPT,
+    RESPONSES,
     OPENAI_MESSAGES,
+    TRANSCRIPT,
     LITERESEARCHER_RL,
     VERL,
     QUESTIONS,
 )
-_AROUND = ("cases", "data", "rows", "train", "items", "examples", "questions", "trajectories", "records", "samples")
-"""Fields of an object that is nothing but a wrapper around a list of entries."""
 
 
 def reader_of(entry: Any) -> LayoutReader | None:
@@ -46,7 +49,8 @@ def reader_of(entry: Any) -> LayoutReader | None:
 def entries_in(value: Any) -> list[Any]:
     """The entries that one value of a file holds: those of the list it wraps, or the value itself.
 
-    A bare list of messages is one conversation.
+    A wrapper is an object with a field that is a list of entries, or one that holds entries by their ids. A bare list of
+    messages is one conversation.
     """
     if isinstance(value, list):
         return [{"messages": value}] if is_conversation(value) else value
@@ -54,17 +58,20 @@ def entries_in(value: Any) -> list[Any]:
         return [value]
     if isinstance(value.get("row"), dict):
         return [value["row"]]
-    for key in _AROUND:
-        inner = value.get(key)
-        if isinstance(inner, list) and (key == "cases" or any(_known(item) for item in inner[:3])):
+    lists = [(key, inner) for key, inner in value.items() if isinstance(inner, list)]
+    for key, inner in lists:
+        if key == "cases" or any(_known(item) for item in inner[:3]):
             return [item["row"] if _is_wrapped_row(item) else item for item in inner]
+    if len(value) > 1 and all(isinstance(item, dict) for item in value.values()):  # entries by their ids
+        named = [item if "id" in item else {"id": key, **item} for key, item in value.items()]
+        return named if any(_known(item) for item in named[:3]) else [value]
     return [value]
 
 
 def is_conversation(value: list[Any]) -> bool:
     """Whether a list is the messages of one conversation."""
     first = value[0] if value else None
-    return isinstance(first, dict) and isinstance(first.get("role", first.get("from")), str) and reader_of(first) is None
+    return is_message(first) and reader_of(first) is None
 
 
 def _known(item: Any) -> bool:

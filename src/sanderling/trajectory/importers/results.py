@@ -40,7 +40,10 @@ def joined_observation(
         notes.add("results_missing", place, f"{len(results)} of {len(calls)}")
     reading = read_observation(node.text)
     statuses = reading.parts or (reading.status,)
-    events = [_event(calls[at].name, status) for at, status in zip(sorted(places), statuses, strict=False) if at < len(calls)]
+    odd = "odd_block" in reading.problems
+    events = [
+        _event(calls[at].name, status, odd) for at, status in zip(sorted(places), statuses, strict=False) if at < len(calls)
+    ]
     return node.model_copy(update={"events": tuple(events)})
 
 
@@ -77,13 +80,15 @@ def observation_node(
         kind=NodeKind.OBSERVATION,
         text=text,
         problems=tuple(problems),
-        events=tuple(_event(call.name, status) for call, status in zip(calls, statuses, strict=True)),
+        events=tuple(_event(call.name, status, "odd_block" in problems) for call, status in zip(calls, statuses, strict=True)),
         raw=raw,
     )
 
 
-def _event(name: str, status: ToolStatus) -> ToolEvent:
-    return ToolEvent(name=name, role=tool_role(name), status=status)
+def _event(name: str, status: ToolStatus, odd: bool) -> ToolEvent:
+    """``odd``: the text looks like search results and holds none, which says nothing of a tool that is no search."""
+    role = tool_role(name)
+    return ToolEvent(name=name, role=role, status=ToolStatus.OK if odd and not role and status is ToolStatus.EMPTY else status)
 
 
 def raw_node(message: Any, parent: int | None, place: str, notes: Notes, code: str) -> Node:

@@ -30,8 +30,7 @@ def _is_row(entry: dict[str, Any]) -> bool:
 
 
 def _is_masked(entry: dict[str, Any]) -> bool:
-    extra = record_of(entry, "extra_info")
-    return _is_row(entry) and ("mask_url" in extra or "tools_kwargs" in extra)
+    return _is_row(entry) and ("mask_url" in record_of(entry, "extra_info") or bool(masked_urls(entry)))
 
 
 def _prompted(entry: dict[str, Any]) -> str | None:
