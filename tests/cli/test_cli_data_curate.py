@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 from sanderling.cli.data import app
 from sanderling.errors import UserError
 from sanderling.protocol.messages import Role
+from sanderling.recipes.data.config import Deduping
 from sanderling.trajectory.files import open_trajectories
+from sanderling.trajectory.near import LEAST_THRESHOLD
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 from sanderling.trajectory.writing import write_trajectories
 
@@ -60,14 +62,42 @@ def test_resample_prints_what_it_did_to_each_bucket(file: Path, tmp_path: Path) 
     assert "above 8" in told and "50.0%" in told
 
 
-@pytest.mark.parametrize("command", ["dedupe", "resample"])
-def test_a_file_is_never_written_over_itself(file: Path, command: str) -> None:
-    before = file.read_bytes()
-    with pytest.raises(UserError, match="itself"):
-        run(command, file, "--out", file)
-    with pytest.raises(UserError, match="overwritten"):
-        run("split", file, "--out", file.parent, "--share", "in=1")
-    assert file.read_bytes() == before
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["dedupe", "in.jsonl", "--out", "in.jsonl"],
+        ["dedupe", "in.jsonl", "--out", "out.jsonl", "--report", "in.jsonl"],
+        ["dedupe", "in.jsonl", "--out", "out.jsonl", "--report", "link"],
+        ["dedupe", "in.jsonl", "--out", "out.jsonl", "--report", "out.jsonl"],
+        ["resample", "in.jsonl", "--out", "link"],
+        ["split", "in.jsonl", "--out", ".", "--share", "in=1"],
+        ["stats", "in.jsonl", "--json", "in.jsonl"],
+        ["stats", "in.jsonl", "--out", "link"],
+        ["stats", "in.jsonl", "--out", "p", "--json", "p"],
+        ["contamination", "in.jsonl", "--against", "bench.jsonl", "--report", "bench.jsonl"],
+        ["judge", "in.jsonl", "--judge", "exact", "--out", "in.jsonl"],
+        ["judge", "in.jsonl", "--judge", "exact", "--out", "out.jsonl", "--verdicts", "out.jsonl.verdicts.jsonl"],
+    ],
+)
+def test_what_is_read_is_never_written(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("bench.jsonl", "out.jsonl.verdicts.jsonl"):
+        (tmp_path / name).write_text("not read")
+    (tmp_path / "link").symlink_to(file)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(UserError, match=r"is read and would be written|would be written twice"):
+        run(*arguments)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("command", ["dedupe", "split", "contamination"])
+def test_one_least_threshold_for_commands_and_recipes(file: Path, tmp_path: Path, command: str) -> None:
+    more = {"contamination": ["--against", file]}.get(command, ["--out", tmp_path / "o.jsonl"])
+    done = CliRunner().invoke(app, [command, str(file), *map(str, more), "--threshold", "0.49"])
+    assert done.exit_code == 2 and "--threshold" in done.output and "0.5" in done.output
+    assert Deduping(threshold=LEAST_THRESHOLD).threshold == 0.5
 
 
 def test_numbers_that_are_none_are_refused(file: Path, tmp_path: Path) -> None:

@@ -149,5 +149,5 @@ def test_killed_it_comes_to_the_same_file(file: Path, tmp_path: Path) -> None:
 def test_bad_judges_are_told(file: Path, tmp_path: Path, judges: list[str], told: str) -> None:
     with pytest.raises(UserError, match=told):
         judge(file, tmp_path / "out.jsonl", judges, cache=tmp_path / "c")
-    with pytest.raises(UserError, match="read and written"):
+    with pytest.raises(UserError, match="is read and would be written"):
         judge(file, file, ["exact"])

@@ -8,7 +8,7 @@ import pytest
 from sanderling.errors import UserError
 from sanderling.protocol.messages import Role
 from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.jsonl import TornLineWarning, TrajectoryStore
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 from sanderling.trajectory.resample import Schedule
 from sanderling.trajectory.resample_file import resample_file
@@ -69,6 +69,26 @@ def test_repeated_ids_are_refused(tmp_path: Path) -> None:
     store.append(episode("a", 2))
     with pytest.raises(UserError, match="'a' more than once"):
         resample_file(store.path, tmp_path / "out.jsonl", SHORT)
+
+
+@pytest.mark.parametrize("tail", [b'{"schema_version":1,"id":"c","que', b"\0\0\0"])
+def test_a_torn_last_line_is_left_out_as_everywhere(tmp_path: Path, tail: bytes) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_trajectories(source, [episode("a", 3), episode("b", 1)])
+    whole = resample_file(source, tmp_path / "whole.jsonl", SHORT)
+    with source.open("ab") as file:
+        file.write(tail)
+    with pytest.warns(TornLineWarning):
+        assert resample_file(source, out, SHORT).written == whole.written
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_a_last_line_without_its_newline_is_a_line(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_trajectories(source, [episode("a", 3), episode("b", 1)])
+    source.write_bytes(source.read_bytes().rstrip())
+    assert resample_file(source, out, SHORT).trajectories == 2
+    assert sorted(t.id for t in open_trajectories(out)) == ["a", "a~2", "b"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from sanderling.errors import UserError
 from sanderling.files import replace_file
 from sanderling.terminal import visible
+from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
 
 _SHOWN = 8
 _LONGEST = 300
@@ -32,8 +33,8 @@ def contamination(
         bool, typer.Option("--read", help="Look for the benchmarks' questions in what the agents read, too.")
     ] = False,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.5, max=1.0, help="Least similarity of a near-duplicate.")
-    ] = 0.7,
+        float, typer.Option("--threshold", min=LEAST_THRESHOLD, max=1.0, help="Least similarity of a near-duplicate.")
+    ] = THRESHOLD,
 ) -> None:
     """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
     from sanderling.trajectory.contamination import kinds

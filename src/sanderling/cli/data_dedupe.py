@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sanderling.errors import UserError
 from sanderling.files import replace_file
 from sanderling.terminal import visible
 from sanderling.trajectory.dedupe import Prefer
+from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
 
 _SHOWN = 5
 
@@ -23,8 +23,8 @@ def dedupe(
     keep: Annotated[int, typer.Option("--keep", min=1, help="Most trajectories of one question.")] = 1,
     prefer: Annotated[Prefer, typer.Option("--prefer", help="Which of those that are equally right.")] = Prefer.SHORTEST,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.5, max=1.0, help="Least similarity of a near-duplicate.")
-    ] = 0.7,
+        float, typer.Option("--threshold", min=LEAST_THRESHOLD, max=1.0, help="Least similarity of a near-duplicate.")
+    ] = THRESHOLD,
     by_answers: Annotated[
         bool, typer.Option("--by-answers/--by-text", help="Whether questions whose known answers differ are different ones.")
     ] = True,
@@ -34,9 +34,9 @@ def dedupe(
 ) -> None:
     """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
     from sanderling.trajectory.curating import dedupe_file
+    from sanderling.trajectory.writing import check_places
 
-    if file.resolve() == out.resolve():
-        raise UserError("--out is the file itself: write what is kept to another.")
+    check_places([file], [place for place in (out, report) if place is not None])
     done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
     console = Console()
     console.print(

@@ -16,11 +16,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from sanderling.cli import exits
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, spent_line
 from sanderling.cli.judges import JudgePrices, JudgeSpecs, opened_judge
-from sanderling.errors import UserError
 from sanderling.reward.judged_file import JudgeReport, Keep, judge_file, read_verdicts
 from sanderling.reward.verdict import Ruling
 from sanderling.terminal import visible
 from sanderling.trajectory.files import open_trajectories
+from sanderling.trajectory.writing import check_places
 
 
 def judge(
@@ -41,8 +41,8 @@ def judge(
 
     Killed or stopped, the same command goes on and asks for nothing twice.
     """
-    if out.resolve() == file.resolve():
-        raise UserError(f"{file} is read and written: choose another place for the output.")
+    beside = [out.with_name(out.name + ending) for ending in (".verdicts.jsonl", ".judge.json", ".ledger.jsonl")]
+    check_places([file, *([verdicts] if verdicts is not None else [])], [out, *beside])
     by_hand = read_verdicts(verdicts) if verdicts else {}
     source = open_trajectories(file)
     spending = Spending(out, max_tokens, max_cost, cache)

@@ -23,9 +23,9 @@ def resample(
     """Repeat trajectories by their turns, shuffled, copies of one never side by side where that is possible."""
     from sanderling.trajectory.resample import Schedule
     from sanderling.trajectory.resample_file import resample_file
+    from sanderling.trajectory.writing import check_places
 
-    if file.resolve() == out.resolve():
-        raise UserError("--out is the file itself: write the resampled trajectories to another.")
+    check_places([file], [out])
     schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))
     done = resample_file(file, out, schedule, seed)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

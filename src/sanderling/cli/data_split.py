@@ -9,6 +9,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
+
 
 class By(StrEnum):
     """What is never in two parts."""
@@ -23,8 +25,8 @@ def split(
     by: Annotated[By, typer.Option("--by", help="What is never in two parts, its near-duplicates included.")] = By.QUESTION,
     seed: Annotated[int, typer.Option("--seed", help="Of the hash that decides.")] = 0,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.5, max=1.0, help="Least similarity of a near-duplicate.")
-    ] = 0.7,
+        float, typer.Option("--threshold", min=LEAST_THRESHOLD, max=1.0, help="Least similarity of a near-duplicate.")
+    ] = THRESHOLD,
     by_answers: Annotated[
         bool,
         typer.Option(

@@ -26,7 +26,9 @@ def stats(
     from sanderling.protocol.tokens import load_tokenizer
     from sanderling.trajectory.distributions import in_tokens, in_words, portray
     from sanderling.trajectory.files import open_trajectories
+    from sanderling.trajectory.writing import check_places
 
+    check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     console = Console()
     measure = in_words() if tokenizer is None else in_tokens(load_tokenizer(tokenizer))
     names = Counter(file.stem for file in files)

@@ -17,7 +17,7 @@ from sanderling.trajectory.near import THRESHOLD
 from sanderling.trajectory.question_groups import Asked
 from sanderling.trajectory.record import Trajectory
 from sanderling.trajectory.split import Shares, Split, split
-from sanderling.trajectory.writing import Lines, write_trajectories
+from sanderling.trajectory.writing import Lines, check_places, write_trajectories
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,15 @@ def split_file(
     by_answers: bool = False,
 ) -> SplitFiles:
     """Write a store for each part; parts that got nothing are empty files. Raises UserError."""
-    asked = [Asked(item.question.text, item.question.answers) for item in open_trajectories(source)]
-    result = split(asked, shares, seed=seed, threshold=threshold, by_answers=by_answers)
     files = tuple(directory / f"{name}.jsonl" for name in shares.names)
-    if source.resolve() in [file.resolve() for file in files]:
-        raise UserError(f"{source} would be overwritten by a part of itself: choose another --out.")
+    check_places([source], files)
     others = sorted(file.name for file in directory.glob("*.jsonl") if file not in files)
     if others:
         raise UserError(
             f"{directory} holds {others[0]}, which is no part of this split: a question may be there too. Choose another --out."
         )
+    asked = [Asked(item.question.text, item.question.answers) for item in open_trajectories(source)]
+    result = split(asked, shares, seed=seed, threshold=threshold, by_answers=by_answers)
     with ExitStack() as stack:
         parts = [stack.enter_context(Lines(file)) for file in files]
         for row, item in _numbered(source, len(asked)):

@@ -84,7 +84,7 @@ class _Lines:
         tail = _tail(handle, size)
         if not tail:
             return size, b""
-        if _is_record(tail):
+        if is_whole(tail):
             return size, b"\n"
         if tail[:1] not in (b"{", b"\0"):  # no beginning of a record, nor the zeros that a loss of power leaves
             raise UserError(f"{self.path} ends in something that is no record: choose another place, or mend its last line.")
@@ -206,7 +206,7 @@ def _tail(handle: int, size: int) -> bytes:
     return tail.rpartition(b"\n")[2]
 
 
-def _is_record(tail: bytes) -> bool:
+def is_whole(tail: bytes) -> bool:
     """Whether a last line without newline is whole: no proper prefix of a JSON object is JSON."""
     try:
         return isinstance(decode_record(tail), dict)

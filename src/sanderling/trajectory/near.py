@@ -16,6 +16,8 @@ from rensa import RMinHash, RMinHashLSH  # pyright: ignore[reportAttributeAccess
 from sanderling.trajectory.question_text import shingles
 
 THRESHOLD = 0.7
+LEAST_THRESHOLD = 0.5
+"""Below it too many pairs share no band: what is missed there would not be worth the name."""
 _POSITIONS = 128
 _BANDS = 32
 _SEED = 1

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from sanderling.errors import UserError
 from sanderling.trajectory.codec import decode_record, encode_trajectory
-from sanderling.trajectory.jsonl import is_store
+from sanderling.trajectory.jsonl import is_store, is_whole
 from sanderling.trajectory.parquet import write_parquet
 from sanderling.trajectory.record import Trajectory
 
@@ -108,14 +108,14 @@ def _sentence(path: Path) -> Iterator[None]:
 
 
 class Shelf:
-    """Lines of a store by their number; in memory is one offset each."""
+    """Lines of a store by their number; in memory is one offset each. A torn last line is none, as when a store is read."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
         self._starts = array("q")
         at = 0
         for line in self._file:
-            if line.strip():
+            if line.strip() and (line.endswith(b"\n") or is_whole(line)):
                 self._starts.append(at)
             at += len(line)
 
