@@ -42,8 +42,8 @@ def test_a_folder_becomes_a_store_with_its_report(tmp_path, source, suffix):
     assert {odd["code"]: odd["count"] for odd in told["odd"]}["odd_entry"] == 1
     unread = (tmp_path / "made" / f"t.{suffix}.unread.jsonl").read_text().splitlines()
     assert list(map(json.loads, unread)) == [
-        {"place": "raw/a#3", "value": {"odd": 1}},
-        {"place": "raw/a#4", "value": "nonsense"},
+        {"place": "raw/a#3", "code": "odd_entry", "value": {"odd": 1}},
+        {"place": "raw/a#4", "code": "unreadable_line", "value": "nonsense"},
     ]
     assert sorted(path.name for path in out.parent.iterdir() if "partial" in path.name or path.name.startswith(".")) == []
 
@@ -73,6 +73,8 @@ def test_values_too_deep_to_read_or_write_are_counted(tmp_path):
     lost = {odd["code"]: odd["count"] for odd in told["odd"]}
     assert written >= 2 and told["entries"] == 4
     assert written + lost.get("unwritable", 0) + lost.get("unreadable_line", 0) == 4
+    named = [json.loads(line)["code"] for line in (tmp_path / "t.jsonl.unread.jsonl").read_text().splitlines()]
+    assert sorted(named) == sorted(code for code, count in lost.items() for _ in range(count) if code.startswith("un"))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Rows on disk: what was written is read, and what makes no row is counted with its reason."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.errors import UserError
-from sanderling.train.row_files import read_rows, write_rows
+from sanderling.train.row_files import left_out_file, read_rows, write_rows
 from sanderling.train.rows import Encoding, sft_rows
 
 GIVEN = [
@@ -34,6 +35,15 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert (counts.trajectories, counts.rows, counts.without_turns, counts.too_long, counts.refused) == (5, 2, 1, 1, 1)
     assert counts.tokens == sum(len(row.ids) for row in found) and counts.longest > limit
     assert counts.examples["too_long"].startswith("long") and "another" in counts.examples["refused"]
+    left = [json.loads(line) for line in left_out_file(tmp_path / "rows.parquet").read_text().splitlines()]
+    assert [(one["id"], one["reason"]) for one in left] == [
+        ("empty", "without_turns"),
+        ("long", "too_long"),
+        ("other", "refused"),
+    ]
+    assert "tokens" in left[1]["detail"] and "another" in left[2]["detail"]
+    write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), limit)
+    assert not left_out_file(tmp_path / "rows.parquet").exists(), "nothing stale stays"
 
 
 def test_none_are_a_file_too_and_other_files_are_refused(tmp_path: Path) -> None:

@@ -273,17 +273,20 @@ def test_what_is_no_recording_is_left_soon(tmp_path):
 def test_entries_that_could_not_be_read_are_handed_on(tmp_path):
     path = save(tmp_path / "a" / "x.jsonl", f'{GOOD}\n{{"messages": null}}\nnonsense\n')
     met = []
-    assert len(list(open_import(path, on_unread=lambda place, value: met.append((place, value))))) == 1
-    assert met == [("a/x#1", {"messages": None}), ("a/x#2", "nonsense")]
+    assert len(list(open_import(path, on_unread=lambda *told: met.append(told)))) == 1
+    assert met == [("a/x#1", {"messages": None}, "odd_entry", 1), ("a/x#2", "nonsense", "unreadable_line", 1)]
 
 
 def test_entries_before_the_first_known_one_are_handed_on_in_order_and_those_of_no_recording_are_not(tmp_path):
     save(tmp_path / "a" / "x.jsonl", f"nonsense\n{GOOD}\nmore")
     save(tmp_path / "a" / "y.json", '{"no": "recording"}')
     met = []
-    reading = open_import(tmp_path / "a", on_unread=lambda place, value: met.append((place, value)))
+    reading = open_import(tmp_path / "a", on_unread=lambda *told: met.append(told))
     assert len(list(reading)) == 1
-    assert met == [("a/x#0", "nonsense"), ("a/x#2", "more")] and reading.report.unread == 2
+    assert (
+        met == [("a/x#0", "nonsense", "unreadable_line", 1), ("a/x#2", "more", "unreadable_line", 1)]
+        and reading.report.unread == 2
+    )
 
 
 def test_our_own_parquet_that_breaks_off_counts_all_that_is_lost(tmp_path, monkeypatch):

@@ -21,9 +21,7 @@ def rows(
 ) -> None:
     """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
     from sanderling.recipes.rows import rows_of_file
-    from sanderling.trajectory.writing import check_places
 
-    check_places([file], [out])
     counts = rows_of_file(file, out, tokenizer, profile, max_tokens)
     console = Console(highlight=False)
     share = f" ({counts.trained_tokens / counts.tokens:.0%} trained)" if counts.tokens else ""
@@ -35,3 +33,5 @@ def rows(
     for reason, count in left.items():
         if count:
             console.print(Text(f"  {count:,} {reason.replace('_', ' ')}, such as {visible(counts.examples[reason])}"))
+    if any(left.values()):
+        console.print(Text(f"  which and why: {visible(out.name)}.left-out.jsonl"))

@@ -1,8 +1,8 @@
 """Supervised rows as Parquet: what a trainer reads, made once and looked at before hours of training.
 
 Contract: ``read_rows(path)`` gives the rows that were written, in order. A trajectory that makes no row is counted with its
-reason: too long, without a turn to train, or in an order that no loop could have sent. Nothing is ever cut. Written by row
-groups, whole or not at all; importable without torch.
+reason: too long, without a turn to train, or in an order that no loop could have sent; ``left_out_file(path)`` names each of
+them. Nothing is ever cut. Written by row groups, whole or not at all; importable without torch.
 """
 
 import os
@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 from sanderling.errors import UserError
 from sanderling.train.contract import Row
 from sanderling.train.rows import Encoding, sft_row
+from sanderling.trajectory.codec import encode_record
 from sanderling.trajectory.record import Trajectory
+from sanderling.trajectory.writing import Lines
 
 SCHEMA = pa.schema(
     [
@@ -58,22 +60,31 @@ class RowCounts:
         return vars(self) | {"examples": dict(self.examples), "lengths": dict(sorted(self.lengths.items()))}
 
 
+def left_out_file(path: Path) -> Path:
+    """Beside a file of rows: id, reason and detail of every trajectory that made none, a line each; absent where all did."""
+    return path.with_name(path.name + ".left-out.jsonl")
+
+
 def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encoding, max_tokens: int) -> RowCounts:
     """Write a row for each trajectory that makes one. Raises UserError when the file cannot be written."""
     counts = RowCounts()
+    with Lines(left_out_file(path), keep_empty=False) as left_out:
+        _write_file(path, _rows(trajectories, encoding, max_tokens, counts, left_out), _described(encoding, max_tokens))
+    return counts
+
+
+def _write_file(path: Path, rows: Iterator[Row], schema: pa.Schema) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         try:
             with os.fdopen(handle, "wb") as file:
-                _write(file, _rows(trajectories, encoding, max_tokens, counts), _described(encoding, max_tokens))
+                _write(file, rows, schema)
             Path(name).chmod(0o644)
             Path(name).replace(path)
         finally:
             Path(name).unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
-    return counts
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -97,30 +108,40 @@ def _described(encoding: Encoding, max_tokens: int) -> pa.Schema:
     return SCHEMA.with_metadata(told)
 
 
-def _rows(trajectories: Iterable[Trajectory], encoding: Encoding, max_tokens: int, counts: RowCounts) -> Iterator[Row]:
+def _rows(
+    trajectories: Iterable[Trajectory], encoding: Encoding, max_tokens: int, counts: RowCounts, left_out: Lines
+) -> Iterator[Row]:
     for trajectory in trajectories:
         counts.trajectories += 1
-        try:
-            row = sft_row(trajectory, encoding)
-        except UserError as error:
-            counts.refused += 1
-            counts.examples.setdefault("refused", str(error))
-            continue
-        if row is None:
-            counts.without_turns += 1
-            counts.examples.setdefault("without_turns", trajectory.id)
-            continue
-        size = len(row.ids)
-        counts.longest = max(counts.longest, size)
-        if size > max_tokens:
-            counts.too_long += 1
-            counts.examples.setdefault("too_long", f"{trajectory.id}: {size:,} tokens")
-            continue
-        counts.rows += 1
-        counts.tokens += size
-        counts.trained_tokens += int(row.loss_mask.sum())
-        counts.lengths[size // 1_000] += 1
-        yield row
+        found = _row(trajectory, encoding, max_tokens, counts)
+        if isinstance(found, Row):
+            counts.rows += 1
+            counts.tokens += len(found.ids)
+            counts.trained_tokens += int(found.loss_mask.sum())
+            counts.lengths[len(found.ids) // 1_000] += 1
+            yield found
+        else:
+            reason, detail = found
+            counts.examples.setdefault(reason, f"{trajectory.id}: {detail}" if detail else trajectory.id)
+            left_out.add(encode_record({"id": trajectory.id, "reason": reason, "detail": detail}))
+
+
+def _row(trajectory: Trajectory, encoding: Encoding, max_tokens: int, counts: RowCounts) -> Row | tuple[str, str]:
+    """A row, or the reason why there is none, counted, and more about it."""
+    try:
+        row = sft_row(trajectory, encoding)
+    except UserError as error:
+        counts.refused += 1
+        return "refused", str(error)
+    if row is None:
+        counts.without_turns += 1
+        return "without_turns", ""
+    size = len(row.ids)
+    counts.longest = max(counts.longest, size)
+    if size <= max_tokens:
+        return row
+    counts.too_long += 1
+    return "too_long", f"{size:,} tokens"
 
 
 def _write(file: Any, rows: Iterable[Row], schema: pa.Schema) -> None:

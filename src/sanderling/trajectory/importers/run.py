@@ -27,8 +27,9 @@ from sanderling.trajectory.record import Question, Trajectory
 
 _GIVE_UP = 1_000
 """Entries in no known layout at the beginning of a file, after which it is no recording."""
-OnUnread = Callable[[str, Any], None]
-"""Handed the place and the value (or the text) of every entry that could not be read, in files that hold any that could."""
+OnUnread = Callable[[str, Any, str, int], None]
+"""Handed the place of every entry that could not be read, its value (or the text), a code that says why, and for how many
+entries it stands, in files that hold any that could."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Import:
         self._own_ids: set[str] = set()
         self._bytes_before = 0
         self._open: TextFile | ParquetRows | None = None
-        self._held: list[tuple[str, Any]] | None = None
+        self._held: list[tuple[str, Any, str, int]] | None = None
         """Unread entries of a file of which nobody knows yet whether it is a recording."""
         self._size = 0
         self.layout: Layout | None = None
@@ -190,16 +191,16 @@ class Import:
         notes.unread += entries
         notes.add(code, id, value, entries)
         if self._held is not None:
-            self._held.append((id, value))
+            self._held.append((id, value, code, entries))
         elif self._on_unread is not None:
-            self._on_unread(id, value)
+            self._on_unread(id, value, code, entries)
 
     def _hand_on(self) -> None:
         """The file is a recording: what of it could not be read so far goes on its way."""
         held, self._held = self._held or [], None
         if self._on_unread is not None:
-            for place, value in held:
-                self._on_unread(place, value)
+            for one in held:
+                self._on_unread(*one)
 
     def _told(self) -> str:
         return ", ".join(map(str, self.sources))

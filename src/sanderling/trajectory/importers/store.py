@@ -3,7 +3,7 @@
 Contract: every file appears whole or not at all, and the same sources give the same bytes. There is no state to resume from:
 an import runs at the speed of its files, so one that was killed starts over, and what stood in place before stays until the
 new file is whole. Beside ``FILE`` stand ``FILE.import.json`` (the report) and, if anything could not be read,
-``FILE.unread.jsonl``.
+``FILE.unread.jsonl``: a line for each entry, with its place and a code that says why; the codes are the report's.
 """
 
 import json
@@ -31,6 +31,8 @@ class Written:
     """What an import wrote."""
 
     report: ImportReport
+    trajectories: int
+    """Lines of them: all that were met, but for those that no line can hold."""
     report_file: Path
     unread_file: Path | None
 
@@ -48,15 +50,21 @@ def import_to(sources: Sequence[Path], out: Path | None, questions: Path | None,
     check_places(sources, [place for place in (out, questions, unread_file, report_file) if place is not None])
     with ExitStack() as stack:
         unread = stack.enter_context(Lines(unread_file, keep_empty=False))
-        reading = Import(sources, on_unread=lambda place, value: unread.add(_unread_line(place, value)))
+
+        def left_out(place: str, value: Any, code: str, entries: int = 1) -> None:
+            unread.add(_unread_line(place, value, code, entries))
+
+        reading = Import(sources, on_unread=left_out)
         asked = stack.enter_context(Lines(questions)) if questions else None
         notes = Notes()
-        stream = _trajectories(reading, asked, notes, progress)
+        stream = _trajectories(reading, asked, notes, progress, left_out)
         if out is not None and out.suffix == ".parquet":
-            write_parquet(out, (found for found, _ in stream))
+            count = write_parquet(out, (found for found, _ in stream))
         else:
             lines = stack.enter_context(Lines(out)) if out else None
+            count = 0
             for _, line in stream:
+                count += 1
                 if lines is not None:
                     lines.add(line)
     report = merge_reports([reading.report, ImportReport(odd=notes.oddities())])
@@ -64,7 +72,7 @@ def import_to(sources: Sequence[Path], out: Path | None, questions: Path | None,
     replace_file(
         report_file, json.dumps(told | report.as_json(), ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
     )
-    return Written(report, report_file, unread_file if unread.count else None)
+    return Written(report, count, report_file, unread_file if unread.count else None)
 
 
 def _check_names(out: Path | None, questions: Path | None) -> None:
@@ -74,7 +82,9 @@ def _check_names(out: Path | None, questions: Path | None) -> None:
         raise UserError(f"{questions} is not .jsonl, as files of questions are: end its name so.")
 
 
-def _trajectories(reading: Import, asked: Lines | None, notes: Notes, progress: Progress) -> Iterator[tuple[Trajectory, bytes]]:
+def _trajectories(
+    reading: Import, asked: Lines | None, notes: Notes, progress: Progress, left_out: Callable[[str, Any, str], None]
+) -> Iterator[tuple[Trajectory, bytes]]:
     """The trajectories that can be written, with their lines; questions go their own way."""
     for number, found in enumerate(reading, start=1):
         progress(reading.bytes_done, reading.bytes_total, number)
@@ -85,14 +95,16 @@ def _trajectories(reading: Import, asked: Lines | None, notes: Notes, progress: 
                 asked.add(encode_record(found))
         except UserError as error:
             notes.add("unwritable", found.id, error)
+            left_out(found.id, str(error), "unwritable")
     progress(reading.bytes_total, reading.bytes_total, 0)
 
 
-def _unread_line(place: str, value: Any) -> bytes:
+def _unread_line(place: str, value: Any, code: str, entries: int) -> bytes:
+    told = {"place": place, "code": code} | ({"entries": entries} if entries != 1 else {})
     try:
-        return encode_record({"place": place, "value": value})
+        return encode_record(told | {"value": value})
     except UserError:
-        return encode_record({"place": place, "value": ascii(value)[:10_000]})
+        return encode_record(told | {"value": ascii(value)[:10_000]})
 
 
 def _name(path: Path | None) -> str | None:
