@@ -41,6 +41,11 @@ def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence
         raise UserError(f"{origin} is not valid TOML ({error}): mend that line.") from error
     for override in overrides:
         _lay_over(values, override)
+    return check_config(model, values, origin)
+
+
+def check_config(model: type[Config], values: dict[str, Any], origin: str) -> Config:
+    """Values as settings. ``origin`` names where they come from in errors. Raises UserError."""
     _check_keys(model, values, origin, ())
     _check_numbers(values, origin, ())
     try:

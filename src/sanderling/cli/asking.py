@@ -62,11 +62,7 @@ class Spending:
 
     def prices(self, texts: Sequence[str], models: int) -> list[Prices]:
         """A price for each model; a limit of money is none without them. Raises UserError."""
-        if self.max_cost is not None and models and not texts:
-            raise UserError(
-                "--max-cost needs the price of every model that is asked: give --price or --judge-price, 0,0 for a free one."
-            )
-        return read_prices(texts, models)
+        return read_prices(texts, models, self.max_cost)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -86,8 +82,12 @@ class Spending:
                 self._is_alone = False
 
 
-def read_prices(texts: Sequence[str], models: int) -> list[Prices]:
-    """A price for each model. Raises UserError."""
+def read_prices(texts: Sequence[str], models: int, max_cost: float | None) -> list[Prices]:
+    """A price for each model; a limit of money is none without them. Raises UserError."""
+    if max_cost is not None and models and not texts:
+        raise UserError(
+            "--max-cost needs the price of every model that is asked: give --price or --judge-price, 0,0 for a free one."
+        )
     found = [_price(text) for text in texts]
     if not found:
         return [Prices()] * models

@@ -1,5 +1,7 @@
 """``sanderling data run``: raw files to supervised rows in one command. Thin: `recipes.data` does the work."""
 
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +9,10 @@ import typer
 from rich.console import Console
 
 from sanderling.cli import exits
+from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, read_prices
+from sanderling.cli.judges import JudgePrices, opened_judge
+from sanderling.reward.judge import Judge
+from sanderling.terminal import visible
 
 
 def run(
@@ -22,22 +28,46 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as judge.keep=all; as often as you like."),
     ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, help="A judging model's replies waited for at a time.")
+    ] = 8,
+    price: JudgePrices = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
 ) -> None:
-    """Import, clean, judge, dedupe, split, resample, make rows, and report; steps that are done are skipped."""
+    """Import, clean, judge, dedupe, split, resample, make rows, and report; steps that are done are skipped.
+
+    Judges stand in the recipe: --set 'judge.judges=["contains", "http://host:port/v1#model"]' asks a model where a rule fails.
+    """
     from sanderling.evaluate.provenance import command_line
+    from sanderling.policy.load import names_model
+    from sanderling.recipes.data.judging import Judges, OpenVerdictsError
     from sanderling.recipes.data.layout import Layout
     from sanderling.recipes.data.run import find_data_recipe, run_data
     from sanderling.recipes.progress import Report
     from sanderling.recipes.stages import clear_run
 
-    laid_over = [*(overrides or []), *([f"tokenizer='{tokenizer.resolve()}'"] if tokenizer is not None else [])]
-    layout = Layout(tuple(sources), out, find_data_recipe(recipe, laid_over))
+    config = find_data_recipe(recipe, overrides or [])
+    if tokenizer is not None:
+        config = config.model_copy(update={"tokenizer": tokenizer})
+    layout = Layout(tuple(sources), out, config)
     layout.check()
+    read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)
     if fresh:
         clear_run(out)
+    console = Console()
+
+    def opened(specs: Sequence[str], beside: Path) -> AbstractAsyncContextManager[Judge]:
+        spending = Spending(beside, max_tokens, max_cost, cache)
+        return opened_judge(specs, price or [], spending, concurrency=concurrency, console=console)
+
     try:
-        run_data(layout, Report(Console()), command_line())
+        run_data(layout, Report(console), command_line(), Judges(opened, concurrency))
+    except OpenVerdictsError as error:
+        Console(stderr=True).print(visible(str(error)), soft_wrap=True, highlight=False, markup=False)
+        raise typer.Exit(exits.UNFINISHED) from None
     except KeyboardInterrupt:
         Console(stderr=True).print("Interrupted: the same command goes on where it stopped.", soft_wrap=True)
         raise typer.Exit(exits.INTERRUPTED) from None

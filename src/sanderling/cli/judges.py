@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers
+from sanderling.policy.load import names_model
 from sanderling.reward.judge import Judge, in_order
 from sanderling.reward.judges import rule_judge
 from sanderling.reward.judges.model import ModelJudge
@@ -28,9 +29,9 @@ async def opened_judge(
     specs: Sequence[str], prices: Sequence[str], spending: Spending, *, concurrency: int, console: Console
 ) -> AsyncIterator[Judge]:
     """The judges in their order as one: rules first come first served, all models as one judge. Raises UserError."""
-    models = [spec for spec in specs if _is_model(spec)]
+    models = [spec for spec in specs if names_model(spec)]
     costs = spending.prices(prices, len(models))
-    rules = {spec: rule_judge(spec) for spec in specs if not _is_model(spec)}
+    rules = {spec: rule_judge(spec) for spec in specs if not names_model(spec)}
     async with opened_askers(models, costs, spending, concurrency=concurrency, console=console) as askers:
         judges: list[Judge] = []
         for spec in dict.fromkeys(specs):
@@ -39,8 +40,3 @@ async def opened_judge(
             elif spec == models[0]:
                 judges.append(ModelJudge(askers))
         yield in_order(judges)
-
-
-def _is_model(spec: str) -> bool:
-    """An address or a path; the names of rules hold neither slash nor dot."""
-    return "/" in spec or spec.startswith(".")

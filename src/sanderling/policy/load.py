@@ -31,6 +31,22 @@ def is_endpoint(spec: str) -> bool:
     return spec.partition(":")[0].lower() in ("http", "https")
 
 
+def names_model(spec: str) -> bool:
+    """Whether a word means a model, by address or path, where rules may stand too: these have no slash and no dot before."""
+    return "/" in spec or spec.startswith(".")
+
+
+def check_model(spec: str) -> None:
+    """Raise UserError now for what :func:`open_policy` would refuse, as far as can be told without loading or asking."""
+    if is_endpoint(spec):
+        _endpoint(_split(spec), spec, None)
+    elif not Path(spec).is_dir() or not (Path(spec) / "config.json").is_file():
+        raise UserError(
+            f"There is no model at {spec!r}: give a model directory with its config.json, or an endpoint as "
+            "http://host:port/v1#model."
+        )
+
+
 def open_policy(
     spec: str,
     *,

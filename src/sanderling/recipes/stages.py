@@ -149,8 +149,8 @@ def _done(stages: Sequence[Stage], directory: Path, settings: str) -> dict[str, 
         for marker in (record, begun):
             if marker is not None and marker.settings != settings:
                 raise UserError(
-                    f"{directory} holds a run with other settings: choose another directory with --out, "
-                    "or add --fresh to begin again."
+                    f"{directory} holds a run with other settings, or of other input: choose another directory with "
+                    "--out, or add --fresh to begin again."
                 )
         if record is not None:
             found[stage.name] = record

@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import warnings
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -154,7 +154,7 @@ def judge_stream(
     book: VerdictBook | None = None,
     by_hand: Mapping[str, bool] | None = None,
     runner: asyncio.Runner | None = None,
-) -> Iterator[Judged]:
+) -> Generator[Judged]:
     """:func:`judge_each` for callers outside of an event loop: a stream of trajectories in, the same with verdicts out.
 
     ``runner``: the loop that the judge's connections belong to, if they have one already.

@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from sanderling.config import check_config
 from sanderling.trajectory.cleaning import CleaningRecipe, get_recipe
 from sanderling.trajectory.dedupe import Prefer
-from sanderling.trajectory.near import THRESHOLD
+from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
 from sanderling.trajectory.resample import Schedule
 from sanderling.trajectory.split import Shares
 
@@ -41,14 +42,15 @@ class Cleaning(Section):
         for name, section in self.settings.items():
             below = chosen.get(name)
             chosen[name] = {**below, **section} if isinstance(below, dict) and isinstance(section, dict) else section
-        return CleaningRecipe.model_validate(chosen)
+        return check_config(CleaningRecipe, chosen, f"clean.settings over {self.recipe}")
 
 
 class Judging(Section):
     """Who says what is right."""
 
     judges: tuple[str, ...] = ("contains",)
-    """Rules, asked in order until one can tell. Empty: the verdicts in the records count, as `data judge` writes them."""
+    """Rules and models (an address, a directory), asked in order until one finds the answer right. Empty: the verdicts in the
+    records count, as `data judge` writes them."""
     keep: Keep = Keep.CORRECT
 
 
@@ -58,7 +60,7 @@ class Deduping(Section):
     keep: int = Field(default=1, ge=0)
     """Most trajectories of one question; 0: as many as there are."""
     prefer: Prefer = Prefer.SHORTEST
-    threshold: float = Field(default=THRESHOLD, gt=0, le=1)
+    threshold: float = Field(default=THRESHOLD, ge=LEAST_THRESHOLD, le=1)
     by_answers: bool = True
 
 

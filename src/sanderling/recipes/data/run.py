@@ -1,6 +1,5 @@
 """The data pipeline, whole: raw files to supervised rows, resumable step by step, one report with the numbers of each."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -12,10 +11,13 @@ from sanderling.evaluate.data_page import Step, data_page, figures_table
 from sanderling.evaluate.provenance import machine
 from sanderling.files import replace_file
 from sanderling.recipes.data.config import DataConfig
+from sanderling.recipes.data.inputs import run_fingerprint
+from sanderling.recipes.data.judging import RULES_ONLY, Judges, judge
 from sanderling.recipes.data.layout import Layout
+from sanderling.recipes.data.left_out import write_left_out
 from sanderling.recipes.data.steps import STEPS
 from sanderling.recipes.progress import Report
-from sanderling.recipes.stages import Stage, StageRecord, fingerprint, run_stages
+from sanderling.recipes.stages import Stage, StageRecord, run_stages
 from sanderling.trajectory.distributions import Portrait, portray
 from sanderling.trajectory.files import open_trajectories
 
@@ -34,22 +36,30 @@ def find_data_recipe(name: str, overrides: Sequence[str] = ()) -> DataConfig:
     return load_config(DataConfig, text, f"{name}.toml", overrides)
 
 
-def run_data(layout: Layout, report: Report, command: str) -> Path:
-    """Run what is not done yet and write the report; returns its page. Raises UserError."""
+def run_data(layout: Layout, report: Report, command: str, judges: Judges = RULES_ONLY) -> Path:
+    """Run what is not done yet and write the report; returns its page. Raises UserError.
+
+    ``judges``: who opens the judges, where models are among them.
+    """
     layout.check()
-    stages = [Stage(name, title, partial(step, layout, report), layout.config.workers) for name, title, step in STEPS]
+    work = {"judge": partial(judge, layout, report, judges)}
+    stages = [
+        Stage(name, title, work.get(name) or partial(step, layout, report), layout.config.workers)
+        for name, title, step in STEPS
+    ]
 
     def announce(stage: Stage, record: StageRecord | None) -> None:
         done = f" (done before, {record.seconds:.0f} s)" if record else ""
         report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
 
-    records = run_stages(stages, layout.root, _settings(layout), announce)
+    records = run_stages(stages, layout.root, run_fingerprint(layout), announce)
     portraits = _portraits(layout)
     numbers = {
         "command": command,
         "machine": machine(),
         "settings": layout.config.model_dump(mode="json"),
         "steps": [{"name": one.name, "seconds": round(one.seconds, 2), **one.figures} for one in records],
+        "left_out": write_left_out(layout),
         "sets": [one.as_json() for one in portraits],
     }
     replace_file(layout.root / NUMBERS, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
@@ -59,6 +69,7 @@ def run_data(layout: Layout, report: Report, command: str) -> Path:
     report.console.print(figures_table([portraits[0], portraits[1], portraits[-1]]))
     for step in steps:
         report.say(f"{step.name:<9} {step.came_in:>9,} → {step.went_out:>9,}  {step.told}")
+    report.say(f"{numbers['left_out']:,} were left out: {layout.all_left_out} says which and why.")
     report.say(f"The report is {layout.root / PAGE}.")
     return layout.root / PAGE
 
@@ -70,12 +81,3 @@ def _portraits(layout: Layout) -> list[Portrait]:
     files[layout.parts[0]] = layout.parted / f"{layout.parts[0]}.jsonl"
     files["resampled"] = layout.resampled
     return [portray(name, open_trajectories(path), layout.measure) for name, path in files.items()]
-
-
-def _settings(layout: Layout) -> str:
-    """Hash of the settings and of which files are read, as they stand."""
-    told = [fingerprint(layout.config)]
-    for source in layout.sources:
-        files = sorted(source.rglob("*")) if source.is_dir() else [source]
-        told += [f"{file.resolve()} {file.stat().st_size}" for file in files if file.is_file()]
-    return hashlib.sha256("\n".join(told).encode("utf-8", "surrogatepass")).hexdigest()[:16]

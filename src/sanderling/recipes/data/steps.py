@@ -1,36 +1,27 @@
 """The steps of the data pipeline: each reads a file, writes the next one whole, and returns its figures.
 
 Every step's figures have ``came_in``, ``went_out`` and ``told``, a sentence for people. What a step leaves out stands in a file
-of its own, with the reason.
+of its own, with the reason; `left_out` makes one list of all.
 """
 
 import dataclasses
-import json
 from collections.abc import Callable
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
-from sanderling.recipes.data.config import Keep
-from sanderling.recipes.data.layout import Layout
+from sanderling.recipes.data.judging import judge
+from sanderling.recipes.data.layout import Layout, count_lines
 from sanderling.recipes.progress import Report
-from sanderling.reward.judge import in_order
-from sanderling.reward.judges import rule_judge
-from sanderling.reward.judging import VerdictBook, judge_stream
 from sanderling.trajectory.cleaning import Target
 from sanderling.trajectory.cleaning.file import clean_file
-from sanderling.trajectory.codec import encode_trajectory
-from sanderling.trajectory.contamination import kinds
+from sanderling.trajectory.codec import encode_record
+from sanderling.trajectory.contamination import Hit, kinds
 from sanderling.trajectory.contamination_file import check_file
-from sanderling.trajectory.curating import dedupe_file, split_file
+from sanderling.trajectory.curating import LeftOut, dedupe_file, split_file
 from sanderling.trajectory.files import open_trajectories
 from sanderling.trajectory.importers.store import import_to
 from sanderling.trajectory.resample_file import resample_file
 from sanderling.trajectory.split import Shares
-from sanderling.trajectory.standing import Standing, standing
-from sanderling.trajectory.writing import Lines
+from sanderling.trajectory.writing import write_lines
 
 Figures = dict[str, Any]
 
@@ -47,7 +38,7 @@ def bring_in(layout: Layout, report: Report) -> Figures:
     )
     return {
         "came_in": found.trajectories + found.unread,
-        "went_out": found.trajectories,
+        "went_out": written.trajectories,
         "told": told,
         "report": found.as_json(),
     }
@@ -56,7 +47,7 @@ def bring_in(layout: Layout, report: Report) -> Figures:
 def clean(layout: Layout, report: Report) -> Figures:
     """Records to what may be imitated."""
     recipe = layout.config.clean.resolved()
-    with report.task("Clean", _number(layout.imported)) as advance:
+    with report.task("Clean", count_lines(layout.imported)) as advance:
         done = clean_file(
             open_trajectories(layout.imported),
             layout.cleaned,
@@ -72,36 +63,10 @@ def clean(layout: Layout, report: Report) -> Figures:
     return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.as_json()}
 
 
-def judge(layout: Layout, report: Report) -> Figures:
-    """Who is right; verdicts outlive a kill."""
-    settings = layout.config.judge
-    number = _number(layout.cleaned)
-    judge = in_order([rule_judge(spec) for spec in settings.judges]) if settings.judges else None
-    book = VerdictBook(layout.verdicts) if judge else None
-    found = dict.fromkeys(Standing, 0)
-    with ExitStack() as stack:
-        advance = stack.enter_context(report.task("Judge", number))
-        kept, others = (stack.enter_context(Lines(path)) for path in (layout.judged, layout.left_out))
-        cleaned = open_trajectories(layout.cleaned)
-        stream = (one.trajectory for one in judge_stream(cleaned, judge, book=book)) if judge else cleaned
-        for trajectory in stream:
-            stands = standing(trajectory)
-            found[stands] += 1
-            (kept if _wanted(stands, settings.keep) else others).add(encode_trajectory(trajectory))
-            advance(1)
-    told = ", ".join(f"{count:,} {stands.value}" for stands, count in found.items() if count)
-    told = f"by {judge.name if judge else 'the verdicts in the records'}: {told}; kept {settings.keep.value}"
-    return {"came_in": number, "went_out": kept.count, "told": told, "standings": found}
-
-
-def _wanted(stands: Standing, keep: Keep) -> bool:
-    return keep is Keep.ALL or stands is Standing.CORRECT or (keep is Keep.NOT_WRONG and stands is not Standing.INCORRECT)
-
-
 def dedupe(layout: Layout, report: Report) -> Figures:
     """One for each question, and none that a benchmark asks."""
     settings = layout.config.dedupe
-    number = _number(layout.judged)
+    number = count_lines(layout.judged)
     with report.task("Dedupe", 1) as advance:
         done = dedupe_file(
             layout.judged,
@@ -113,16 +78,22 @@ def dedupe(layout: Layout, report: Report) -> Figures:
         )
         told = f"{done.result.questions:,} questions, at most {done.result.largest:,} of one"
         written = done.written
-        figures: Figures = {"left_out": [dataclasses.asdict(one) for one in done.left_out]}
+        left_out = [_left_out(one.id, "same_question", one, f"{one.kept} stays: {one.kept_question}") for one in done.left_out]
         if layout.config.against:
             found = check_file(layout.unlike, layout.config.against, out=layout.benchmark_free)
             written = found.rows - len(found.hits)
             alike = ", ".join(f"{count:,} {kind}" for kind, count in kinds(found.hits).items()) or "none"
             told += f"; asked by benchmarks ({found.benchmarks:,} questions): {alike}"
-            figures["contaminated"] = [dataclasses.asdict(hit) for hit in found.hits]
+            left_out += [
+                _left_out(hit.id, hit.kind.value, hit, f"{hit.benchmark}: {hit.benchmark_question}") for hit in found.hits
+            ]
         advance(1)
-    replace_file(layout.root / "4-left-out.json", json.dumps(figures, indent=1) + "\n")
+    write_lines(layout.same, map(encode_record, left_out))
     return {"came_in": number, "went_out": written, "told": told}
+
+
+def _left_out(id: str, reason: str, found: LeftOut | Hit, detail: str) -> dict[str, Any]:
+    return {"id": id, "reason": reason, "detail": detail, "found": dataclasses.asdict(found)}
 
 
 def part(layout: Layout, report: Report) -> Figures:
@@ -194,12 +165,3 @@ STEPS: tuple[tuple[str, str, Callable[[Layout, Report], Figures]], ...] = (
     ("resample", "Long ones more often", repeat),
     ("rows", "Rows of tokens", make_rows),
 )
-
-
-def _number(path: Path) -> int:
-    """Lines of a store."""
-    try:
-        with path.open("rb") as file:
-            return sum(1 for line in file if line.strip())
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): begin again with --fresh.") from error

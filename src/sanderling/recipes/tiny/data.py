@@ -5,7 +5,8 @@ from collections import Counter
 from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.recipes.data.steps import bring_in, clean, judge
+from sanderling.recipes.data.judging import judge
+from sanderling.recipes.data.steps import bring_in, clean
 from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.reward.outcome import exact_match, score_trajectory

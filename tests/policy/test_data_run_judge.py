@@ -1,0 +1,117 @@
+"""``sanderling data run`` with a model as judge: asked where rules fail, paid once, and open until every verdict is there."""
+
+import json
+from pathlib import Path
+
+import pytest
+from billing_server import billing
+from typer.testing import CliRunner, Result
+
+from sanderling.cli import exits
+from sanderling.cli.data import app
+from sanderling.errors import UserError
+from sanderling.protocol.endings import Ending
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.record import Question, Trajectory
+
+WORDS = ("harbour lamps", "mountain bread", "river glass", "winter horses", "salt ships", "copper bells")
+
+
+def say(messages: list[dict[str, str]], _: int) -> str | int:
+    """Right for even numbers, wrong for odd ones, nonsense for 4."""
+    number = int(messages[1]["content"].split("answer ")[1].split()[0])
+    return "hm" if number == 4 else f"reasoning: number {number}\ncorrect: {'no' if number % 2 else 'yes'}"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Six that a rule finds wrong but the last, and an outage."""
+    store = TrajectoryStore(tmp_path / "in" / "raw.jsonl")
+    for number, words in enumerate(WORDS):
+        question = Question(id=f"q{number}", text=f"Who sold the {words}?", answers=("42",))
+        answer = f"answer {number} it is" + (" 42" if number == 5 else "")
+        store.append(Trajectory(id=f"t{number}", question=question, nodes=(), leaf=None, ending=Ending.ANSWERED, answer=answer))
+    return store.path
+
+
+def run(file: Path, out: Path, url: str, *arguments: object, judges: str = '"contains", ') -> Result:
+    given = ["run", file, "--out", out, "--cache", out.with_name("cache"), "--set", f'judge.judges=[{judges}"{url}#m"]']
+    settings = ["--set", 'clean.settings.steps=["ids"]', "--set", "split.shares=train=1"]
+    return CliRunner().invoke(app, [str(one) for one in (*given, *settings, *arguments)], catch_exceptions=False)
+
+
+def kept(out: Path) -> list[str]:
+    return [one.id for one in TrajectoryStore(out / "3-judged.jsonl")]
+
+
+def reasons(out: Path) -> dict[str, tuple[str, str]]:
+    lines = map(json.loads, (out / "left-out.jsonl").read_text().splitlines())
+    return {one["id"]: (one["reason"], one["detail"]) for one in lines if one["step"] == "judge"}
+
+
+def test_a_model_speaks_where_the_rule_did_not_and_its_reasons_stay(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with billing(say) as server:
+        done = run(file, out, server.url, "--judge-price", "1000,1000")
+        assert done.exit_code == 0, done.output
+        assert len(server.asked) == 6, "five that the rule found wrong; nonsense is asked for twice"
+        assert kept(out) == ["t0", "t2", "t5"]
+        assert reasons(out) == {
+            "t1": ("incorrect", "number 1"),
+            "t3": ("incorrect", "number 3"),
+            "t4": ("unscored", "unreadable: no verdict in 2 replies: 'hm'"),
+        }
+        told = json.loads((out / "data.json").read_text())
+        (step,) = [one for one in told["steps"] if one["name"] == "judge"]
+        assert step["report"]["codes"] == {"judged": 5, "unreadable": 1} and step["report"]["cost"] > 0
+        assert step["report"]["cost"] <= server.tokens / 1_000
+        again = run(file, tmp_path / "again", server.url)
+        assert again.exit_code == 0 and len(server.asked) == 6 and kept(tmp_path / "again") == kept(out), (
+            "replies are remembered"
+        )
+
+
+def test_a_spent_limit_leaves_the_step_open_and_a_larger_one_goes_on(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with billing(say) as server:
+        options = ("--judge-price", "1000,1000", "--concurrency", 1)
+        done = run(file, out, server.url, "--max-tokens-total", 3_500, *options)
+        assert done.exit_code == exits.UNFINISHED and "still open" in done.output and "budget" in done.output
+        asked = len(server.asked)
+        assert 0 < asked < 6 and server.tokens <= 3_500
+        assert not (out / "3-judged.jsonl").exists() and not (out / "stages" / "judge.json").exists()
+        done = run(file, out, server.url, "--max-tokens-total", 100_000, *options)
+        assert done.exit_code == 0, done.output
+        assert "done before" in done.output and len(server.asked) == 6 and kept(out) == ["t0", "t2", "t5"]
+
+
+def test_a_server_that_is_down_leaves_the_step_open(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with billing(lambda messages, before: 500 if "answer 2" in messages[1]["content"] else say(messages, before)) as server:
+        done = run(file, out, f"{server.url}?retries=0", judges="")
+        assert done.exit_code == exits.UNFINISHED and "1 outage (such as t2)" in done.output
+        server.say = say
+        asked = len(server.asked)
+        done = run(file, out, f"{server.url}?retries=1", judges="")
+        assert done.exit_code == 0 and len(server.asked) == asked + 1 and kept(out) == ["t0", "t2"]
+
+
+def test_bad_judges_are_told_before_anything_is_done(file: Path, tmp_path: Path) -> None:
+    for url, more, told in (
+        ("http://host", (), "lacks the host"),
+        ("./none", (), "no model at"),
+        ("http://host/v1?retry=1", (), "Unknown option"),
+        ("http://host/v1", ("--max-cost", "1"), "needs the price"),
+        ("http://host/v1", ("--judge-price", "free"), "is no price"),
+        ("http://host/v1", ("--judge-price", "1,1", "--judge-price", "2,2"), "2 prices were given for 1 models"),
+    ):
+        with pytest.raises(UserError, match=told):
+            run(file, tmp_path / "out", url, *more) if "v1" in url or "." in url else _without_model(
+                file, tmp_path / "out", url
+            )
+    assert not (tmp_path / "out").exists()
+
+
+def _without_model(file: Path, out: Path, url: str) -> None:
+    arguments = ["run", str(file), "--out", str(out), "--set", f'judge.judges=["{url}"]']
+    CliRunner().invoke(app, arguments, catch_exceptions=False)
