@@ -28,7 +28,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "cli": {"agent", "evaluate", "policy", "protocol", "recipes", "reward", "serve", "synth", "tools", "trajectory", "world"},
 }
 """Each room, and the rooms it may import from; every dependency points to a line above. Nobody may import ``cli``."""
-LOBBY = {"config", "errors", "files", "processes", "terminal", "__version__"}
+LOBBY = {"config", "errors", "files", "folding", "processes", "terminal", "__version__"}
 """Modules beside the rooms, which know no room; every room may use them."""
 WITH_TORCH = {"policy": {"engine", "forward", "kv_cache", "model_directory", "sampler", "transformers_policy"}}
 """Modules outside `train` that may import torch when they are imported."""

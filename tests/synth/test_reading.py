@@ -131,6 +131,15 @@ def test_things_of_different_kinds_stay_two():
     ]
 
 
+def test_names_that_differ_by_a_sign_are_two_things():
+    names = ["C", "C++", "C#", "Orbit -5", "Orbit 5", "Part 1.5", "Part 15", "Area 10²", "Area 102"]
+    facts = PageFacts("u", [ReadEntity(name, "", ()) for name in names])
+    again = PageFacts("v", [ReadEntity(f"the {name.lower()}", "", ()) for name in names])
+    pages = [Page(url=f"https://w.example/{n}", title="", text="x") for n in range(2)]
+    graph = merged(list(zip(pages, (facts, again), strict=True)))
+    assert [entity.name for entity in graph.entities.values()] == names
+
+
 def test_a_crawl_reads_on_from_what_it_found():
     world = LocalWorld.in_memory([OHM, ORLO, BRANDT], name="w")
     asker = ScriptedAsker(by_page)

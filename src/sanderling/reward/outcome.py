@@ -2,8 +2,10 @@
 
 Normalisation follows SQuAD (lower case, no punctuation, no English articles, white space collapsed; Rajpurkar et al. 2016),
 after Unicode's NFKC and case folding. Chinese, Japanese and Korean script is compared character by character, since it has no
-spaces. Symbols such as ``+`` or ``$`` are kept, unlike in SQuAD: C++ is not C. Knows no model, no tool and no record's insides
-but the answer and the ending.
+spaces. Unlike in SQuAD, what makes another answer is kept: symbols such as ``+`` or ``$`` and the ``#`` of C#, a sign before a
+number, a point within it; other punctuation between two numbers divides them. So C++ is not C, -5 not 5, 1.5 not 15, and 3/4
+not 34. Left out is ``%``: whoever asks for a share knows that it is one. Knows no model, no tool and no record's insides but
+the answer and the ending.
 """
 
 import re
@@ -12,13 +14,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sanderling.errors import UserError
+from sanderling.folding import MINUS, WIDE, folded
 from sanderling.trajectory.record import Trajectory
 
 Outcome = Callable[[str, str], float]
 """``(answer, accepted) -> score in [0, 1]``."""
 
 _ARTICLES = frozenset({"a", "an", "the"})
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f]")
+_WIDE = re.compile(f"[{WIDE}]")
+_TELLING = re.compile(rf"(?<=\d)\.(?=\d)|(?<=\d)[/*](?={MINUS}?\d)|(?<=[^\W\d_])#+(?!\w)|[\u2030\u2031]")
+"""Punctuation that tells answers apart."""
+_DIVIDING = re.compile(rf"(?<=\d)[^\w\s.](?={MINUS}?\d)")
 
 
 def answer_tokens(text: str) -> list[str]:
@@ -26,8 +32,13 @@ def answer_tokens(text: str) -> list[str]:
 
     Example: ``answer_tokens("The 京都 Tower!") == ["京", "都", "tower"]``
     """
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    plain = "".join(char for char in folded if not unicodedata.category(char).startswith("P"))
+    plain = folded(text)
+    telling = {place for found in _TELLING.finditer(plain) for place in range(*found.span())}
+    dividing = {found.start() for found in _DIVIDING.finditer(plain)}
+    plain = "".join(
+        char if at in telling or not unicodedata.category(char).startswith("P") else " " if at in dividing else ""
+        for at, char in enumerate(plain)
+    )
     words = _WIDE.sub(r" \g<0> ", plain).split()
     # An answer that is nothing but an article ("The The") still is an answer.
     return [word for word in words if word not in _ARTICLES] or words

@@ -35,6 +35,10 @@ SEEN = (results((QUERY, [(OTHER, "a heron"), (GOLD, "Painted by ANNA BEL.")])), 
         ("In 12019 steps", ["2019"], False),
         ("以 外星人 为 题", ["外星人"], True),
         ("anything", [], False),
+        ("Vitamin C, written down", ["C++"], False),
+        ("They used C++, it says", ["C++"], True),
+        ("It was 40 degrees", ["-40"], False),
+        ("It was \u221240 degrees", ["-40"], True),
     ],
 )
 def test_an_answer_stands_side_by_side_and_in_order(text, answers, held):

@@ -19,7 +19,7 @@ from sanderling.reward.quantities.units import alike
 _BEFORE = frozenset({
     "a", "about", "almost", "an", "approx", "approximately", "around", "at", "c", "ca", "circa", "exactly", "in", "just",
     "least", "less", "minus", "more", "most", "nearly", "negative", "of", "on", "only", "or", "over", "roughly", "some", "than",
-    "the", "to", "total", "under", "up", "us", "usd", "year",
+    "the", "to", "total", "under", "up", "us", "usd", "year", "负", "負", "零下", "マイナス",
 })  # fmt: skip
 """Words that may stand before a quantity that is the whole answer."""
 _AFTER = re.compile(r"[a-z-]+(?: [a-z-]+)?")

@@ -17,7 +17,10 @@ _LONGEST_TEXT = 2_000
 _INCH = unit_of("inch")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _BEFORE = re.compile(r"(?:^|(?<=[\s(\[:=~≈<>≤≥]))(US\$|[$€£¥₹]|USD|EUR|GBP|JPY|CNY|INR|CHF)\s?$")
-_MINUS = re.compile(r"\b(?:minus|negative)\s$", re.IGNORECASE)
+_MINUS = re.compile(r"(?:\b(?:minus|negative)\s|[负負]|零下|マイナス)$", re.IGNORECASE)
+_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2212\ufe63\uff0d", "-"))
+_RAISED_DASH = re.compile("[\u207b\u208b](?=[0-9])")
+_OWED = re.compile(r"(?<![^\s(\[:=~≈])([-\u2013])(US\$|[$€£¥₹])(?=[\d.])")
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b")
 _UNIT = re.compile(r"\s?-?([^\s\d.,;:!?()\[\]]+(?:\^?[23](?!\d))?)((?:\s[^\s\d,;:!?()\[\]]+)*)")
 _JOINING = re.compile(r"[\s,]*(?:and\s+)?")
@@ -45,7 +48,8 @@ class Quantity:
 
 def quantities(text: str) -> list[Quantity]:
     """All quantities of a text, compound ones (5 ft 11 in) as one; of a long text, those of its beginning."""
-    text = text[:_LONGEST_TEXT].replace("\u2212", "-")
+    text = _RAISED_DASH.sub("-", text[:_LONGEST_TEXT].translate(_DASHES))
+    text = _OWED.sub(r"\2\1", text)  # -$5 is $-5: every place stays where it was
     found: list[Quantity] = []
     at = 0
     while at < len(text):

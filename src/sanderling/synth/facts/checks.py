@@ -5,11 +5,11 @@ stands there too.
 """
 
 import re
-import unicodedata
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
+from sanderling.folding import MINUS, SUFFIX, WIDE, folded
 from sanderling.synth.facts.candidates import Candidate
 from sanderling.tools.extractor.quotes import PageText
 
@@ -21,10 +21,7 @@ _OF_THE_PAGE = re.compile(
     r"|(?:本|该|此)(?:页|文|文章|网页|章|节|表)|上文|下文|文中|根据(?:文章|本文|该页)|この(?:ページ|記事|文章|表)",
     re.IGNORECASE,
 )
-_WORD = re.compile(
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f]|\d+(?:[.,]\d+)*"
-    r"|[^\W\d_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f]+"
-)
+_WORD = re.compile(rf"[{WIDE}]|{MINUS}?\d+(?:\.\d+)*|[^\W\d_{WIDE}]+{SUFFIX}")
 _ARTICLES = frozenset(("a", "an", "the"))
 _YES_NO = frozenset(("yes", "no", "true", "false", "是", "否", "はい", "いいえ"))
 _OPTIONS = re.compile(
@@ -103,12 +100,11 @@ def holds(text: str, answer: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Words to compare: numbers whole, wide characters one by one.
+    """Words to compare: numbers whole and with their sign, C++ and C# with theirs, wide characters one by one.
 
     Example: ``words("The Brandts' 1,412.5 m") == ["brandts", "1412.5", "m"]``
     """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    found = [word if word[0].isalpha() else word.replace(",", "") for word in _WORD.findall(folded)]
+    found = _WORD.findall(folded(text))
     return [word for word in found if word not in _ARTICLES] or found
 
 

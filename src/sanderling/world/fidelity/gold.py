@@ -3,19 +3,23 @@
 A *gold page* of a question was visited in a trajectory whose own answer holds an accepted one, and the words shown of it hold
 an accepted one too. Nobody judged it: a page may name the answer by chance, a page that was never opened is not known, and a
 page that says it in other words is missed. Answers of fewer than three characters and yes or no give nothing away by standing
-somewhere, and are left out. Words are compared as `world.terms` folds them, in order and side by side.
+somewhere, and are left out. Words are compared as `world.terms` folds them, in order and side by side; where an answer has
+signs that those words lose (C++, -40), as `question_text` has them too.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sanderling.protocol.status import ToolStatus
 from sanderling.trajectory.observations import read_observation
+from sanderling.trajectory.question_text import normalised
 from sanderling.trajectory.record import NodeKind, Trajectory
 from sanderling.world.canonical import canonical_url
 from sanderling.world.terms import words
 
 _TOO_COMMON = frozenset({"yes", "no", "true", "false", "none", "unknown"})
 _FEWEST_CHARS = 3
+_SIGNED = re.compile(r"(?:^|(?<=[\s(]))[-\u2212\u2013]\d|[^\W\d_][+#](?!\w)|\+\+")
 
 
 def telling(answers: Iterable[str]) -> tuple[str, ...]:
@@ -27,7 +31,8 @@ def telling(answers: Iterable[str]) -> tuple[str, ...]:
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
     """Whether the words of one of the answers stand in the text, side by side and in order."""
     spoken = f" {' '.join(words(text))} "
-    return any(f" {' '.join(words(answer))} " in spoken for answer in answers)
+    found = [answer for answer in answers if f" {' '.join(words(answer))} " in spoken]
+    return any(not _SIGNED.search(answer) or f" {normalised(answer)} " in f" {normalised(text)} " for answer in found)
 
 
 def answered_rightly(trajectory: Trajectory) -> bool:

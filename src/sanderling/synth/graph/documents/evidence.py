@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from sanderling.folding import SUFFIX
 from sanderling.synth.graph.contract import Fact, Uniqueness
 from sanderling.synth.graph.documents.blocks import lines_of
 from sanderling.synth.graph.documents.naming import last_part
@@ -21,7 +22,7 @@ from sanderling.world.contract import Page
 
 Search = Callable[[str], Sequence[str]]
 """From a query to the addresses of the best pages."""
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(rf"\w+{SUFFIX}")
 _LONGEST_NAME = 8
 """Words of a name; a longer one is a quoted description, which one line alone has."""
 _MOST_HIDDEN = 20

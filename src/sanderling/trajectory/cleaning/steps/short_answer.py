@@ -1,7 +1,8 @@
 """LiteResearcher's short answers: a right answer that is long becomes the reference, and the reasoning stays as it is.
 
 Right is what a judge said. Without a verdict an answer counts as right when an accepted answer of some length stands in it,
-word for word but for case, punctuation and accents; numbers stand alone, so ``12`` is not in ``2012``.
+word for word but for case, punctuation and accents; numbers stand alone, so ``12`` is not in ``2012``, nor in ``-12`` or
+``1.12``, and ``C`` is not in ``C++``.
 """
 
 import re
@@ -9,12 +10,13 @@ import unicodedata
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sanderling.folding import MINUS, SUFFIX, folded
 from sanderling.trajectory.cleaning.contract import Note, Outcome, Target
 from sanderling.trajectory.cleaning.graph import main_branch, rebuild
 from sanderling.trajectory.cleaning.turn_text import canonical, read_turn
 from sanderling.trajectory.record import Node, NodeKind, Trajectory
 
-_WORDS = re.compile(r"\w+")
+_WORDS = re.compile(rf"{MINUS}?\w+(?:(?<=\d)\.(?=\d)\w+)*{SUFFIX}")
 
 
 class ShortAnswerSettings(BaseModel):
@@ -63,7 +65,7 @@ def _long_enough(text: str, settings: ShortAnswerSettings) -> bool:
 
 
 def _words(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", text.casefold())
+    plain = unicodedata.normalize("NFKD", folded(text))
     return " ".join(_WORDS.findall("".join(char for char in plain if not unicodedata.combining(char))))
 
 
