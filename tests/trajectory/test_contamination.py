@@ -89,6 +89,50 @@ def test_phrasing_that_many_questions_share_tells_nothing() -> None:
     assert few.check("t", other) is not None and many.check("t", other) is None
 
 
+WRAPPED = (
+    "Search at least ten times, cite every page, and answer in Norwegian with nothing but a name. {} Take the time you need."
+)
+"""Long enough that what it is put around is not near any more."""
+
+
+@pytest.mark.parametrize("files", [1, 10, 11, 40])
+@pytest.mark.parametrize("text", [LONG, " ".join(LONG.split()[:13]), "Who designed the second bridge of the town?", WIDE])
+def test_a_whole_question_counts_in_however_many_files_it_stands(text: str, files: int) -> None:
+    bench = Benchmarks()
+    for number in range(files):
+        bench.add(f"copy {number}", [ask(text.upper() if number % 2 else text)])
+    padded = WRAPPED.format(f"{WRAPPED} {text} {WRAPPED}")
+    hit = bench.check("t", ask(padded))
+    assert hit is not None and (hit.kind, hit.benchmark) == (Kind.CONTAINED, "copy 0#0")
+    found = bench.check_read(read(padded))
+    assert found is not None and found.kind is Kind.READ
+
+
+def test_copies_of_a_question_make_no_phrasing_of_its_runs() -> None:
+    part = " ".join(LONG.split()[:14])
+    bench = known(*[ask(LONG) for _ in range(30)])
+    assert bench.check("t", ask(WRAPPED.format(part))) is not None
+
+
+def test_a_whole_question_counts_where_others_begin_with_it() -> None:
+    whole = "which composer born in a harbour town wrote the only opera that was given there before the war"
+    others = [ask(f"{whole} and in which of the years from {n} to {n + 30} was it given") for n in range(1800, 1815)]
+    bench = known(*others, ask(whole))
+    hit = bench.check("t", ask(WRAPPED.format(f"{WRAPPED} {whole} {WRAPPED}")))
+    assert hit is not None and (hit.kind, hit.benchmark, hit.run) == (Kind.CONTAINED, "bench#15", whole)
+    without = known(*others).check("t", ask(WRAPPED.format(f"{WRAPPED} {whole} {WRAPPED}")))
+    assert without is None, "what fifteen different questions share is phrasing"
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), min_size=6, max_size=18), min_size=1, max_size=30), st.data())
+def test_a_whole_question_is_recognised_between_other_words(questions: list[list[str]], data: st.DataObject) -> None:
+    bench = known(*(ask(" ".join(words)) for words in questions))
+    words = data.draw(st.sampled_from(questions))
+    around = [f"x{n}" for n in range(data.draw(st.integers(0, 40)))]
+    assert bench.check("t", ask(" ".join([*around, *words, *around]))) is not None
+    assert bench.check_read(read(" ".join([*around, *words, *around]))) is not None
+
+
 @given(st.lists(st.text("abc def", min_size=1, max_size=30), max_size=8), st.text("abc def", max_size=30))
 def test_a_question_of_the_benchmark_is_always_recognised(texts: list[str], other: str) -> None:
     bench = known(*map(ask, texts))

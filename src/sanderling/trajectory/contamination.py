@@ -2,8 +2,12 @@
 
 Four kinds, the strongest first: *exact* (the same words), *near* (shingles similar to 0.7), *contained* (a run of 13 words of
 the benchmark's question stands in ours, as the field checks; a shorter question is looked for whole, from 6 words on, or 10
-characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common). Runs of words
-that more than ten questions of the benchmarks share are their phrasing, not their content, and count for nothing.
+characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common).
+
+The rule of phrasing: a run that is only a part of questions, and that more than ten *different* questions share (by their
+words; the same question in eleven files is one), is phrasing and counts for nothing. A whole question always counts, in however
+many files it stands and whatever its runs are shared with. Near ones are judged by similarity alone, so a question of a
+benchmark's template may be called near: the hit says whether the answer is another.
 
 On request what the agent read is searched for runs as well: pages quote benchmarks. Memory holds the benchmarks; what is
 checked streams past. A paraphrase in other words, and a translation, are not found; near ones at 0.5 are missed one time in
@@ -68,7 +72,9 @@ class Benchmarks:
         self._exact: dict[str, int] = {}
         self._index = NearIndex()
         self._runs: dict[int, dict[str, list[int]]] = {}
-        """By length: runs of words, and the questions that hold them (no more than are needed to call one common)."""
+        """By length: runs of words, and the different questions that hold them (no more than tell that one is phrasing)."""
+        self._whole: dict[str, dict[int, dict[str, int]]] = {}
+        """By their first run, then by their length: questions that are longer than a run."""
 
     def __len__(self) -> int:
         return len(self._questions)
@@ -82,13 +88,19 @@ class Benchmarks:
             self._questions.append((f"{name}#{place}", question))
             self._answers.append(_answers(question))
             self._index.add(" ".join(words))
-            if words:
-                self._exact.setdefault(" ".join(words), number)
-            for run in set(_runs(words, size)) if (size := _run_length(words)) else ():
-                holders = self._runs.setdefault(size, {}).setdefault(run, [])
-                if len(holders) <= _COMMON:
-                    holders.append(number)
+            if words and self._exact.setdefault(" ".join(words), number) == number:
+                self._add_runs(number, words)
         return len(self._questions) - before
+
+    def _add_runs(self, number: int, words: list[str]) -> None:
+        """Take in the runs of a question that no other asked before in the same words."""
+        size = _run_length(words)
+        for run in set(_runs(words, size)) if size else ():
+            holders = self._runs.setdefault(size, {}).setdefault(run, [])
+            if len(holders) <= _COMMON:
+                holders.append(number)
+        if len(words) > RUN:
+            self._whole.setdefault(" ".join(words[:RUN]), {}).setdefault(len(words), {})[" ".join(words)] = number
 
     def check(self, id: str, question: Question) -> Hit | None:
         """The strongest sign that a benchmark asks this; None without any."""
@@ -121,10 +133,25 @@ class Benchmarks:
         """A question of which a telling run stands in these words, and the run; the longest runs first."""
         for size in sorted(self._runs, reverse=True):
             known = self._runs[size]
-            for run in _runs(words, size):
+            for start, run in enumerate(_runs(words, size)):
                 holders = known.get(run, [])
                 if 0 < len(holders) <= _COMMON:
                     return holders[0], run
+                if len(holders) > _COMMON and size == RUN:
+                    found = self._whole_from(words, start, run)
+                    if found is not None:
+                        return found
+        return None
+
+    def _whole_from(self, words: list[str], start: int, run: str) -> tuple[int, str] | None:
+        """The longest whole question that begins with this run of phrasing, where it stands in these words, and it."""
+        if run in self._exact:
+            return self._exact[run], run
+        by_length = self._whole.get(run, {})
+        for length in sorted(by_length, reverse=True):
+            text = " ".join(words[start : start + length])
+            if text in by_length[length]:
+                return by_length[length][text], text
         return None
 
     def _hit(
