@@ -1,9 +1,10 @@
 """Near-identical questions: of the trajectories that ask the same one, which are kept.
 
 The order of preference: judged correct, then not judged or unscored, then judged incorrect; then those with an answer; then as
-asked (fewest turns, most turns, or the first); then the first of the file. Whatever is left out names the one kept in its
-place. What is kept stays in the order of the file. Pure over an index of what matters, so a file of any size needs no more
-memory than its questions.
+asked (fewest turns, most turns, or the first of the file); then, so that the order of the file decides nothing that nobody
+asked it to, the one whose text, answers and id come first in the order of characters. Only rows that are equal in all of that
+are chosen by their place. Whatever is left out names the one kept in its place. What is kept stays in the order of the file.
+Pure over an index of what matters, so a file of any size needs no more memory than its questions.
 """
 
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ def dedupe(
     kept: list[int] = []
     duplicates: list[Duplicate] = []
     for rows in groups.values():
-        ordered = sorted(rows, key=lambda row: (_merit(candidates[row], prefer), row))
+        ordered = sorted(rows, key=lambda row: (_merit(candidates[row], prefer, row), row))
         kept += ordered[:keep]
         duplicates += [Duplicate(row, ordered[0]) for row in ordered[keep:]]
     return Deduped(
@@ -95,6 +96,15 @@ def dedupe(
     )
 
 
-def _merit(candidate: Candidate, prefer: Prefer) -> tuple[int, ...]:
-    length = {Prefer.SHORTEST: candidate.turns, Prefer.LONGEST: -candidate.turns, Prefer.FIRST: 0}[prefer]
-    return _RANK[candidate.standing], not candidate.answered, length
+def _merit(candidate: Candidate, prefer: Prefer, row: int) -> tuple[int, bool, int, str, tuple[str, ...], str, str]:
+    length = {Prefer.SHORTEST: candidate.turns, Prefer.LONGEST: -candidate.turns, Prefer.FIRST: row}[prefer]
+    asked = candidate.question
+    return (
+        _RANK[candidate.standing],
+        not candidate.answered,
+        length,
+        asked.text,
+        asked.answers,
+        candidate.id,
+        candidate.standing,
+    )

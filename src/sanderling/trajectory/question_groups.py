@@ -1,24 +1,29 @@
-"""Which questions are the same, or nearly: groups connected by pairs that reach a threshold.
+"""Which questions are the same, or nearly: groups connected by pairs that are alike. A function of the set, in whatever order.
 
-Two questions whose known answers have nothing in common are different questions, however alike they read ("the mayor of Asker",
-"the mayor of Askim"): on request, only pairs are joined that share an answer, or of which one has none, and never groups that
-both know answers and share none. Questions are taken in order; a group is named by its first. Deterministic. Memory: about
-2 KB for each question with words of its own.
+Two questions are alike when their words reach the threshold and they are about the same things (`question_things`: no other
+numbers, no other names). Equal words are alike always.
 
-Where one template makes thousands of questions, all of them are candidates of each other: with answers few of those share one,
-without them time grows with the square of their number.
+On request (``by_answers``) known answers count too, since two questions without a common answer are different ones, however
+alike they read. Then (1) questions with answers are joined where they are alike and share an answer; (2) questions that nobody
+has answered are joined where they are alike; (3) each group of (2) goes as a whole to the one question with answers that is
+most like one of its members (of several, the one whose words and answers come first in the order of characters), or to none.
+So an unanswered question never ties together two that have different answers.
+
+Deterministic. Memory: about 3 KB for each question with words of its own. Where one template makes thousands of questions, all
+of them are candidates of each other: with answers few of those share one, without them time grows with the square of their
+number.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-import numpy as np
-
-from sanderling.trajectory.near import THRESHOLD, NearIndex, similarity
-from sanderling.trajectory.question_text import normalised
+from sanderling.trajectory.near import THRESHOLD, NearIndex
+from sanderling.trajectory.question_text import normalised, shingles
+from sanderling.trajectory.question_things import Things, things_of
 
 _FEW = 64
-"""So many texts with a common answer are compared one by one; among more, the index chooses."""
+"""So many texts are compared one by one; among more, the index chooses."""
 
 
 @dataclass(frozen=True)
@@ -35,125 +40,107 @@ def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD,
     ``by_answers``: questions whose known answers have nothing in common stay apart. A question without words is alone.
     Example: ``question_groups([Asked("Who won?"), Asked("who won"), Asked("Where?")]) == [0, 0, 2]``
     """
-    grouping = _ByAnswers(threshold) if by_answers else _ByText(threshold)
-    for question in questions:
-        grouping.take(normalised(question.text), frozenset(filter(None, map(normalised, question.answers))))
-    return grouping.groups.firsts()
+    asked = list(questions)
+    words = [normalised(question.text) for question in asked]
+    alike = _Alike(_things(words, asked), threshold)
+    groups = _Groups(len(asked))
+    first: dict[tuple[str, frozenset[str]], int] = {}
+    for row, (said, question) in enumerate(zip(words, asked, strict=True)):
+        known = frozenset(filter(None, map(normalised, question.answers))) if by_answers else frozenset[str]()
+        if said:
+            groups.join(row, first.setdefault((said, known), row))
+    answered = {key: row for key, row in first.items() if key[1]}
+    unanswered = {said: row for (said, known), row in first.items() if not known}
+    _join_answered(answered, alike, groups)
+    for one, other in alike.pairs(list(unanswered)):
+        groups.join(unanswered[one], unanswered[other])
+    _join_unanswered(unanswered, answered, alike, groups)
+    return [groups.top(row) for row in range(len(asked))]
 
 
 class _Groups:
-    """Disjoint sets: each member knows its set's label, and of two sets that are joined the smaller is told the other's."""
+    """Disjoint sets of rows, each named by its first."""
 
-    def __init__(self) -> None:
-        self._labels = np.zeros(16, dtype=np.int64)
-        self._members: list[list[int]] = []
-        self.answers: list[frozenset[str]] = []
-        """What each label's set knows of answers."""
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
 
-    def add(self, answers: frozenset[str] = frozenset()) -> int:
-        number = len(self._members)
-        if number == len(self._labels):
-            self._labels = np.concatenate((self._labels, np.zeros_like(self._labels)))
-        self._labels[number] = number
-        self._members.append([number])
-        self.answers.append(answers)
-        return number
-
-    def label(self, number: int) -> int:
-        return int(self._labels[number])
-
-    def differ(self, a: int, b: int) -> bool:
-        """Whether the sets of both know answers and share none."""
-        mine, other = self.answers[self.label(a)], self.answers[self.label(b)]
-        return bool(mine) and bool(other) and mine.isdisjoint(other)
+    def top(self, row: int) -> int:
+        parent = self._parent
+        while parent[row] != row:
+            parent[row] = parent[parent[row]]
+            row = parent[row]
+        return row
 
     def join(self, a: int, b: int) -> None:
-        small, large = sorted((self.label(a), self.label(b)), key=lambda label: (len(self._members[label]), label))
-        if small != large:
-            self._labels[self._members[small]] = large
-            self._members[large] += self._members[small]
-            self._members[small] = []
-            self.answers[large] |= self.answers[small]
-
-    def firsts(self) -> list[int]:
-        """For each member the first of its set."""
-        first = [min(members, default=-1) for members in self._members]
-        return [first[label] for label in self._labels[: len(self._members)].tolist()]
+        low, high = sorted((self.top(a), self.top(b)))
+        self._parent[high] = low
 
 
-class _ByText:
-    """Questions by their words alone."""
+class _Alike:
+    """Which texts, by their words, are alike."""
 
-    def __init__(self, threshold: float) -> None:
-        self.groups = _Groups()
+    def __init__(self, things: Mapping[str, Things], threshold: float) -> None:
+        self._things = things
         self._threshold = threshold
-        self._index = NearIndex()
-        self._known: dict[str, int] = {}
-        """Text to the question that asked it first."""
-        self._asked: list[int] = []
-        """The same, by the text's number in the index."""
 
-    def take(self, words: str, answers: frozenset[str]) -> None:
-        """Add a question to the groups it belongs to; what its answers are makes no difference."""
-        number = self.groups.add()
-        if not words:
+    def pairs(self, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """All pairs of different texts that are alike."""
+        if len(texts) <= _FEW:
+            sets = [shingles(text.split()) for text in texts]
+            for a, b in combinations(range(len(texts)), 2):
+                common = len(sets[a] & sets[b])
+                if common >= self._threshold * (len(sets[a]) + len(sets[b]) - common) and self._same(texts[a], texts[b]):
+                    yield texts[a], texts[b]
             return
-        first = self._known.setdefault(words, number)
-        if first != number:
-            self.groups.join(number, first)
-            return
-        for text, _ in self._index.near(words, self._threshold):
-            self.groups.join(number, self._asked[text])
-        self._index.add(words)
-        self._asked.append(number)
+        index = NearIndex()
+        for text in texts:
+            yield from ((text, texts[other]) for other, _ in self.near(text, index, texts))
+            index.add(text)
+
+    def near(self, text: str, index: NearIndex, texts: Sequence[str]) -> list[tuple[int, float]]:
+        """The texts of an index that are alike, by number, and how similar they are."""
+        return [found for found in index.near(text, self._threshold) if self._same(text, texts[found[0]])]
+
+    def _same(self, one: str, other: str) -> bool:
+        return one == other or not self._things[one].differ(self._things[other])
 
 
-class _ByAnswers:
-    """Questions by words and answers."""
+def _things(words: Sequence[str], asked: Sequence[Asked]) -> dict[str, Things]:
+    texts: dict[str, set[str]] = {}
+    for said, question in zip(words, asked, strict=True):
+        texts.setdefault(said, set()).add(question.text)
+    return {said: things_of(said, written) for said, written in texts.items()}
 
-    def __init__(self, threshold: float) -> None:
-        self.groups = _Groups()
-        self._threshold = threshold
-        self._all, self._open = NearIndex(), NearIndex()
-        self._all_asked: list[int] = []
-        self._open_asked: list[int] = []
-        """Questions by number in the two indices: of all, and of those without answers."""
-        self._answered: dict[str, list[int]] = {}
-        """Answer to the questions that accept it."""
-        self._words: list[str] = []
-        self._known: dict[tuple[str, frozenset[str]], int] = {}
 
-    def take(self, words: str, answers: frozenset[str]) -> None:
-        """Add a question to the groups it belongs to."""
-        number = self.groups.add(answers)
-        self._words.append(words)
-        first = self._known.setdefault((words, answers), number)
-        if not words:
-            return
-        if first != number:
-            self.groups.join(number, first)
-            return
-        for other in self._same(words, answers):
-            if not self.groups.differ(number, other):
-                self.groups.join(number, other)
-        self._keep(number, words, answers)
+def _join_answered(answered: Mapping[tuple[str, frozenset[str]], int], alike: _Alike, groups: _Groups) -> None:
+    """Questions with a common answer, where they are alike."""
+    by_answer: dict[str, dict[str, list[int]]] = {}
+    for (said, known), row in answered.items():
+        for answer in known:
+            by_answer.setdefault(answer, {}).setdefault(said, []).append(row)
+    for rows in by_answer.values():
+        for same in rows.values():
+            for row in same[1:]:
+                groups.join(row, same[0])
+        for one, other in alike.pairs(list(rows)):
+            groups.join(rows[one][0], rows[other][0])
 
-    def _same(self, words: str, answers: frozenset[str]) -> list[int]:
-        """Earlier questions that read alike and whose answers are not others, in order."""
-        if not answers:
-            return [self._all_asked[text] for text, _ in self._all.near(words, self._threshold)]
-        sharing = {other for answer in answers for other in self._answered.get(answer, ())}
-        if len(sharing) > _FEW:
-            sharing &= {self._all_asked[text] for text, _ in self._all.near(words, self._threshold)}
-        else:
-            sharing = {other for other in sharing if similarity(words, self._words[other]) >= self._threshold}
-        return sorted(sharing.union(self._open_asked[text] for text, _ in self._open.near(words, self._threshold)))
 
-    def _keep(self, number: int, words: str, answers: frozenset[str]) -> None:
-        self._all.add(words)
-        self._all_asked.append(number)
-        for answer in answers:
-            self._answered.setdefault(answer, []).append(number)
-        if not answers:
-            self._open.add(words)
-            self._open_asked.append(number)
+def _join_unanswered(
+    unanswered: Mapping[str, int], answered: Mapping[tuple[str, frozenset[str]], int], alike: _Alike, groups: _Groups
+) -> None:
+    """Groups without answers, each to the question with answers that is most like one of its members."""
+    if not unanswered or not answered:
+        return
+    index, keys = NearIndex(), sorted(answered, key=lambda key: (key[0], sorted(key[1])))
+    texts = [said for said, _ in keys]
+    for text in texts:
+        index.add(text)
+    best: dict[int, tuple[float, int]] = {}
+    for said, row in unanswered.items():
+        found = [(-similarity, place) for place, similarity in alike.near(said, index, texts)]
+        if found:
+            top = groups.top(row)
+            best[top] = min(best.get(top, found[0]), *found)
+    for top, (_, place) in best.items():
+        groups.join(top, answered[keys[place]])
