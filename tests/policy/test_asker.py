@@ -1,6 +1,7 @@
 """Asking a model: against a real server on loopback that answers, hangs up, refuses, talks nonsense, and bills."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -270,3 +271,42 @@ async def test_a_refusal_is_a_server_that_was_reached() -> None:
             with pytest.raises(AskingOutageError):
                 await one.ask(told(text))
     assert len(server.asked) == 5 * 3 + 1
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": 40}])
+async def test_a_server_that_does_not_count_is_charged_an_estimate_that_says_so(usage: object, tmp_path: Path) -> None:
+    said = "one two three"
+    body = {"choices": [{"message": {"content": said}, "finish_reason": "stop"}], **({} if usage is None else {"usage": usage})}
+    prices = Prices(2.0, 10.0)
+    with billing(lambda messages, _: json.dumps(body).encode()) as server:
+        ledger = Ledger(log=JsonlLog(tmp_path / "ledger"))
+        one = asker(server, ledger, prices, cache=ReplyCache(tmp_path / "cache"))
+        reply = await one.ask(told("capital of France"))
+        again = await one.ask(told("capital of France"))
+    prompt = 40 if usage == {"prompt_tokens": 40} else len("capital of France") + 16 + 64
+    found = reply.usage
+    assert (found.prompt_tokens, found.sampled_tokens, found.is_estimated) == (prompt, len(said), True)
+    assert found.cost == pytest.approx((prompt * 2 + len(said) * 10) / 1e6)
+    assert ledger.spent == Spent(prompt + len(said), found.cost, 1, 1)
+    assert Ledger(log=JsonlLog(tmp_path / "ledger")).spent == ledger.spent
+    assert again.usage.is_estimated and again.usage.remembered and again.usage.cost == 0.0
+
+
+@pytest.mark.parametrize("content", ["", "words"])
+async def test_a_reply_cut_for_its_length_took_all_of_it(content: str) -> None:
+    body = {"choices": [{"message": {"content": content}, "finish_reason": "length"}]}
+    with billing(lambda messages, _: json.dumps(body).encode()) as server:
+        assert (await asker(server).ask(told("a"), max_tokens=500)).usage.sampled_tokens == 500
+
+
+@pytest.mark.parametrize("bills", [True, False])
+async def test_a_limit_of_money_bites_whether_or_not_a_server_counts(bills: bool) -> None:
+    with billing(lambda messages, _: "one two three", bills=bills) as server:
+        ledger = Ledger(Limits(cost=1.0))
+        one = asker(server, ledger, Prices(1_000.0, 10_000.0))
+        costs: list[float] = []
+        with pytest.raises(BudgetSpentError, match="money"):
+            for n in range(1_000):
+                costs.append((await one.ask(told(str(n)), max_tokens=10)).usage.cost)
+    assert ledger.spent.cost == pytest.approx(sum(costs)) and 0.5 < sum(costs) <= 1.0
+    assert ledger.spent.estimated == (0 if bills else len(costs))

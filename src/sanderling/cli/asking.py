@@ -144,4 +144,6 @@ def spent_line(spending: Spending) -> str:
     """One line on what models took."""
     here, all_runs = spending.here, spending.ledger.spent
     line = f"models: {here.calls:,} calls, {here.tokens:,} tokens, cost {here.cost:.4g}"
+    if here.estimated:
+        line += f" ({here.estimated:,} calls estimated at the most they may have taken: the server reports no usage)"
     return line if here == all_runs else f"{line}; with earlier runs {all_runs.tokens:,} tokens, cost {all_runs.cost:.4g}"

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.http_client import RefusedError
 from sanderling.policy.ledger import Ledger
-from sanderling.policy.metered import MeteredPolicy, Till, sampled_tokens
+from sanderling.policy.metered import MeteredPolicy, Till
 from sanderling.policy.reply_cache import Kept, ReplyCache
 from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, Reply, Usage
 from sanderling.protocol.chat import conversation_ids
@@ -73,13 +73,16 @@ class PolicyAsker:
         async with nullcontext() if self._cache is None else alike, self._turns:
             known = None if self._cache is None else self._cache.find(self._identity, messages, *settings)
             if known is not None:
-                usage = Usage(self.name, known.prompt_tokens, known.sampled_tokens, remembered=True)
-                return Reply(without_reasoning(known.text), usage, known.cut)
+                return self._reply(known, remembered=True)
             kept = await self._sampled(messages, Sampling(temperature=temperature, max_tokens=max_tokens), sample)
             if self._cache is not None:
                 self._cache.keep(self._identity, messages, kept, *settings)
-        cost = self._till.prices.of(kept.prompt_tokens, kept.sampled_tokens)
-        usage = Usage(self.name, kept.prompt_tokens, kept.sampled_tokens, cost)
+        return self._reply(kept, remembered=False)
+
+    def _reply(self, kept: Kept, *, remembered: bool) -> Reply:
+        prompt, sampled = kept.prompt_tokens, kept.sampled_tokens
+        cost = 0.0 if remembered else self._till.prices.of(prompt, sampled)
+        usage = Usage(self.name, prompt, sampled, cost, remembered, kept.is_estimated)
         return Reply(without_reasoning(kept.text), usage, kept.cut)
 
     async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
@@ -100,7 +103,9 @@ class PolicyAsker:
         finally:
             session.close()
         self._outages = 0
-        return Kept(done.text, done.prompt_tokens, sampled_tokens(done), done.finish is Finish.LENGTH)
+        taken = session.last
+        assert taken is not None, "a turn that was sampled took something"
+        return Kept(done.text, taken.prompt_tokens, taken.sampled_tokens, done.finish is Finish.LENGTH, taken.is_estimated)
 
 
 def without_reasoning(text: str) -> str:

@@ -53,12 +53,16 @@ class Spent:
     tokens: int = 0
     cost: float = 0.0
     calls: int = 0
+    estimated: int = 0
+    """Calls among them whose tokens no server told: they count with the most that they may have taken."""
 
     def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.tokens + other.tokens, self.cost + other.cost, self.calls + other.calls)
+        calls, estimated = self.calls + other.calls, self.estimated + other.estimated
+        return Spent(self.tokens + other.tokens, self.cost + other.cost, calls, estimated)
 
     def __sub__(self, other: "Spent") -> "Spent":
-        return Spent(self.tokens - other.tokens, self.cost - other.cost, self.calls - other.calls)
+        calls, estimated = self.calls - other.calls, self.estimated - other.estimated
+        return Spent(self.tokens - other.tokens, self.cost - other.cost, calls, estimated)
 
 
 class Ledger:
@@ -101,13 +105,14 @@ class Ledger:
         if self._under_way.pop(number, None) is not None:
             self._spent += found
             if self._log is not None:
-                self._log.append({"ended": number, "tokens": found.tokens, "cost": found.cost})
+                marked = {"estimated": True} if found.estimated else {}
+                self._log.append({"ended": number, "tokens": found.tokens, "cost": found.cost, **marked})
 
     def _read(self, log: Log) -> None:
         held: dict[int, Spent] = {}
         try:
             for line in log:
-                found = Spent(int(line["tokens"]), float(line["cost"]), 1)
+                found = Spent(int(line["tokens"]), float(line["cost"]), 1, int(line.get("estimated", False)))
                 if "hold" in line:
                     held[line["hold"]] = found
                     self._next = max(self._next, line["hold"] + 1)
@@ -128,9 +133,9 @@ class Hold:
         self._ledger = ledger
         self._number = number
 
-    def settle(self, tokens: int, cost: float) -> None:
-        """The call has come to its end, and cost this."""
-        self._ledger.end(self._number, Spent(tokens, cost, 1))
+    def settle(self, tokens: int, cost: float, *, is_estimated: bool = False) -> None:
+        """The call has come to its end, and cost this; ``is_estimated``: at most, since the server did not say."""
+        self._ledger.end(self._number, Spent(tokens, cost, 1, int(is_estimated)))
 
     def release(self) -> None:
         """The call failed, and nobody said that it cost anything."""

@@ -2,14 +2,15 @@
 
 How much a prompt may take is known before the call: a token of a byte-level tokenizer is at least one byte, each message adds
 a little scaffold, and what the server counted for the turn before bounds what stood there. A server that counts nothing is
-charged what its texts may have taken. A cancelled turn counts in full, one that failed counts nothing. Changes nothing
-of what is sampled; knows no prompt.
+charged what its texts may have taken at most, and the longest reply where it was cut for its length: an estimate, marked as
+one, so that a limit holds and no price is ever multiplied by 0. A cancelled turn counts in full, one that failed counts
+nothing. Changes nothing of what is sampled; knows no prompt.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sanderling.policy.contract import Completion, Delta, Policy, SampleKey, Session
+from sanderling.policy.contract import Completion, Delta, Finish, Policy, SampleKey, Session
 from sanderling.policy.ledger import Ledger, Prices
 from sanderling.policy.wrapped import WrappedPolicy
 from sanderling.protocol.messages import Message
@@ -27,6 +28,26 @@ class Till:
 
     ledger: Ledger
     prices: Prices = field(default_factory=Prices)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a turn took."""
+
+    prompt_tokens: int
+    sampled_tokens: int
+    is_estimated: bool
+    """Whether one of them is the most that its texts may have taken, since the server did not say."""
+
+
+def taken_by(completion: Completion, prompt: int, sampling: Sampling) -> Taken:
+    """What a turn took, after a prompt of at most so many tokens."""
+    seen, spoken = completion.prompt_tokens, sampled_tokens(completion)
+    if spoken or completion.token_ids is not None:
+        return Taken(seen or prompt, spoken, not seen)
+    text = len(completion.text.encode("utf-8", errors="replace"))
+    most = sampling.max_tokens if completion.finish is Finish.LENGTH else min(sampling.max_tokens, max(text, 1))
+    return Taken(seen or prompt, most, True)
 
 
 def most_tokens(messages: Sequence[Message]) -> int:
@@ -56,6 +77,8 @@ class MeteredSession:
     def __init__(self, session: Session, till: Till) -> None:
         self._session = session
         self._till = till
+        self.last: Taken | None = None
+        """What the last turn took."""
         self._said: list[tuple[int, int]] = [(session.mark(), _OPENING)]
         """After each turn: the mark, and how many tokens the branch has at most up to there."""
 
@@ -75,10 +98,10 @@ class MeteredSession:
         except BaseException:
             hold.settle(prompt + sampling.max_tokens, prices.of(prompt, sampling.max_tokens))
             raise
-        seen = done.prompt_tokens or prompt
-        spoken = sampled_tokens(done) or min(sampling.max_tokens, len(done.text.encode("utf-8", errors="replace")))
-        hold.settle(seen + spoken, prices.of(seen, spoken))
-        self._said.append((self._session.mark(), seen + spoken))
+        taken = self.last = taken_by(done, prompt, sampling)
+        tokens = taken.prompt_tokens + taken.sampled_tokens
+        hold.settle(tokens, prices.of(taken.prompt_tokens, taken.sampled_tokens), is_estimated=taken.is_estimated)
+        self._said.append((self._session.mark(), tokens))
         return done
 
     def mark(self) -> int:

@@ -27,6 +27,8 @@ class Kept:
     sampled_tokens: int = 0
     cut: bool = False
     """It ended for its length."""
+    is_estimated: bool = False
+    """The server did not say what it took: these are the most that it may have been."""
 
 
 class ReplyCache:
@@ -61,8 +63,9 @@ class ReplyCache:
         if not isinstance(found, dict) or found.get("key") != key or not isinstance(found.get("reply"), str):
             return None
         prompt, sampled = found.get("prompt_tokens", 0), found.get("sampled_tokens", 0)
-        cut = found.get("cut") is True
-        return Kept(found["reply"], prompt, sampled, cut) if isinstance(prompt, int) and isinstance(sampled, int) else None
+        if not isinstance(prompt, int) or not isinstance(sampled, int):
+            return None
+        return Kept(found["reply"], prompt, sampled, found.get("cut") is True, found.get("estimated") is True)
 
     def keep(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
         """Keep a reply. Raises OSError when the disk does not take it."""
@@ -74,6 +77,8 @@ class ReplyCache:
             record |= {"prompt_tokens": kept.prompt_tokens, "sampled_tokens": kept.sampled_tokens}
         if kept.cut:
             record["cut"] = True
+        if kept.is_estimated:
+            record["estimated"] = True
         handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:

@@ -32,12 +32,14 @@ class Usage:
 
     model: str
     prompt_tokens: int = 0
-    """As the server counts them; 0 where it does not say."""
+    """As the server counts them; where it does not say, an estimate."""
     sampled_tokens: int = 0
     cost: float = 0.0
     """In the currency of the prices that were given; 0 without prices, and for what was remembered."""
     remembered: bool = False
     """The reply came from a cache: nothing was asked."""
+    is_estimated: bool = False
+    """The server did not say what it took: tokens and cost are the most that the texts may have come to."""
 
 
 @dataclass(frozen=True, slots=True)

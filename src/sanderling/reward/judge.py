@@ -97,7 +97,8 @@ class Panel:
         failed = [verdict for verdict in said if verdict.correct is None and verdict.code is not Code.NOT_COMPARABLE]
         wrong = [verdict for verdict in said if verdict.ruling is Ruling.INCORRECT]
         deciding = said[-1] if said[-1].correct else (failed or wrong or said)[-1]
-        return replace(deciding, cost=sum(one.cost for one in said), tokens=sum(one.tokens for one in said))
+        cost, tokens = sum(one.cost for one in said), sum(one.tokens for one in said)
+        return replace(deciding, cost=cost, tokens=tokens, is_estimated=any(one.is_estimated for one in said))
 
 
 def in_order(judges: Sequence[Judge]) -> Judge:

@@ -64,11 +64,13 @@ class Verdict:
     prompt: str = ""
     """Name and version of what the model was told."""
     tokens: int = 0
-    """Prompt and sampled tokens of all replies it took, as far as servers say."""
+    """Prompt and sampled tokens of all replies it took; estimates where a server does not say."""
     cost: float = 0.0
     """Of all replies it took; 0 for remembered ones and without prices."""
     remembered: bool = False
     """Nothing was asked for it in this run."""
+    is_estimated: bool = False
+    """A server did not say what a reply took: tokens and cost are the most that it may have been."""
 
     @property
     def correct(self) -> bool | None:
@@ -94,6 +96,8 @@ def recorded(verdict: Verdict, judge: str) -> dict[str, Any]:
     if verdict.model:
         found |= {"model": verdict.model, "prompt": verdict.prompt, "tokens": verdict.tokens, "cost": verdict.cost}
         found["remembered"] = verdict.remembered
+        if verdict.is_estimated:
+            found["estimated"] = True
     return found
 
 

@@ -26,7 +26,8 @@ class Prompt:
         return (Message(role=Role.SYSTEM, content=self.system), Message(role=Role.USER, content=material))
 
     def provenance(self, replies: Sequence[Reply]) -> dict[str, Any]:
-        """Who answered this prompt, in which version, and at what cost: for the ``meta`` of what was made of the replies."""
+        """Who answered this prompt, in which version, and at what cost (``estimated``: at most), for ``meta``."""
+        estimated = {"estimated": True} if any(reply.usage.is_estimated for reply in replies) else {}
         return {
             "prompt": self.name,
             "version": self.version,
@@ -35,6 +36,7 @@ class Prompt:
             "prompt_tokens": sum(reply.usage.prompt_tokens for reply in replies),
             "sampled_tokens": sum(reply.usage.sampled_tokens for reply in replies),
             "cost": sum(reply.usage.cost for reply in replies),
+            **estimated,
         }
 
 

@@ -147,6 +147,7 @@ def _verdict(found: Read[bool]) -> Verdict:
         tokens=tokens,
         cost=sum(usage.cost for usage in usages),
         remembered=all(usage.remembered for usage in usages),
+        is_estimated=any(usage.is_estimated for usage in usages),
     )
 
 
