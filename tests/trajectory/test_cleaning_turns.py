@@ -56,9 +56,15 @@ class TestPrune:
         assert codes(done) == {"calls_disallowed": 1}
 
     def test_results_that_cannot_be_told_apart_take_the_turn_along(self) -> None:
-        done = step(StepName.PRUNE, talk(call_text(PYTHON, FIND), seen("all in one"), answer()))
-        assert texts(done.trajectory) == [answer()]
+        before = (search("b"), seen(results("b")))
+        done = step(StepName.PRUNE, talk(*before, call_text(PYTHON, FIND), seen("all in one"), answer()))
+        assert texts(done.trajectory) == [*before, answer()]
         assert codes(done) == {"calls_disallowed": 1, "turns_removed": 1, "calls_beside_them_lost": 1}
+
+    def test_an_answer_that_would_rest_on_nothing_goes_with_its_calls(self) -> None:
+        done = step(StepName.PRUNE, talk(call_text(PYTHON), seen("1"), answer()))
+        assert (done.trajectory, done.reason) == (None, Reason.FORBIDDEN_TOOL)
+        assert "no call is left" in done.detail
 
     def test_an_answer_beside_a_disallowed_call_stays(self) -> None:
         both = call_text(PYTHON) + "<answer>\nLisbon\n</answer>"

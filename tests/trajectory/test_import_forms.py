@@ -225,6 +225,16 @@ def test_conversations_under_other_names(tmp_path, key):
     assert t.meta["fields"] == {"task_id": 1}
 
 
+def test_conversations_of_sub_agents_follow_the_one_they_stand_in(tmp_path):
+    talk = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "ask another"}]
+    inner = [{"question": "Where is Tovrel?", "messages": [{"role": "user", "content": "Where is Tovrel?"}]}]
+    entry = {"question": QUESTION, "answer": "Ulm", "messages": talk, "subagents": inner, "num_subagents": 1}
+    main, sub = import_file(save(tmp_path / "a.json", [entry, entry | {"subagents": []}])).trajectories[:2]
+    assert (main.question.text, sub.question.text) == (QUESTION, "Where is Tovrel?")
+    assert (main.question.answers, sub.question.answers) == (("Ulm",), ())
+    assert "subagents" not in main.meta["fields"]
+
+
 def test_pairs_of_a_question_and_its_answer(tmp_path):
     t = one(tmp_path, {"conversation": [{"human": "a", "assistant": "b"}, {"human": "c", "assistant": "d"}]})
     assert [node.text for node in t.nodes] == ["a", "b", "c", "d"]

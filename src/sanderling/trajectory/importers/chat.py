@@ -84,9 +84,10 @@ class _Chain:
             self.turn(self.tagged(said, place) if last else said, place)
 
     def returned(self, said: Said) -> Said:
-        """A user's message as the tools', where it answers a call in another system's words."""
+        """A user's message as the tools', where it answers a call in other words or tells that the episode is over."""
         waits, self.written = self.written and said.speaker is Speaker.USER, False
-        inner = result_text(said.text) if said.speaker is Speaker.USER and (waits or self.structured) else None
+        over = bool(self.nodes) and self.nodes[-1].answer is not None and said.speaker is Speaker.USER
+        inner = result_text(said.text) if waits or over else None
         if not waits and inner is None:
             return said
         return replace(said, speaker=Speaker.TOOL, text=said.text if inner is None else inner, plain=False)

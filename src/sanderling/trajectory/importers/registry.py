@@ -50,8 +50,31 @@ def entries_in(value: Any) -> list[Any]:
     """The entries that one value of a file holds: those of the list it wraps, or the value itself.
 
     A wrapper is an object with a field that is a list of entries, or one that holds entries by their ids. A bare list of
-    messages is one conversation.
+    messages is one conversation. Conversations inside another one (its sub-agents') follow it as entries of their own.
     """
+    return [one for entry in _wrapped(value) for one in _with_inner(entry)]
+
+
+def _with_inner(entry: Any) -> list[Any]:
+    """An entry with a conversation, and after it those that stand in a list of entries inside it."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("messages"), list):
+        return [entry]
+    inner = {key: value for key, value in entry.items() if _is_list_of_conversations(value)}
+    rest = {key: value for key, value in entry.items() if key not in inner} if inner else entry
+    return [rest, *(item for value in inner.values() for item in value)]
+
+
+def _is_list_of_conversations(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and _messages(item) for item in value)
+
+
+def _messages(item: dict[str, Any]) -> bool:
+    found = item.get("messages")
+    return isinstance(found, list) and bool(found) and is_message(found[0])
+
+
+def _wrapped(value: Any) -> list[Any]:
+    """The entries of a wrapper, or the value."""
     if isinstance(value, list):
         return [{"messages": value}] if is_conversation(value) else value
     if not isinstance(value, dict) or reader_of(value) is not None:

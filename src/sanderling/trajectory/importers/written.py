@@ -1,9 +1,9 @@
 """Turns whose calls are written in another system's words, in the text itself.
 
-Read are ``<use_mcp_tool>`` blocks (MiroFlow, MiroThinker), ``Thought: … Action: …`` (ReAct, with ``name[argument]`` or
-``Action Input:``), ``<search>`` (Search-R1), and the query marks of R1-Searcher and Search-o1. Nothing is read of a text that
-the protocol's own parser understands. What the agents above get back is a user's message, which :func:`result_text` tells
-from its wrapping. Knows no layout and no nodes.
+Read are ``<use_mcp_tool>`` blocks (MiroFlow, MiroThinker), ``Thought: … Action: …`` (ReAct, with ``name[argument]``,
+``name(argument)`` or ``Action Input:``), ``<search>`` (Search-R1), and the query marks of R1-Searcher and Search-o1. Nothing
+is read of a text that the protocol's own parser understands. What the agents above get back is a user's message;
+:func:`result_text` takes it out of its wrapping. Knows no layout and no nodes.
 """
 
 import re
@@ -28,7 +28,7 @@ _CALLING = ("<use_mcp_tool>", "</search>", "<|end_of_query|>", "<|end_search_que
 _THOUGHT = re.compile(r"\A\s*Thought\s*\d*\s*:\s*(.*?)(?=^\s*(?:Action|Final Answer)\s*\d*\s*:|\Z)", re.DOTALL | re.M | re.I)
 _ACTION = re.compile(r"^\s*Action\s*\d*\s*:\s*(.*)\Z", re.DOTALL | re.M | re.I)
 _FINAL = re.compile(r"^\s*Final Answer\s*:\s*(.*)\Z", re.DOTALL | re.M | re.I)
-_BRACKETS = re.compile(r"([\w.\-]+)\s*\[(.*)\]\s*\Z", re.DOTALL)
+_BRACKETS = re.compile(r"([\w.\-]+)\s*(?:\[(.*)\]|\((.*)\))\s*\Z", re.DOTALL)
 _INPUT = re.compile(r"([^\n\[\]{}()<>]{1,100})\n\s*Action Input\s*\d*\s*:\s*(.*)\Z", re.DOTALL | re.I)
 _WRAPS = (
     re.compile(r"\A\s*Observation\s*\d*\s*:\s*(.*)\Z", re.DOTALL | re.I),
@@ -101,9 +101,10 @@ def _react(text: str) -> Written | None:
     given = _BRACKETS.match(body)
     if not given:
         return None
+    told = (given[2] if given[2] is not None else given[3]).strip()
     if given[1].lower() in ("finish", "answer", "final_answer"):
-        return Written(before, answer=given[2].strip()) if given[2].strip() else None
-    call = _call(given[1], {_argument(given[1]): given[2].strip()})
+        return Written(before, answer=told) if told else None
+    call = _call(given[1], {_argument(given[1]): told})
     return None if call is None else Written(before, (call,), said=said)
 
 

@@ -1,8 +1,11 @@
-"""Prune disallowed tools: their calls and the responses to them. A turn with allowed calls beside keeps those, with theirs."""
+"""Prune disallowed tools: their calls and the responses to them. A turn with allowed calls beside keeps those, with theirs.
+
+A trajectory that called nothing else is dropped: its answer would rest on nothing.
+"""
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.trajectory.cleaning.contract import Note, Outcome, Target
+from sanderling.trajectory.cleaning.contract import Note, Outcome, Reason, Target
 from sanderling.trajectory.cleaning.graph import rebuild
 from sanderling.trajectory.cleaning.rounds import Round, join, take_apart
 from sanderling.trajectory.cleaning.selection import keep_calls
@@ -38,4 +41,6 @@ def prune_tools(trajectory: Trajectory, settings: PruneSettings, target: Target)
         notes.append(Note("turns_removed"))
         if any(chosen):
             notes.append(Note("calls_beside_them_lost", sum(chosen)))
+    if any(one.node.calls for one in apart.rounds[:-1]) and not any(one.node.calls for one in rounds):
+        return Outcome(None, tuple(notes), Reason.FORBIDDEN_TOOL, "no call is left: all were of other tools")
     return Outcome(*rebuild(trajectory, join(apart.head, rounds), notes))
