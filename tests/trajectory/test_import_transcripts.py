@@ -55,6 +55,9 @@ def test_react_in_one_text_after_an_instruction(tmp_path):
 @pytest.mark.parametrize(
     ("text", "name", "arguments", "think"),
     [
+        ("Thought: a\nAction: get_relations(b)", "get_relations", {"input": "b"}, "a"),
+        ("<function=search>\n<parameter=query>\nb\nc\n</parameter>\n</function>", "search", {"query": "b\nc"}, None),
+        ("<think>a</think><tool_call>\n<function=s>\n</function>\n</tool_call>", "s", {}, "a"),
         ("Thought: a\nAction: lookup[b c]", "lookup", {"input": "b c"}, "a"),
         ('Thought: a\nAction: visit\nAction Input: {"url": "u"}', "visit", {"url": "u"}, "a"),
         ("Thought: a\nAction: visit\nAction Input: u", "visit", {"url": "u"}, "a"),
@@ -76,6 +79,15 @@ def test_calls_in_other_words(text, name, arguments, think):
 )
 def test_words_that_call_nothing(text):
     assert read_written(text) is None
+
+
+def test_a_message_of_a_call_may_spell_it_in_other_words(tmp_path):
+    call = "I look.\n\n<function=search>\n<parameter=query>Tovrel</parameter>\n</function>"
+    talk = [("human", QUESTION), ("function_call", call), ("observation", "the Ulm"), ("gpt", "The Ulm.")]
+    t = one(tmp_path, {"conversations": [{"from": role, "value": text} for role, text in talk]})
+    assert kinds(t) == ["question", "turn", "observation", "turn"]
+    assert called(t) == [("search", {"query": "Tovrel"})]
+    assert "I look." in t.nodes[1].text and t.answer == "The Ulm."
 
 
 def test_a_final_answer_of_react():

@@ -126,13 +126,13 @@ class _Chain:
         if before is not None:
             raw = {"messages": [before[0].message, said.message]}
             said = replace(said, think="\n\n".join(part for part in (_bare(before[0].text, "think"), said.think) if part))
-        if said.speaker is Speaker.CALL:
+        calling = said.speaker is Speaker.CALL
+        if calling:
             called = _spoken_calls(said)
-            if not called:
-                self.notes.add("odd_tool_calls", place, said.text)
-            else:
-                said = replace(said, calls=called, text="")
+            said = replace(said, calls=called, text="") if called else replace(said, speaker=Speaker.ASSISTANT)
         said = self.in_other_words(said)
+        if calling and not said.calls:
+            self.notes.add("odd_tool_calls", place, said.text)
         self.structured = self.structured or bool(said.calls)
         self.call_ids = said.call_ids
         size = said.size + (0 if before is None else before[0].size)

@@ -57,10 +57,10 @@ _RESULT = re.compile(
     ),
     re.DOTALL | re.MULTILINE,
 )
-_STEPS = re.compile(r"^Action\s*\d*:.*?^Observation\s*\d*:", re.DOTALL | re.MULTILINE)
+_ACTION = re.compile(r"^Action\s*\d*:", re.MULTILINE)
+_OBSERVED = re.compile(r"^Observation\s*\d*:", re.MULTILINE)
 _OUTER = re.compile(r"\A(?:<[^<>]+>)(.*?)(?:</?[^<>]+>)?\Z", re.DOTALL)
 _TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?:<\|im_end\|>\n?|(?=<\|im_start\|>)|\Z)", re.DOTALL)
-_ALPACA = re.compile(r"### Instruction:\n(.*?)\n+(?:### Input:\n(.*?)\n+)?### Response:\n?(.*)\Z", re.DOTALL)
 _LINE = re.compile(r"(?:\A|\n)(system|user|assistant|tool)\n")
 _QUESTION = re.compile(r".*(?:\A|\s)(?:Question|Query)\s*:\s*(.+)\Z", re.DOTALL)
 
@@ -76,7 +76,8 @@ def is_episode(text: str) -> bool:
     """Whether a text holds what tools gave back to an agent, or an agent's thought and its answer."""
     if any(mark in text for mark in _SURE):
         return True
-    if _STEPS.search(text):
+    acted = _ACTION.search(text)
+    if acted and _OBSERVED.search(text, acted.end()):
         return True
     return "</think>" in text and ("</answer>" in text or "</result>" in text or "</tool_call>" in text)
 
@@ -132,17 +133,26 @@ def _turns(text: str) -> list[tuple[str, str]]:
         first = text.index("<|im_start|>")
         head = [("assistant", text[:first].replace("<|im_end|>", ""))] if text[:first].strip() else []
         return head + [(found[1], found[2]) for found in _TURN.finditer(text)]
-    alpaca = _ALPACA.search(text)
+    alpaca = _alpaca(text)
     if alpaca:
-        asked_for = "\n\n".join(part for part in (alpaca[1], alpaca[2]) if part and part.strip())
-        head = [("system", text[: alpaca.start()].strip())] if text[: alpaca.start()].strip() else []
-        return [*head, ("user", asked_for), ("assistant", alpaca[3])]
+        return alpaca
     marks = list(_LINE.finditer(text))
     if not marks or (marks[0].start() > 0 and not {"user", "assistant"} <= {mark[1] for mark in marks}):
         return []
     head = [("assistant", text[: marks[0].start()])] if text[: marks[0].start()].strip() else []
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     return head + [(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+
+
+def _alpaca(text: str) -> list[tuple[str, str]]:
+    """The turns between headings ``### Instruction:``, ``### Input:`` and ``### Response:``; none without both ends."""
+    before, begun, rest = text.partition("### Instruction:\n")
+    body, ended, said = rest.partition("### Response:")
+    if not begun or not ended:
+        return []
+    instruction, _, given = body.partition("### Input:\n")
+    asked_for = "\n\n".join(part.strip() for part in (instruction, given) if part.strip())
+    return [*([("system", before.strip())] if before.strip() else []), ("user", asked_for), ("assistant", said)]
 
 
 def pieces(text: str) -> list[Unit]:

@@ -1,9 +1,9 @@
 """Turns whose calls are written in another system's words, in the text itself.
 
-Read are ``<use_mcp_tool>`` blocks (MiroFlow, MiroThinker), ``Thought: … Action: …`` (ReAct, with ``name[argument]``,
-``name(argument)`` or ``Action Input:``), ``<search>`` (Search-R1), and the query marks of R1-Searcher and Search-o1. Nothing
-is read of a text that the protocol's own parser understands. What the agents above get back is a user's message;
-:func:`result_text` takes it out of its wrapping. Knows no layout and no nodes.
+Read are ``<use_mcp_tool>`` blocks (MiroFlow, MiroThinker), ``<function=name>`` blocks (OpenHands, Qwen3-Coder),
+``Thought: … Action: …`` (ReAct, with ``name[argument]``, ``name(argument)`` or ``Action Input:``), ``<search>`` (Search-R1),
+and the query marks of R1-Searcher and Search-o1. Nothing is read of a text that the protocol's own parser understands. What
+the agents above get back is a user's message; :func:`result_text` takes it out of its wrapping. Knows no layout and no nodes.
 """
 
 import re
@@ -17,17 +17,35 @@ _MCP = re.compile(r"<use_mcp_tool>(.*?)(?:</use_mcp_tool>|\Z)", re.DOTALL)
 _TAG = "<{0}>(.*?)(?:</{0}>|\\Z)"
 _NAME = re.compile(_TAG.format("tool_name"), re.DOTALL)
 _ARGUMENTS = re.compile(_TAG.format("arguments"), re.DOTALL)
+
+
+def _between(opening: str, closing: str) -> re.Pattern[str]:
+    """What stands between two marks, from the last opening one, which keeps the time linear."""
+    first, last = re.escape(opening), re.escape(closing)
+    return re.compile(rf"{first}((?:(?!{first}).)*?){last}", re.DOTALL)
+
+
 _QUERIES = (
-    (re.compile(r"<search>(.*?)</search>", re.DOTALL), "search", "query"),
-    (re.compile(r"<\|begin_of_query\|>(.*?)<\|end_of_query\|>", re.DOTALL), "search", "query"),
-    (re.compile(r"<\|begin_search_query\|>(.*?)<\|end_search_query\|>", re.DOTALL), "search", "query"),
-    (re.compile(r"<\|begin_click_link\|>(.*?)<\|end_click_link\|>", re.DOTALL), "visit", "url"),
-    (re.compile(r"<python>(.*?)</python>", re.DOTALL), "python", "code"),
+    (_between("<search>", "</search>"), "search", "query"),
+    (_between("<|begin_of_query|>", "<|end_of_query|>"), "search", "query"),
+    (_between("<|begin_search_query|>", "<|end_search_query|>"), "search", "query"),
+    (_between("<|begin_click_link|>", "<|end_click_link|>"), "visit", "url"),
+    (_between("<python>", "</python>"), "python", "code"),
 )
-_CALLING = ("<use_mcp_tool>", "</search>", "<|end_of_query|>", "<|end_search_query|>", "<|end_click_link|>", "</python>")
-_THOUGHT = re.compile(r"\A\s*Thought\s*\d*\s*:\s*(.*?)(?=^\s*(?:Action|Final Answer)\s*\d*\s*:|\Z)", re.DOTALL | re.M | re.I)
-_ACTION = re.compile(r"^\s*Action\s*\d*\s*:\s*(.*)\Z", re.DOTALL | re.M | re.I)
-_FINAL = re.compile(r"^\s*Final Answer\s*:\s*(.*)\Z", re.DOTALL | re.M | re.I)
+_FUNCTION = re.compile(r"(?:<tool_call>\s*)?<function=([^<>\n]+)>(.*?)(?:</function>|\Z)(?:\s*</tool_call>)?", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^<>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_CALLING = (
+    "<function=",
+    "<use_mcp_tool>",
+    "</search>",
+    "<|end_of_query|>",
+    "<|end_search_query|>",
+    "<|end_click_link|>",
+    "</python>",
+)
+_THOUGHT = re.compile(r"\A\s*Thought\s*\d*\s*:\s*(.*?)(?=^[ \t]*(?:Action|Final Answer)\s*\d*\s*:|\Z)", re.DOTALL | re.M | re.I)
+_ACTION = re.compile(r"^[ \t]*Action\s*\d*\s*:\s*(.*)\Z", re.DOTALL | re.M | re.I)
+_FINAL = re.compile(r"^[ \t]*Final Answer\s*:\s*(.*)\Z", re.DOTALL | re.M | re.I)
 _BRACKETS = re.compile(r"([\w.\-]+)\s*(?:\[(.*)\]|\((.*)\))\s*\Z", re.DOTALL)
 _INPUT = re.compile(r"([^\n\[\]{}()<>]{1,100})\n\s*Action Input\s*\d*\s*:\s*(.*)\Z", re.DOTALL | re.I)
 _WRAPS = (
@@ -72,7 +90,9 @@ def _tagged(text: str) -> Written | None:
     for hit in _MCP.finditer(rest):
         name, arguments = _NAME.search(hit[1]), _ARGUMENTS.search(hit[1])
         calls.append((hit.start(), _call(name[1] if name else "", arguments[1] if arguments else "")))
-    rest = _MCP.sub("", rest)
+    for hit in _FUNCTION.finditer(rest):
+        calls.append((hit.start(), _call(hit[1], dict(_PARAMETER.findall(hit[2])))))
+    rest = _FUNCTION.sub("", _MCP.sub("", rest))
     read = [call for _, call in sorted(calls, key=lambda one: one[0]) if call is not None]
     if not read or len(read) < len(calls):
         return None
