@@ -67,6 +67,21 @@ def test_failures_are_unscored_with_a_reason_and_made_good_by_the_next_run(file:
     assert meta["model"] == "m" and meta["reason"] == "number 0" and meta["prompt"].startswith("judge ") and meta["cost"] > 0
 
 
+def test_a_server_that_counts_nothing_spends_the_limit_all_the_same(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    with billing(lambda messages, _: "correct: yes", bills=False) as server, pytest.raises(typer.Exit) as left:
+        judge(file, out, [f"{server.url}#m"], cache=tmp_path / "c", price=PRICE, max_cost=8.0, concurrency=1)
+    report = json.loads((tmp_path / "out.jsonl.judge.json").read_text())
+    asked = len(server.asked)
+    assert left.value.exit_code == exits.UNFINISHED and 0 < asked < 11 and report["codes"]["budget"] == 11 - asked
+    assert 0 < report["cost"] <= 8.0
+    metas = [found.meta[META_KEY] for found in TrajectoryStore(out)]
+    assert [meta.get("estimated") for meta in metas if meta["correct"]] == [True] * asked
+    assert f"{asked} calls estimated" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_judge_that_refuses_is_not_waited_for(file: Path, tmp_path: Path) -> None:
     """What is too long for the judge stays so: unscored, with a reason, and nothing that another run would mend."""
     with billing(lambda messages, _: 400) as server:

@@ -15,6 +15,7 @@ from sanderling.trajectory.dedupe import Prefer
 from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
 
 _SHOWN = 5
+_LONGEST = 300
 
 
 def dedupe(
@@ -45,8 +46,8 @@ def dedupe(
         highlight=False,
     )
     for one in [one for one in done.left_out if one.question != one.kept_question][:_SHOWN]:
-        console.print(Text(f"  {visible(one.id)} asks {visible(one.question)!r}"))
-        console.print(Text(f"    as {visible(one.kept)}: {visible(one.kept_question)!r}", style="dim"))
+        console.print(Text(f"  {visible(one.id)} asks {visible(one.question[:_LONGEST])!r}"))
+        console.print(Text(f"    as {visible(one.kept)}: {visible(one.kept_question[:_LONGEST])!r}", style="dim"))
     if report is not None:
         told = [dataclasses.asdict(one) for one in done.left_out]
         replace_file(report, json.dumps(told, indent=1) + "\n")
