@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from sanderling.synth.graph.contract import Capability, Entity, Fact, FactGraph, Uniqueness
-from sanderling.synth.graph.documents.evidence import Evidence, Lines
+from sanderling.synth.graph.documents.evidence import Evidence
+from sanderling.synth.graph.documents.lines import Lines
 from sanderling.synth.graph.draft import Draft, Dropped
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.words.registry import RelationBook
@@ -59,4 +60,4 @@ def test_what_is_computed_is_unchecked() -> None:
 
 @pytest.mark.parametrize("words", [["tide", "nowhere"], ["nowhere"], []])
 def test_lines_that_hold_words_which_are_not_there(words: list[str]) -> None:
-    assert Lines.of([Page(url="u", title="t", text="a tide\n\nb")]).holding(words) == set()
+    assert Lines.of([Page(url="u", title="t", text="a tide\n\nb")]).holding(words) == []

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from sanderling.errors import UserError
 from sanderling.synth.graph.contract import Uniqueness
-from sanderling.synth.graph.documents.evidence import Evidence, Lines
+from sanderling.synth.graph.documents.evidence import Evidence
 from sanderling.synth.graph.documents.graph import documents_graph
+from sanderling.synth.graph.documents.lines import Lines
 from sanderling.synth.graph.draft import Draft
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia_of
 from sanderling.synth.graph.ground import Ground

@@ -6,59 +6,25 @@ each fact about the answer names, on pages that a search for that fact finds. Na
 part.
 """
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sanderling.folding import SUFFIX
 from sanderling.synth.graph.contract import Fact, Uniqueness
-from sanderling.synth.graph.documents.blocks import lines_of
+from sanderling.synth.graph.documents.lines import Lines, words_in
+from sanderling.synth.graph.documents.named_things import NamedThings
 from sanderling.synth.graph.documents.naming import last_part
 from sanderling.synth.graph.draft import Draft, Dropped
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.query import object_of, subject_of
 from sanderling.world.canonical import canonical_url
-from sanderling.world.contract import Page
 
 Search = Callable[[str], Sequence[str]]
 """From a query to the addresses of the best pages."""
-_WORD = re.compile(rf"\w+{SUFFIX}")
 _LONGEST_NAME = 8
 """Words of a name; a longer one is a quoted description, which one line alone has."""
 _MOST_HIDDEN = 20
 _NEAR = 4
 """Lines before and after one."""
-
-
-@dataclass
-class Lines:
-    """The words of every line of a world, and where each word is."""
-
-    words: list[frozenset[str]] = field(default_factory=list)
-    page_of: list[str] = field(default_factory=list)
-    of_page: dict[str, range] = field(default_factory=dict)
-    _holding: dict[str, set[int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, pages: Iterable[Page]) -> "Lines":
-        """Read pages."""
-        found = cls()
-        for page in pages:
-            start = len(found.words)
-            for line in lines_of(page.text):
-                number = len(found.words)
-                words = frozenset(_WORD.findall(line.text.casefold()))
-                found.words.append(words)
-                found.page_of.append(page.url)
-                for word in words:
-                    found._holding.setdefault(word, set()).add(number)
-            found.of_page[canonical_url(page.url)] = range(start, len(found.words))
-        return found
-
-    def holding(self, words: Iterable[str]) -> set[int]:
-        """The numbers of the lines that hold all these words."""
-        sets = sorted((self._holding.get(word, set()) for word in words), key=len)
-        return set.intersection(*sets) if sets else set()
 
 
 @dataclass
@@ -68,19 +34,18 @@ class Evidence:
     ground: Ground
     lines: Lines
     search: Search
-    _by_kind: dict[str, dict[frozenset[str], str]] = field(default_factory=dict)
+    _things: NamedThings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for id, entity in self.ground.graph.entities.items():
-            if entity.kind:
-                self._by_kind.setdefault(entity.kind, {}).setdefault(words_of(entity.name), id)
+        entities = self.ground.graph.entities.items()
+        self._things = NamedThings(self.lines, ((one.kind, words_of(one.name), id) for id, one in entities if one.kind))
 
     def verdict(self, draft: Draft) -> tuple[Draft, Uniqueness] | Dropped:
         """How sure it is that nothing else answers a draft, and the draft with what must be hidden from it."""
         needed = {canonical_url(fact.url) for fact in draft.facts}
         hidden: dict[str, None] = {}
-        for number in sorted(self._shortcuts(draft)):
-            url = self.lines.page_of[number]
+        for line in self._shortcuts(draft):
+            url = self.lines.page_of(line)
             if canonical_url(url) in needed:
                 return Dropped.SHORTCUT
             hidden[url] = None
@@ -91,11 +56,11 @@ class Evidence:
             return draft, Uniqueness.UNCHECKED
         return Dropped.RIVAL if self._rivals(draft) else (draft, Uniqueness.SUPPORTED)
 
-    def _shortcuts(self, draft: Draft) -> set[int]:
+    def _shortcuts(self, draft: Draft) -> list[int]:
         names = [words for name in draft.named if len(words := words_of(name)) <= _LONGEST_NAME]
         answers = draft.answers[:1] if draft.hops > 1 and draft.form in ("chain", "tree") else ()
         if not names or not answers or len(names) < len(draft.named):
-            return set()
+            return []
         return self.lines.holding(frozenset().union(*names, words_of(answers[0])))
 
     def _rivals(self, draft: Draft) -> set[str]:
@@ -122,28 +87,22 @@ class Evidence:
         known = index.subjects[(fact.relation, object)] if is_subject else index.objects[(fact.relation, subject)]
         found: set[str] = set()
         if not is_subject and fact.url in self.ground.graph.entities[subject.id].pages:
-            for number in self._around(fact):
-                found |= self._named_in(self.lines.words[number], kind)
+            for line in self._around(fact):
+                found |= self._things.on(line, kind)
         for url in self.search(f"{told} {fact.relation} {kind}"):
-            for number in self.lines.of_page.get(canonical_url(url), range(0)):
-                if words_of(told) <= self.lines.words[number]:
-                    found |= self._named_in(self.lines.words[number], kind)
+            for line in self.lines.holding(words_of(told), self.lines.of_page(url)):
+                found |= self._things.on(line, kind)
         return (found | {node.id for node in known}) - {answer.id, other.id}
 
     def _around(self, fact: Fact) -> range:
         """The lines of a definition near what it says of a fact: they may say the same of something else."""
-        page = self.lines.of_page.get(canonical_url(fact.url), range(0))
-        quote = frozenset(_WORD.findall(fact.quote.casefold()))
-        at = next((number for number in page if quote and quote <= self.lines.words[number]), None)
+        page = self.lines.of_page(fact.url)
+        at = next(iter(self.lines.holding(words_in(fact.quote), page)), None)
         return range(0) if at is None else range(max(page.start, at - _NEAR), min(page.stop, at + _NEAR + 1))
-
-    def _named_in(self, words: frozenset[str], kind: str) -> set[str]:
-        """The things of a kind whose names a line holds."""
-        return {id for name, id in self._by_kind.get(kind, {}).items() if name <= words}
 
 
 def words_of(name: str) -> frozenset[str]:
     """The words of the last part of a name."""
     if " " not in name:
         name = last_part(name) or name
-    return frozenset(_WORD.findall(name.casefold()))
+    return frozenset(words_in(name))
