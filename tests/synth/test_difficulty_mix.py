@@ -1,5 +1,8 @@
 """Bands of difficulty and stages of a curriculum: arithmetic, order, and what is told too early or too late."""
 
+from itertools import product
+from math import ceil
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +10,7 @@ from pydantic import ValidationError
 
 from sanderling.errors import UserError
 from sanderling.synth.difficulty import META, Band, BandSettings, Try, by_difficulty, difficulty, length_band
-from sanderling.synth.mix import Mix, Part, Stage, mix
+from sanderling.synth.mix import Mix, Part, Stage, _shared_out, mix
 from sanderling.trajectory.record import Question
 
 EIGHT = BandSettings()
@@ -103,6 +106,45 @@ def test_a_stage_is_never_larger_than_it_was_to_be(shares, count):
     (one,) = mix(made, Mix(stages=(Stage(name="one", count=count, parts=parts),)))
     assert len(one.questions) == count and not one.short
     assert all(abs(got - count * share / sum(shares)) < 1 for got, share in zip(one.by_part, shares, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_broad_part_leaves_a_narrow_one_its_questions(seed):
+    parts = (Part(share=1), Part(share=1, maker=("graph",)))
+    (one,) = mix(pool(10, 5), Mix(stages=(Stage(name="one", count=10, parts=parts),), seed=seed))
+    assert one.by_part == (5, 5) and not one.short
+    assert sum(question.meta["maker"] == "graph" for question in one.questions) == 5
+
+
+def can_be_given(hops, parts, wanted):
+    """Whether some way of giving each question to one part or none gives every part what is wanted: all ways are tried."""
+    owners = [[None, *(number for number, part in enumerate(parts) if one in part.hops)] for one in hops]
+    return any(all(way.count(part) >= number for part, number in enumerate(wanted)) for way in product(*owners))
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(1, 3), st.sets(st.integers(1, 3), min_size=1)), min_size=1, max_size=3),
+    st.integers(1, 6),
+    st.integers(0, 2),
+)
+def test_every_part_has_its_share_whenever_some_way_gives_it(hops, wanted, count, seed):
+    parts = tuple(Part(share=share, hops=tuple(sorted(takes))) for share, takes in wanted)
+    shares = [part.share / sum(part.share for part in parts) for part in parts]
+    stage = Stage(name="one", count=count, parts=parts)
+    made = [Question(id=str(number), text="?", hops=one) for number, one in enumerate(hops)]
+    whole = _shared_out(count, shares)
+    rounded_up = [[ceil(size * share - 1e-9) for share in shares] for size in range(count)]
+    sizes = [size for size, wanted in enumerate(rounded_up) if can_be_given(hops, parts, wanted)]
+    is_whole = can_be_given(hops, parts, whole)
+    if any(not set(part.hops) & set(hops) for part in parts) or (not is_whole and sizes == [0]):
+        with pytest.raises(UserError, match=r"too few questions|no question for"):
+            mix(made, Mix(stages=(stage,), seed=seed))
+        return
+    (one,) = mix(made, Mix(stages=(stage,), seed=seed))
+    assert list(one.by_part) == (whole if is_whole else _shared_out(max(sizes), shares))
+    assert bool(one.short) is not is_whole
+    assert can_be_given([question.hops for question in one.questions], parts, one.by_part)
 
 
 def test_later_stages_take_what_is_left():

@@ -1,8 +1,9 @@
 """Stages of a curriculum: which questions, and how many of each kind, as shares. Pure and deterministic.
 
 A stage names what it takes by fields of the questions (how they were made, capability, hops, length band) and the share of each
-part. Where a part runs short the stage is made smaller, never filled up with something else: shares are kept. A question is in
-one stage only, the first that draws it.
+part. Where a part runs short the stage is made smaller, never filled up with something else: shares are kept. What several
+parts take goes to whichever needs it (`sharing`), so a part runs short only where no way of giving questions out would do. A
+question is in one stage only, the first that draws it.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.errors import UserError
 from sanderling.synth.difficulty import META
+from sanderling.synth.sharing import Takers, give_out
 from sanderling.trajectory.questions import require_distinct
 from sanderling.trajectory.record import Question
 
@@ -98,32 +100,48 @@ def mix(questions: Iterable[Question], plan: Mix) -> list[Mixed]:
 
 
 def _stage(stage: Stage, left: Sequence[Question]) -> Mixed:
-    """Draw a stage; the part that is shortest for its share decides how large it can be."""
-    pools: list[list[Question]] = []
-    used: set[str] = set()
-    total = sum(part.share for part in stage.parts)
-    for part in stage.parts:
-        pool = [question for question in left if question.id not in used and part.takes(question)]
-        pool = pool[: ceil(stage.count * part.share / total)]
-        if not pool:
+    """Draw a stage, as large as its parts' shares allow."""
+    takers = [Takers(place for place, part in enumerate(stage.parts) if part.takes(question)) for question in left]
+    found = frozenset().union(*takers)
+    for place, part in enumerate(stage.parts):
+        if place not in found:
             raise UserError(f"Stage {stage.name!r} finds no question for its part {_told(part)}: leave it out or make some.")
-        used |= {question.id for question in pool}
-        pools.append(pool)
-    size = min([stage.count, *(len(pool) * total / part.share for pool, part in zip(pools, stage.parts, strict=True))])
-    counts = _shared_out(size, [part.share / total for part in stage.parts])
-    drawn = [pool[:count] for pool, count in zip(pools, counts, strict=True)]
+    drawn = [[left[place] for place in places] for places in _given_out(stage, takers)]
+    size = sum(map(len, drawn))
+    if not size:
+        raise UserError(
+            f"Stage {stage.name!r} has too few questions for its parts, which take the same ones: leave a part out."
+        )
     order = sorted(
         (question for pool in drawn for question in pool), key=lambda question: (_place(0, f"order:{question.id}"), question.id)
     )
-    short = "" if sum(counts) == stage.count else f"{sum(counts)} of {stage.count}: a part ran short"
+    short = "" if size == stage.count else f"{size} of {stage.count}: a part ran short"
     return Mixed(stage, tuple(order), tuple(map(len, drawn)), short)
 
 
-def _shared_out(size: float, shares: Sequence[float]) -> list[int]:
-    """Whole numbers that sum to ``size`` rounded down, as near to the shares as can be (largest remainders)."""
+def _given_out(stage: Stage, takers: Sequence[Takers]) -> list[list[int]]:
+    """The places of each part's questions: the whole stage's where they can be had; none where no size can.
+
+    Else the size is the largest of which every part can have its share rounded up.
+    """
+    total = sum(part.share for part in stage.parts)
+    shares = [part.share / total for part in stage.parts]
+    fits, breaks = 0, stage.count
+    found = give_out(takers, _shared_out(stage.count, shares))
+    while found is None and breaks - fits > 1:
+        size = (fits + breaks) // 2
+        if give_out(takers, [ceil(size * share - _SLACK) for share in shares]) is None:
+            breaks = size
+        else:
+            fits = size
+    return found or give_out(takers, _shared_out(fits, shares)) or []
+
+
+def _shared_out(size: int, shares: Sequence[float]) -> list[int]:
+    """Whole numbers that sum to ``size``, as near to the shares as can be (largest remainders)."""
     exact = [size * share for share in shares]
     counts = [int(number + _SLACK) for number in exact]
-    missing = int(size + _SLACK) - sum(counts)
+    missing = size - sum(counts)
     for place in sorted(range(len(exact)), key=lambda one: counts[one] - exact[one])[:missing]:
         counts[place] += 1
     return counts
