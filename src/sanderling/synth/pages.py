@@ -21,6 +21,8 @@ def sample_pages(
     ``leave_out``: canonical addresses of pages that are not wanted. Memory holds ``count`` pages, time is one pass.
     """
     chosen: list[tuple[int, str, Page]] = []
+    if count < 1:
+        return []
     for page in pages:
         key = canonical_url(page.url)
         place = -_place(seed, key)

@@ -13,6 +13,7 @@ from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.matcher import answers
 from sanderling.synth.graph.query import Node
 from sanderling.synth.graph.tree import Clause, Spot, to_query
+from sanderling.synth.graph.words.contract import literally
 
 _PREFACES = ("Consider {np}.", "Think of {np}.", "Take {np}.")
 _ASKED = ("{who} is {np}?", "Name {np}.", "Find {np}.")
@@ -88,7 +89,7 @@ class Speaker:
             return self._value_asked(root)
         kind = self.kind(root.node)
         if len(root.clauses) == 1 and (noun := self._noun(root.clauses[0])):
-            asked = _ASKED if kind in noun.split() else (*_ASKED, f"Which {kind} is {{np}}?")
+            asked = _ASKED if kind in noun.split() else (*_ASKED, f"Which {literally(kind)} is {{np}}?")
             return self.rng.choice(asked).format(who=who_asks(kind), np=noun)
         clauses = self.clauses(root)
         if len(root.clauses) == 1 and kind in _PEOPLE and clauses.startswith("who "):

@@ -104,4 +104,4 @@ def _differ(first: Fact, second: Fact) -> bool:
 
 def _value(ground: Ground, fact: Fact) -> str:
     """What a numeric relation gives, as a phrase without its thing: "the first year of"."""
-    return ground.words.of(fact.relation).noun[0].replace("{s}", "").strip()
+    return ground.words.of(fact.relation).noun[0].format(s="").strip()

@@ -16,7 +16,7 @@ from sanderling.synth.graph.query import Node, object_of, subject_of
 from sanderling.synth.graph.sampling import Subgraph
 from sanderling.synth.graph.tree import Clause, Spot, to_query
 from sanderling.synth.graph.wording import Speaker, who_asks
-from sanderling.synth.graph.words.contract import claimed
+from sanderling.synth.graph.words.contract import claimed, literally
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _text(ground: Ground, speaker: Speaker, told: Spot, quarrel: _Quarrel, rng: 
     words = ground.words.of(quarrel.truth.relation)
     thing = words.value if quarrel.truth.is_literal else speaker.kind(object_of(quarrel.truth))
     that = f"that {kind}"
-    np = rng.choice(words.noun or (f"the {thing} {words.object[0]}",)).format(s=that)
+    np = rng.choice(words.noun or (f"the {literally(thing)} {words.object[0]}",)).format(s=that)
     speaker.prefaces.append(f"Consider the {kind} {speaker.clauses(told)}.")
     site = claimed(quarrel.claim.relation)[1]
     asked = f"by that page, {who_asks(thing).lower()} is {np}?"

@@ -45,6 +45,11 @@ class Words(Protocol):
         ...
 
 
+def literally(words: str) -> str:
+    """Words as a part of a wording: their braces stand for themselves."""
+    return words.replace("{", "{{").replace("}", "}}")
+
+
 def claim_of(relation: str, site: str) -> str:
     """The name of what a site claims of a relation."""
     return f"{relation}{_CLAIM}{site}"
@@ -74,4 +79,4 @@ def as_claim(words: RelationWords, site: str) -> RelationWords:
 
 
 def _said(clause: str, site: str) -> str:
-    return f"{clause} (according to the {site})"
+    return f"{clause} (according to the {literally(site)})"

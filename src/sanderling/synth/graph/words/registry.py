@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sanderling.synth.graph.words.contract import RelationWords, as_claim, claimed
+from sanderling.synth.graph.words.contract import RelationWords, as_claim, claimed, literally
 from sanderling.synth.graph.words.documents import DOCUMENTS
 from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
 
@@ -25,11 +25,12 @@ class RelationBook:
 
 def plain_words(relation: str) -> RelationWords:
     """Words made of a relation's name alone: "whose LABEL is {o}", "that is the LABEL of {s}"."""
-    label = " ".join(relation.replace("_", " ").replace("-", " ").split()).lower()
+    value = " ".join(relation.replace("_", " ").replace("-", " ").split()).lower()
+    label = literally(value)
     return RelationWords(
         (f"whose {label} is {{o}}",),
         (f"that is the {label} of {{s}}",),
         (f"the {label} of {{s}}",),
-        value=label,
+        value=value,
         inquiry=(f"What is the {label} of {{s}}?",),
     )
