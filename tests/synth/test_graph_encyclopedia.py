@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from sanderling.reward.outcome import exact_match
-from sanderling.synth.graph.capabilities.enumeration import in_any_order
+from sanderling.synth.graph.capabilities.enumeration import list_answers
 from sanderling.synth.graph.contract import Capability, Fact, Uniqueness
 from sanderling.synth.graph.draft import Draft, Range
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia_of
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.making import Made, Wish, make
 from sanderling.synth.graph.opening import proven
-from sanderling.synth.graph.query import ANSWER, Node, Query, Variable
+from sanderling.synth.graph.query import ANSWER, Atom, Node, Query, Variable
 from sanderling.synth.graph.records import question_of
 from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
 from sanderling.synth.graph.words.registry import RelationBook
@@ -174,11 +174,31 @@ def test_an_encyclopedia_is_known_by_its_pages_not_by_its_name(tmp_path: Path, w
 
 
 def test_lists_are_right_in_any_order() -> None:
-    answers = in_any_order(["Orlo", "Venn", "Kello"])
+    answers = list_answers(["Orlo", "Venn", "Kello"])
     assert answers[0] == "Orlo, Venn, Kello" and len(answers) == 12
     for said in ("Kello, Orlo and Venn", "Venn; Orlo; Kello", "kello venn orlo"):
         assert max(exact_match(said, answer) for answer in answers) == 1.0
     assert max(exact_match("Orlo, Venn", answer) for answer in answers) == 0.0
+    assert len(list_answers(["Orlo", "Venn", "Kello", "Tarn"])) == 48
+
+
+def test_a_long_list_is_right_in_alphabetical_order() -> None:
+    answers = list_answers(["os_fork", "Venn", "os.walk", "Kello", "orlo"])
+    assert answers == (
+        "Kello, orlo, os.walk, os_fork, Venn",
+        "Kello, orlo, os_fork, os.walk, Venn",
+        "Kello, orlo, os.walk, os_fork and Venn",
+        "Kello, orlo, os_fork, os.walk and Venn",
+    )
+    assert max(exact_match("kello orlo os_fork os.walk venn", answer) for answer in answers) == 1.0
+
+
+def test_long_lists_are_asked_for_in_their_order_and_no_list_has_many_answers(made: Made) -> None:
+    lists = [draft for draft, _ in made.drafts if draft.form == "list"]
+    assert {len(draft.extra["items"]) for draft in lists} == {2, 3, 4, 5}
+    for draft in lists:
+        assert ("in alphabetical order" in draft.text) is (len(draft.extra["items"]) > 4)
+        assert len(draft.answers) <= 48
 
 
 def test_what_pages_state_of_both_alike_is_not_called_one_thing_s_alone() -> None:
@@ -194,3 +214,35 @@ def test_two_differences_of_named_things_are_two_questions() -> None:
     for draft, _ in make(ground, wish, proven).drafts:
         if draft.form == "difference":
             assert not any(value in draft.text.split() for value in draft.extra["values"])
+
+
+def told_by(world: Encyclopedia) -> tuple[Fact, ...]:
+    """All that the pages of a world tell, read from the pages' own account and not from a graph."""
+    found: list[Fact] = []
+    for item in world.pages:
+        site = "" if item.site is Site.ATLAS else f"@{item.site.name.lower()}"
+        claims = {**item.claims, **({"occupation": job} if (job := world.facts.entities[item.entity].occupation) else {})}
+        for relation, value in claims.items():
+            found.append(Fact(str(item.entity), f"{relation}{site}", str(value), isinstance(value, str)))
+    return tuple(found)
+
+
+def test_what_a_site_claims_fits_one_thing_among_all_that_it_claims(world: Encyclopedia, ground: Ground) -> None:
+    wish = Wish(60, Range(5, 7), Range(2, 4), (Capability.CROSS_VERIFICATION,), seed=2)
+    quarrels = make(ground, wish, proven).drafts
+    assert len(quarrels) == 60
+    told = told_by(world)
+    for draft, _ in quarrels:
+        (atom, *rest) = draft.queries[0].atoms  # the first asks the thing's own page; the others tell the thing
+        thing = next(term for term in atom[1:] if isinstance(term, Variable) and term != ANSWER)
+        turned = [{thing: ANSWER, ANSWER: thing}.get(term, term) for other in rest for term in other[1:]]
+        atoms = tuple(Atom(other.relation, *turned[2 * n : 2 * n + 2]) for n, other in enumerate(rest))
+        assert len(satisfying(told, Query(atoms))) == 1, draft.text
+
+
+def test_the_graph_has_all_that_the_pages_tell(world: Encyclopedia, ground: Ground) -> None:
+    both_ways = ("spouse", "twin")
+    told = {(f.subject, f.relation, f.object) for f in told_by(world) if f.relation.partition("@")[0] not in both_ways}
+    assert {(f.subject, f.relation, f.object) for f in ground.graph.facts} == told
+    text = {item.page.url: item.page.text for item in world.pages}
+    assert all(fact.quote and fact.quote in text[fact.url] for fact in ground.graph.facts)

@@ -1,8 +1,8 @@
-"""The graph of a generated encyclopedia: all that its atlas holds to be true, and what its other sites claim instead.
+"""The graph of a generated encyclopedia: all that its atlas holds to be true, and all that its other sites claim.
 
-The truth has the relations of the encyclopedia's schema, and ``occupation``. What the archive or the gazette says otherwise
-is a fact of its own, of the relation ``NAME@archive`` or ``NAME@gazette``: it is true that the page says so. Both are whole, so
-uniqueness can be proven. Knows no question.
+The truth has the relations of the encyclopedia's schema, and ``occupation``. What the archive or the gazette says, be it the
+same or not, is a fact of its own, of the relation ``NAME@archive`` or ``NAME@gazette``: it is true that the page says so. Both
+are whole, so uniqueness can be proven. Knows no question.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 from sanderling.errors import UserError
 from sanderling.synth.graph.contract import Entity, Fact, FactGraph
 from sanderling.synth.graph.words.contract import claim_of
-from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Facts, Names, Site, generate_encyclopedia
+from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Names, Site, generate_encyclopedia
 from sanderling.world.encyclopedia.graph import Entity as Thing
 from sanderling.world.encyclopedia.schema import Kind
 from sanderling.world.manifest import WorldInfo, read_manifest
@@ -84,22 +84,19 @@ def _entity(thing: Thing, pages: tuple[str, ...]) -> Entity:
 
 def _facts(world: Encyclopedia) -> Iterator[Fact]:
     for page in world.pages:
-        thing = world.facts.entities[page.entity]
-        if page.site is Site.ATLAS and thing.occupation:
-            lead = page.page.text.partition(".")[0] + "."
-            yield Fact(str(thing.id), OCCUPATION, thing.occupation, True, page.page.url, lead)
-        yield from _claims(page, world.facts)
+        if occupation := world.facts.entities[page.entity].occupation:
+            yield _fact(page, OCCUPATION, occupation, _lead(page))
+        for relation, value in page.claims.items():
+            if relation not in _BOTH_WAYS:
+                yield _fact(page, relation, value, page.sentences[relation])
 
 
-def _claims(page: EncyclopediaPage, facts: Facts) -> Iterator[Fact]:
-    """What the atlas says; of the other sites, what differs from it."""
-    for relation, value in page.claims.items():
-        if relation in _BOTH_WAYS:
-            continue
-        if page.site is Site.ATLAS:
-            name = relation
-        elif value != facts.objects[(page.entity, relation)]:
-            name = claim_of(relation, page.site.name.lower())
-        else:
-            continue
-        yield Fact(str(page.entity), name, str(value), isinstance(value, str), page.page.url, page.sentences[relation])
+def _fact(page: EncyclopediaPage, relation: str, value: int | str, quote: str) -> Fact:
+    """What a page says: of the atlas it is the truth, of another site its claim."""
+    name = relation if page.site is Site.ATLAS else claim_of(relation, page.site.name.lower())
+    return Fact(str(page.entity), name, str(value), isinstance(value, str), page.page.url, quote)
+
+
+def _lead(page: EncyclopediaPage) -> str:
+    """The sentence that says what somebody was: the first one, behind a note where there is one."""
+    return page.page.text.split(". ", 2)[page.site is not Site.ATLAS] + "."

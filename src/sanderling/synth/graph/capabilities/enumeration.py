@@ -1,4 +1,8 @@
-"""Enumeration: name all that share a fact. The answer is the whole list, in any order."""
+"""Enumeration: name all that share a fact. The answer is the whole list.
+
+Of up to four, any order is right, and all orders are accepted answers. More would have too many orders to write down (240
+answers for five), so a longer list is asked for in alphabetical order. Items are accepted by one name each.
+"""
 
 import random
 from collections.abc import Sequence
@@ -13,7 +17,10 @@ from sanderling.synth.graph.sampling import Subgraph
 from sanderling.synth.graph.wording import Speaker, listed
 
 _SIZES = Range(2, 5)
-_ASKED = ("name every {kind} {clauses}.", "list every {kind} {clauses}.")
+_MOST_ORDERED = 4
+"""Items of which every order is written down."""
+_ASKED = ("name every {kind} {clauses}{ordered}.", "list every {kind} {clauses}{ordered}.")
+_ORDERED = ", in alphabetical order"
 
 
 def enumeration(ground: Ground, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
@@ -23,14 +30,15 @@ def enumeration(ground: Ground, part: Subgraph, hops: Range, rng: random.Random)
         return group
     speaker = Speaker(ground, rng)
     kind = speaker.kind(group.kind_of)
-    text = rng.choice(_ASKED).format(kind=kind, clauses=speaker.clauses(group.root))
+    ordered = _ORDERED if len(group.members) > _MOST_ORDERED else ""
+    text = rng.choice(_ASKED).format(kind=kind, clauses=speaker.clauses(group.root), ordered=ordered)
     items = [ground.answers(node)[0] for node in group.members]
     if len(set(items)) < len(items):  # namesakes: the full names tell them apart
         items = [ground.name(node) or ground.answers(node)[-1] for node in group.members]
     return Draft(
         capability=Capability.ENUMERATION,
         text=speaker.tell(text),
-        answers=in_any_order(items),
+        answers=list_answers(items),
         facts=group.facts,
         hops=group.hops,
         queries=(group.query,),
@@ -43,7 +51,13 @@ def enumeration(ground: Ground, part: Subgraph, hops: Range, rng: random.Random)
     )
 
 
-def in_any_order(items: Sequence[str]) -> tuple[str, ...]:
-    """A list as an answer may give it, the given order first: with commas (semicolons are judged alike) or with "and"."""
-    orders = tuple(permutations(items))
+def list_answers(items: Sequence[str]) -> tuple[str, ...]:
+    """A list as an answer may give it: with commas (semicolons are judged alike) or with "and"; its order: see the module."""
+    orders = _alphabetical(items) if len(items) > _MOST_ORDERED else [list(order) for order in permutations(items)]
     return tuple(dict.fromkeys((*(", ".join(order) for order in orders), *(listed(order) for order in orders))))
+
+
+def _alphabetical(items: Sequence[str]) -> list[list[str]]:
+    """What people call alphabetical: without regard to capitals, and besides without regard to what is no letter or digit."""
+    plain = sorted(items, key=str.casefold)
+    return [plain, sorted(plain, key=lambda item: "".join(filter(str.isalnum, item.casefold())))]
