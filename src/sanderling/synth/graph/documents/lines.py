@@ -18,7 +18,8 @@ from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 
 Numbers = NDArray[np.uint32]
-_WORD = re.compile(rf"\w+{SUFFIX}")
+_WORD = re.compile(rf"v(?=\d+\.\d)|\d+(?:\.\d+)+|\w+{SUFFIX}")
+"""A version is one word, with or without a v before it: 3.3 is not in 3.30, nor in 3.3.1."""
 _NOWHERE: Numbers = np.zeros(0, np.uint32)
 
 
