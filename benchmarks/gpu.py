@@ -28,7 +28,7 @@ from sanderling.evaluate.provenance import command_line
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.protocol.sampling import Sampling
-from sanderling.train.config import Precision, TrainerConfig
+from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.losses.sft import sft
 from sanderling.train.scorer import ModelScorer
@@ -130,7 +130,7 @@ class Bench:
         parameters = sum(p.numel() for p in model.parameters())
         config = TrainerConfig(
             precision=Precision.BFLOAT16,
-            gradient_checkpointing=True,
+            memory=MemoryConfig(recompute=Recompute.FULL),
             micro_batch_tokens=self.sizes.row,
             logit_chunk=400_000_000,
         )

@@ -23,8 +23,10 @@ from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.registry import world_tools
 from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.config import SupervisedConfig, TrainerConfig
-from sanderling.train.rows import Encoding, sft_rows
+from sanderling.train.encoding import Encoding
+from sanderling.train.overlong import Limit
 from sanderling.train.sft import run_sft
+from sanderling.train.sft_rows import sft_rows
 from sanderling.trajectory.record import Seeds
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld
@@ -51,7 +53,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             concurrency=2,
         )
     )
-    rows = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), max_tokens=2_000).rows
+    rows = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), Limit(2_000)).rows
     return run_sft(SFT, rows, place / "base", place / "sft").model_dir
 
 

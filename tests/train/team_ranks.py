@@ -13,10 +13,10 @@ from train_records import PROFILE, WordTokenizer
 
 from sanderling.errors import UserError
 from sanderling.train.config import TrainerConfig
+from sanderling.train.encoding import Encoding
 from sanderling.train.losses.sft import sft
 from sanderling.train.rl import Actor, run_rl
 from sanderling.train.rl_config import RlConfig
-from sanderling.train.rows import Encoding
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer
 from sanderling.trajectory.record import Question

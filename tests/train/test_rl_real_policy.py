@@ -19,10 +19,11 @@ from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import GrpoConfig
+from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl import Actor, run_rl
 from sanderling.train.rl_config import RlConfig
-from sanderling.train.rows import Encoding, rl_rows
+from sanderling.train.rl_rows import rl_rows
 from sanderling.train.trainer import row_logprobs
 from sanderling.trajectory.record import Question, Seeds
 from sanderling.trajectory.turns import turn_indices

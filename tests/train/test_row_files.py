@@ -8,8 +8,10 @@ import pytest
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.errors import UserError
+from sanderling.train.encoding import Encoding
+from sanderling.train.overlong import Limit, Overlong
 from sanderling.train.row_files import left_out_file, read_rows, write_rows
-from sanderling.train.rows import Encoding, sft_rows
+from sanderling.train.sft_rows import sft_rows
 
 GIVEN = [
     record("sva", name="a"),
@@ -25,9 +27,9 @@ def encoding() -> Encoding:
 
 
 def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
-    wanted = sft_rows([GIVEN[0], GIVEN[4]], encoding(), 10_000).rows
+    wanted = sft_rows([GIVEN[0], GIVEN[4]], encoding(), Limit(10_000)).rows
     limit = max(len(row.ids) for row in wanted)
-    counts = write_rows(tmp_path / "rows.parquet", GIVEN, encoding(), limit)
+    counts = write_rows(tmp_path / "rows.parquet", GIVEN, encoding(), Limit(limit))
     found = list(read_rows(tmp_path / "rows.parquet"))
     assert [(row.trajectory, row.group) for row in found] == [(row.trajectory, row.group) for row in wanted]
     for row, want in zip(found, wanted, strict=True):
@@ -42,14 +44,33 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
         ("other", "refused"),
     ]
     assert "tokens" in left[1]["detail"] and "another" in left[2]["detail"]
-    write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), limit)
+    write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), Limit(limit))
     assert not left_out_file(tmp_path / "rows.parquet").exists(), "nothing stale stays"
 
 
 def test_none_are_a_file_too_and_other_files_are_refused(tmp_path: Path) -> None:
-    assert write_rows(tmp_path / "rows.parquet", [], encoding(), 9).rows == 0
+    assert write_rows(tmp_path / "rows.parquet", [], encoding(), Limit(9)).rows == 0
     assert list(read_rows(tmp_path / "rows.parquet")) == []
     (tmp_path / "x.parquet").write_bytes(b"PAR1 no")
     for name in ("x.parquet", "none.parquet"):
         with pytest.raises(UserError):
             list(read_rows(tmp_path / name))
+
+
+@pytest.mark.parametrize("how", [Overlong.CUT, Overlong.SPLIT])
+def test_what_is_shortened_or_split_is_told(tmp_path: Path, how: Overlong) -> None:
+    long = record("sa", name="long")
+    saw = long.nodes[3].model_copy(update={"token_ids": tuple(range(9, 909))})
+    nodes = (*long.nodes[:3], saw, *long.nodes[4:])
+    limit = 600 if how is Overlong.CUT else 40
+    counts = write_rows(tmp_path / "r", [long.model_copy(update={"nodes": nodes})], encoding(), Limit(limit, how))
+    rows = list(read_rows(tmp_path / "r"))
+    assert all(len(row.ids) <= limit for row in rows)
+    left = left_out_file(tmp_path / "r")
+    if how is Overlong.CUT:
+        assert (counts.cut, len(rows)) == (1, 1) and counts.cut_tokens == counts.longest - limit
+        (line,) = [json.loads(line) for line in left.read_text().splitlines()]
+        assert (line["reason"], line["detail"]) == ("cut", f"{counts.cut_tokens:,} of {counts.longest:,} tokens")
+    else:
+        assert (counts.split, len(rows), counts.turns_left_out) == (1, 2, 0) and not left.exists()
+        assert {row.trajectory for row in rows} == {"long"}

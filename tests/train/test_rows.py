@@ -3,11 +3,21 @@ import pytest
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.errors import UserError
-from sanderling.train.contract import TurnTool
-from sanderling.train.rows import Encoding, rl_rows, sft_row, sft_rows
+from sanderling.train.contract import Row, TurnTool
+from sanderling.train.encoding import Encoding
+from sanderling.train.overlong import Limit
+from sanderling.train.rl_rows import rl_rows
+from sanderling.train.sft_rows import TrainTurn, rows_of, sft_rows
 from sanderling.train.turn_table import Graded, build_table
-from sanderling.trajectory.record import NodeKind
+from sanderling.trajectory.record import NodeKind, Trajectory
 from sanderling.trajectory.turns import turn_tools
+
+
+def sft_row(trajectory: Trajectory, encoding: Encoding, train_turn: TrainTurn | None = None) -> Row | None:
+    """The one row of a plain trajectory."""
+    rows = rows_of(trajectory, encoding, Limit(10**6), train_turn).rows
+    assert len(rows) <= 1
+    return rows[0] if rows else None
 
 
 @pytest.fixture
@@ -68,9 +78,9 @@ def test_turns_can_be_left_out_of_the_loss(encoding):
 
 def test_rows_too_long_are_left_out_whole_and_counted(encoding):
     trajectories = [record("a", name="short"), record("sssssva", name="long"), record("", name="empty", answer=None)]
-    found = sft_rows(trajectories, encoding, max_tokens=30)
+    found = sft_rows(trajectories, encoding, Limit(30))
     assert [row.trajectory for row in found.rows] == ["short"]
-    assert (found.too_long, found.without_turns) == (1, 1)
+    assert (found.counts["too_long"], found.counts["without_turns"], found.counts["turns_left_out"]) == (1, 1, 7)
 
 
 def test_ids_of_another_tokenizer_are_refused(encoding):

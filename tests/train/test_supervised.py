@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import multiprocessing
 import resource
@@ -17,7 +18,7 @@ from sanderling.errors import UserError
 from sanderling.train.checkpoint import checkpoints, load_model, save_checkpoint
 from sanderling.train.config import SupervisedConfig, TrainerConfig
 from sanderling.train.metrics import MetricsLog, read_metrics
-from sanderling.train.sft import run_sft
+from sanderling.train.sft import ListSource, run_sft
 from sanderling.train.supervised import batches, schedule
 from sanderling.trajectory.jsonl import TornLineWarning
 
@@ -171,3 +172,16 @@ def test_a_torn_metrics_line_and_later_steps_are_dropped(tmp_path: Path):
     path.write_text('{"loss": 1.0}\n')
     with pytest.raises(UserError, match="without a step"):
         MetricsLog(path)
+
+
+def test_the_rows_of_a_forked_trajectory_are_in_one_batch(tmp_path: Path):
+    rows = random_rows(12)
+    rows = [dataclasses.replace(row, trajectory=f"t{index % 4}") for index, row in enumerate(rows)]
+    source = ListSource(rows)
+    assert len(source.lengths) == 4
+    assert [row.trajectory for row in source[1]] == ["t1", "t1", "t1"]
+    assert source.lengths.tolist() == [sum(len(row.ids) for row in rows[index::4]) for index in range(4)]
+    config = CONFIG.model_copy(update={"batch_tokens": 1, "epochs": 1})
+    run_sft(config, rows, save_tiny(tmp_path / "base"), tmp_path / "run")
+    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert sorted(line["tokens"] for line in log) == sorted(source.lengths.tolist())

@@ -11,7 +11,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from sanderling.protocol.grammar import check_final, check_turn
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.tokens import load_tokenizer
-from sanderling.train.rows import Encoding, sft_rows
+from sanderling.train.encoding import Encoding
+from sanderling.train.overlong import Limit
+from sanderling.train.sft_rows import sft_rows
 from sanderling.trajectory.cleaning import RECIPES, CleanReport, Dropped, Reason, clean_stream
 from sanderling.trajectory.files import open_trajectories
 from sanderling.trajectory.observations import read_observation
@@ -80,7 +82,7 @@ def test_rows_to_train_on(tmp_path) -> None:
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     encoding = Encoding(load_tokenizer(tmp_path), get_profile("dr-venus-4b"))
     kept = [one for one in cleaned("dr-venus")[0] if sum(len(node.text) for node in one.nodes) < 100_000]
-    found = sft_rows(kept, encoding, max_tokens=10**9)
+    found = sft_rows(kept, encoding, Limit(10**9))
     assert len(found.rows) == len(kept) > 100
     assert found.without_turns == 0
     row, one = found.rows[0], kept[0]

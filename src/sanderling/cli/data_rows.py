@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from sanderling.recipes.rows import Overlong, rows_of_file
 from sanderling.terminal import visible
 
 
@@ -15,21 +16,24 @@ def rows(
     tokenizer: Annotated[Path, typer.Option("--tokenizer", help="A directory with tokenizer.json.")],
     profile: Annotated[str, typer.Option("--profile", help="How messages become tokens, such as dr-venus-4b.")],
     out: Annotated[Path, typer.Option("--out", metavar="ROWS.parquet", help="Where to write.")],
-    max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", min=1, help="Longer rows are left out and counted; the profile's context.")
-    ] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="A row's limit; the profile's context.")] = None,
+    overlong: Annotated[
+        Overlong, typer.Option("--overlong", help="Beyond it: drop; cut observations in their middle; split at turns.")
+    ] = Overlong.DROP,
 ) -> None:
     """Turn trajectories into rows of tokens with their loss mask; what makes no row is counted with its reason."""
-    from sanderling.recipes.rows import rows_of_file
-
-    counts = rows_of_file(file, out, tokenizer, profile, max_tokens)
+    counts = rows_of_file(file, out, tokenizer, profile, max_tokens, overlong)
     console = Console(highlight=False)
     share = f" ({counts.trained_tokens / counts.tokens:.0%} trained)" if counts.tokens else ""
     console.print(
         f"{counts.trajectories:,} trajectories: {counts.rows:,} rows of {counts.tokens:,} tokens{share}; "
         f"the longest has {counts.longest:,}."
     )
-    left = {"too_long": counts.too_long, "refused": counts.refused, "without_turns": counts.without_turns}
+    if counts.split:
+        console.print(f"  {counts.split:,} too long and split into several rows")
+    if counts.turns_left_out:
+        console.print(f"  {counts.turns_left_out:,} turns are in no row")
+    left = counts.left_out()
     for reason, count in left.items():
         if count:
             console.print(Text(f"  {count:,} {reason.replace('_', ' ')}, such as {visible(counts.examples[reason])}"))

@@ -4,15 +4,19 @@ from pathlib import Path
 
 from sanderling.protocol.profiles import get_profile
 from sanderling.protocol.tokens import load_tokenizer
+from sanderling.train.encoding import Encoding
+from sanderling.train.overlong import Limit
+from sanderling.train.overlong import Overlong as Overlong
 from sanderling.train.row_files import RowCounts, left_out_file, write_rows
-from sanderling.train.rows import Encoding
 from sanderling.trajectory.files import open_trajectories
 from sanderling.trajectory.writing import check_places
 
 
-def rows_of_file(source: Path, out: Path, tokenizer: Path, profile: str, max_tokens: int | None) -> RowCounts:
+def rows_of_file(
+    source: Path, out: Path, tokenizer: Path, profile: str, max_tokens: int | None, overlong: Overlong
+) -> RowCounts:
     """Write the rows of a file; without a limit, the profile's context is it. Raises UserError."""
     check_places([source, tokenizer], [out, left_out_file(out)])
     chosen = get_profile(profile)
     limit = chosen.budgets.max_context_tokens if max_tokens is None else max_tokens
-    return write_rows(out, open_trajectories(source), Encoding(load_tokenizer(tokenizer), chosen), limit)
+    return write_rows(out, open_trajectories(source), Encoding(load_tokenizer(tokenizer), chosen), Limit(limit, overlong))

@@ -1,8 +1,9 @@
 """Attention over packed rows: each row attends causally to itself, and to what it branches off from, and to nothing else.
 
-A packed line of tokens is cut into stretches. A stretch sees its own tokens causally and, where it continues a part of the same
-line (a probe after a boundary of a trajectory), that part as well. One plain SDPA kernel runs per stretch, so no mask over the
-line exists and no padding is computed: the counterpart of a GPU's variable-length kernels with the means of every device.
+A packed line of tokens is cut into stretches. A stretch sees its own tokens causally and, where it continues parts of the same
+line (a probe after a boundary of a trajectory, a branch after the turns that it shares), those parts as well. One plain SDPA
+kernel runs per stretch, so no mask over the line exists and no padding is computed: the counterpart of a GPU's variable-length
+kernels with the means of every device.
 The model is switched for the length of a ``with`` block only, since the same module may be generating elsewhere with its
 ordinary attention.
 """
@@ -18,18 +19,24 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
 _NAME = "sanderling_packed"
+_MASK_ROWS = 1024
+"""Queries that share one mask."""
+
+
+Span = tuple[int, int]
+"""First place and the place after the last one."""
 
 
 @dataclass(frozen=True)
 class Stretch:
     """Consecutive tokens of a packed line; stretches cover the line in order.
 
-    Example: a trajectory of 9 tokens and a probe of 2 after its first 4: ``Stretch(9)``, ``Stretch(2, prefix=(0, 4))``.
+    Example: a trajectory of 9 tokens and a probe of 2 after its first 4: ``Stretch(9)``, ``Stretch(2, prefix=((0, 4),))``.
     """
 
     length: int
-    prefix: tuple[int, int] | None = None
-    """Half-open span of the line that it continues; None: it begins a row."""
+    prefix: tuple[Span, ...] = ()
+    """The spans of the line that it continues, one behind the other; empty: it begins a row."""
 
 
 def _attend(
@@ -50,20 +57,32 @@ def _attend(
     parts, start = [], 0
     for stretch in stretches:
         end = start + stretch.length
-        q, k, v = query[:, :, start:end], key[:, :, start:end], value[:, :, start:end]
-        mask = None
-        if stretch.prefix is not None:
-            first, last = stretch.prefix
-            k = torch.cat((key[:, :, first:last], k), 2)
-            v = torch.cat((value[:, :, first:last], v), 2)
-            mask = torch.ones(stretch.length, k.shape[2], dtype=torch.bool, device=k.device).tril(last - first)
-        parts.append(
-            scaled_dot_product_attention(
-                q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=mask is None, scale=scaling, enable_gqa=grouped
-            )
-        )
+        spans = (*stretch.prefix, (start, end))
+        k, v = (torch.cat([x[:, :, a:b] for a, b in spans], 2) if stretch.prefix else x[:, :, start:end] for x in (key, value))
+        for q, mask in _masked(query[:, :, start:end], k.shape[2] - stretch.length):
+            seen = k.shape[2] if mask is None else mask.shape[1]
+            parts.append(
+                scaled_dot_product_attention(
+                    q, k[:, :, :seen], v[:, :, :seen],
+                    attn_mask=mask, dropout_p=dropout, is_causal=mask is None, scale=scaling, enable_gqa=grouped,
+                )
+            )  # fmt: skip
         start = end
     return torch.cat(parts, 2).transpose(1, 2).contiguous(), None
+
+
+def _masked(query: Tensor, before: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """A stretch's queries, and which keys each sees when ``before`` keys precede its own; None: causal as it stands.
+
+    In blocks, so that the mask of a long branch behind a long prefix is never held whole.
+    """
+    if before == 0:
+        yield query, None
+        return
+    for first in range(0, query.shape[2], _MASK_ROWS):
+        block = query[:, :, first : first + _MASK_ROWS]
+        rows, seen = block.shape[2], before + first + block.shape[2]
+        yield block, torch.ones(rows, seen, dtype=torch.bool, device=query.device).tril(before + first)
 
 
 # transformers looks attention up by name; a name without a mask function means that no mask is built.

@@ -4,8 +4,9 @@ Every class is frozen and refuses unknown keys. Nothing here builds anything; `t
 """
 
 from enum import StrEnum
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Packing(StrEnum):
@@ -50,6 +51,34 @@ class Aggregation(StrEnum):
     """Every trajectory counts the same (times its row's weight), however long it is and however many rows it has."""
 
 
+class Recompute(StrEnum):
+    """What of a layer's forward pass is computed again for its gradient instead of being kept."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    """Everything but attention, whose cost is quadratic and whose output is not."""
+    FULL = "full"
+    """Everything but the layer's input."""
+
+
+class MemoryConfig(BaseModel):
+    """What is held in memory between a forward pass and its gradient. Nothing here changes a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    recompute: Recompute = Recompute.NONE
+    offload: bool = False
+    """Whether what layers hand on waits in the host's memory (CUDA only); goes with ``recompute``."""
+    mlp_tile: int | None = Field(default=None, ge=1)
+    """Tokens that a layer's MLP takes at a time; None: all. Costs its forward pass once more, and bounds what is alive."""
+
+    @model_validator(mode="after")
+    def _offload_recomputed(self) -> Self:
+        if self.offload and self.recompute is Recompute.NONE:
+            raise ValueError("offload needs recompute to be selective or full")
+        return self
+
+
 class TrainerConfig(BaseModel):
     """One optimizer and how a step is executed."""
 
@@ -81,7 +110,7 @@ class TrainerConfig(BaseModel):
     """Logits are divided by it before log-probabilities are taken: the temperature the rollouts were sampled at."""
     entropy: bool = False
     """Whether the policy's entropy at trained positions is measured (never trained)."""
-    gradient_checkpointing: bool = False
+    memory: MemoryConfig = MemoryConfig()
     logit_chunk: int = Field(default=16_000_000, ge=1)
     """Most logits (positions times vocabulary) that exist at once."""
 
@@ -94,7 +123,7 @@ class SupervisedConfig(BaseModel):
     trainer: TrainerConfig = TrainerConfig()
     epochs: int = Field(default=1, ge=1)
     batch_tokens: int = Field(default=32_768, ge=1)
-    """Tokens of an optimizer batch: it is closed by the row that reaches this many."""
+    """Tokens of an optimizer batch: it is closed by the trajectory that reaches this many."""
     max_steps: int | None = Field(default=None, ge=1)
     """Stop after this many optimizer steps."""
     save_every: int = Field(default=100, ge=1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
@@ -23,6 +23,24 @@ class TokenScores:
     logprobs: Tensor
     entropy: Tensor | None
     """Of the whole next-token distribution at each token's place, without gradient; None when not asked for."""
+
+
+class TokenLogprobs(nn.Module):
+    """A causal language model whose forward pass ends in log-probabilities: the one entrance that hooks of sharding watch.
+
+    Head and embedding are used inside it, so a sharded model has them whole when they are needed.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, batch: MicroBatch, temperature: float = 1.0, entropy: bool = False, logit_chunk: int = 16_000_000
+    ) -> tuple[Tensor, Tensor | None]:
+        """:func:`token_logprobs`, as a tuple."""
+        scores = token_logprobs(self.model, batch, temperature=temperature, entropy=entropy, logit_chunk=logit_chunk)
+        return scores.logprobs, scores.entropy
 
 
 def token_logprobs(

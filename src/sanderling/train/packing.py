@@ -15,6 +15,7 @@ from torch import Tensor
 from sanderling.train.attention import Stretch
 from sanderling.train.config import Packing
 from sanderling.train.contract import Row
+from sanderling.train.prefixes import bundles, lay_out
 
 
 @dataclass(frozen=True)
@@ -73,44 +74,46 @@ def deal(lengths: Sequence[int], hands: int) -> list[list[int]]:
     return [sorted(hand) for hand in found]
 
 
+def bundled(rows: Sequence[Row], budget: int, packing: Packing) -> list[tuple[list[int], int]]:
+    """What :func:`plan` and :func:`deal` place as one: rows (by index) and their tokens. Padded rows share nothing."""
+    if packing is Packing.PADDED:
+        return [([index], len(row.ids)) for index, row in enumerate(rows)]
+    return bundles(rows, budget)
+
+
 def collate(rows: Sequence[Row], packing: Packing, device: torch.device | str = "cpu") -> MicroBatch:
     """Lay rows out for one forward pass.
 
     Raises ValueError when a row's first token is marked as trained: nothing precedes it.
     """
-    lengths = [len(row.ids) for row in rows]
-    width = max(lengths)
-    source, target, row_index = [], [], []
-    start = 0
     for index, row in enumerate(rows):
-        trained = np.flatnonzero(row.loss_mask)
-        if trained.size and trained[0] == 0:
+        if row.loss_mask[:1].any():
             raise ValueError(f"row {row.trajectory or index}: its first token cannot be trained, nothing precedes it")
-        source.append(trained - 1 + (start if packing is Packing.VARLEN else index * width))
-        target.append(row.ids[trained])
-        row_index.append(np.full(trained.size, index, dtype=np.int64))
-        start += lengths[index]
+    trained = [np.flatnonzero(row.loss_mask) for row in rows]
 
     def tensor(parts: Sequence[NDArray[np.int64]]) -> Tensor:
         return torch.from_numpy(np.concatenate(parts)).to(device)
 
     if packing is Packing.VARLEN:
-        ids = tensor([row.ids for row in rows])[None]
-        positions = tensor([np.arange(n, dtype=np.int64) for n in lengths])[None]
+        line = lay_out(rows)
+        ids, positions, stretches = tensor([line.ids])[None], tensor([line.positions])[None], line.stretches
+        source = [places[at - 1] for places, at in zip(line.where, trained, strict=True)]
     else:
+        width = max(len(row.ids) for row in rows)
         padded = np.zeros((len(rows), width), dtype=np.int64)
         for index, row in enumerate(rows):
-            padded[index, : lengths[index]] = row.ids
+            padded[index, : len(row.ids)] = row.ids
         ids = torch.from_numpy(padded).to(device)
-        positions = torch.arange(width, device=device).expand(len(rows), width)
+        positions, stretches = torch.arange(width, device=device).expand(len(rows), width), None
+        source = [index * width + at - 1 for index, at in enumerate(trained)]
     return MicroBatch(
         rows=tuple(rows),
         ids=ids,
         positions=positions,
-        stretches=tuple(Stretch(n) for n in lengths) if packing is Packing.VARLEN else None,
+        stretches=stretches,
         source=tensor(source),
-        target=tensor(target),
-        row_index=tensor(row_index),
+        target=tensor([row.ids[at] for row, at in zip(rows, trained, strict=True)]),
+        row_index=tensor([np.full(at.size, index, dtype=np.int64) for index, at in enumerate(trained)]),
     )
 
 

@@ -26,12 +26,13 @@ from sanderling.reward.outcome import OUTCOMES, score_trajectory
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint, save_model
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.credit_config import PpoConfig, RatioTo
+from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
 from sanderling.train.losses import build_loss
 from sanderling.train.metrics import MetricsLog
 from sanderling.train.rl_config import RlConfig
 from sanderling.train.rl_metrics import step_metrics
-from sanderling.train.rows import Encoding, rl_rows
+from sanderling.train.rl_rows import rl_rows
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.supervised import OnProgress, Progress, RunResult
 from sanderling.train.team import SOLO, Team, joined, share

@@ -2,7 +2,7 @@
 
 Contract: ``read_rows(path)`` gives the rows that were written, in order. A trajectory that makes no row is counted with its
 reason: too long, without a turn to train, or in an order that no loop could have sent; ``left_out_file(path)`` names each of
-them. Nothing is ever cut. Written by row groups, whole or not at all; importable without torch.
+them, and all of which only a part is there. Written by row groups, whole or not at all; importable without torch.
 """
 
 import os
@@ -19,7 +19,9 @@ import pyarrow.parquet as pq
 
 from sanderling.errors import UserError
 from sanderling.train.contract import Row
-from sanderling.train.rows import Encoding, sft_row
+from sanderling.train.encoding import Encoding
+from sanderling.train.overlong import Limit
+from sanderling.train.sft_rows import Made, rows_of
 from sanderling.trajectory.codec import encode_record
 from sanderling.trajectory.record import Trajectory
 from sanderling.trajectory.writing import Lines
@@ -43,6 +45,14 @@ class RowCounts:
     trajectories: int = 0
     rows: int = 0
     too_long: int = 0
+    """Branches dropped for their length."""
+    cut: int = 0
+    """Branches with observations that were shortened."""
+    cut_tokens: int = 0
+    split: int = 0
+    """Branches that became several rows."""
+    turns_left_out: int = 0
+    """Turns to be trained that are in no row."""
     without_turns: int = 0
     refused: int = 0
     """Ids of another tokenizer, or messages in an order that no loop could have sent."""
@@ -55,21 +65,25 @@ class RowCounts:
     lengths: Counter[int] = field(default_factory=Counter)
     """Rows by length, in thousands of tokens begun."""
 
+    def left_out(self) -> dict[str, int]:
+        """By reason, what is missing in the rows; reasons as in the file of what was left out."""
+        return {name: getattr(self, name) for name in ("too_long", "cut", "refused", "without_turns")}
+
     def as_json(self) -> dict[str, Any]:
         """The figures, for machines."""
         return vars(self) | {"examples": dict(self.examples), "lengths": dict(sorted(self.lengths.items()))}
 
 
 def left_out_file(path: Path) -> Path:
-    """Beside a file of rows: id, reason and detail of every trajectory that made none, a line each; absent where all did."""
+    """Beside a file of rows: id, reason and detail of every trajectory that misses something; absent where none does."""
     return path.with_name(path.name + ".left-out.jsonl")
 
 
-def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encoding, max_tokens: int) -> RowCounts:
-    """Write a row for each trajectory that makes one. Raises UserError when the file cannot be written."""
+def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit) -> RowCounts:
+    """Write the rows of each trajectory that makes any. Raises UserError when the file cannot be written."""
     counts = RowCounts()
     with Lines(left_out_file(path), keep_empty=False) as left_out:
-        _write_file(path, _rows(trajectories, encoding, max_tokens, counts, left_out), _described(encoding, max_tokens))
+        _write_file(path, _rows(trajectories, encoding, limit, counts, left_out), _described(encoding, limit))
     return counts
 
 
@@ -103,45 +117,47 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise UserError(f"{path} is not a readable file of rows ({str(error).splitlines()[0]}): write it again.") from error
 
 
-def _described(encoding: Encoding, max_tokens: int) -> pa.Schema:
-    told = {"tokenizer": encoding.tokenizer.fingerprint, "profile": encoding.profile.name, "max_tokens": str(max_tokens)}
-    return SCHEMA.with_metadata(told)
+def _described(encoding: Encoding, limit: Limit) -> pa.Schema:
+    told = {"tokenizer": encoding.tokenizer.fingerprint, "profile": encoding.profile.name}
+    return SCHEMA.with_metadata(told | {"max_tokens": str(limit.max_tokens), "overlong": limit.overlong.value})
 
 
 def _rows(
-    trajectories: Iterable[Trajectory], encoding: Encoding, max_tokens: int, counts: RowCounts, left_out: Lines
+    trajectories: Iterable[Trajectory], encoding: Encoding, limit: Limit, counts: RowCounts, left_out: Lines
 ) -> Iterator[Row]:
     for trajectory in trajectories:
         counts.trajectories += 1
-        found = _row(trajectory, encoding, max_tokens, counts)
-        if isinstance(found, Row):
-            counts.rows += 1
-            counts.tokens += len(found.ids)
-            counts.trained_tokens += int(found.loss_mask.sum())
-            counts.lengths[len(found.ids) // 1_000] += 1
-            yield found
+        try:
+            made = rows_of(trajectory, encoding, limit)
+        except UserError as error:
+            made, missing = Made(), [("refused", str(error))]
+            counts.refused += 1
         else:
-            reason, detail = found
+            missing = _count(made, counts)
+        for reason, detail in missing:
             counts.examples.setdefault(reason, f"{trajectory.id}: {detail}" if detail else trajectory.id)
             left_out.add(encode_record({"id": trajectory.id, "reason": reason, "detail": detail}))
+        for row in made.rows:
+            counts.rows += 1
+            counts.tokens += len(row.ids)
+            counts.trained_tokens += int(row.loss_mask.sum())
+            counts.lengths[len(row.ids) // 1_000] += 1
+            yield row
 
 
-def _row(trajectory: Trajectory, encoding: Encoding, max_tokens: int, counts: RowCounts) -> Row | tuple[str, str]:
-    """A row, or the reason why there is none, counted, and more about it."""
-    try:
-        row = sft_row(trajectory, encoding)
-    except UserError as error:
-        counts.refused += 1
-        return "refused", str(error)
-    if row is None:
+def _count(made: Made, counts: RowCounts) -> list[tuple[str, str]]:
+    """Count what became of a trajectory; what of it is missing: the reason, and more about it."""
+    counts.longest = max(counts.longest, made.longest)
+    for name in ("too_long", "cut", "cut_tokens", "split", "turns_left_out"):
+        setattr(counts, name, getattr(counts, name) + getattr(made, name))
+    if not made.longest:
         counts.without_turns += 1
-        return "without_turns", ""
-    size = len(row.ids)
-    counts.longest = max(counts.longest, size)
-    if size <= max_tokens:
-        return row
-    counts.too_long += 1
-    return "too_long", f"{size:,} tokens"
+        return [("without_turns", "")]
+    told = {"too_long": f"{made.longest:,} tokens", "cut": f"{made.cut_tokens:,} of {made.longest:,} tokens"}
+    missing = [(reason, detail) for reason, detail in told.items() if getattr(made, reason)]
+    if made.turns_left_out and not made.too_long:
+        missing.append(("turns_left_out", f"{made.turns_left_out:,} turns"))
+    return missing
 
 
 def _write(file: Any, rows: Iterable[Row], schema: pa.Schema) -> None:

@@ -97,14 +97,14 @@ def _lay_out(request: ScoreRequest) -> _Line:
         ids += read
         positions += range(cut, cut + len(read))
         if read:
-            stretches.append(Stretch(len(read), prefix=(0, cut)))
+            stretches.append(Stretch(len(read), prefix=((0, cut),)))
         source += [cut - 1 if at == 0 else start + at - 1 for at in range(first, end)]
         target += continuation[first:end]
     return _Line(ids, positions, stretches, source, target)
 
 
 def _shift(stretch: Stretch, by: int) -> Stretch:
-    return stretch if stretch.prefix is None else Stretch(stretch.length, (stretch.prefix[0] + by, stretch.prefix[1] + by))
+    return Stretch(stretch.length, tuple((first + by, end + by) for first, end in stretch.prefix))
 
 
 def _batches(lengths: Sequence[int], budget: int) -> list[list[int]]:

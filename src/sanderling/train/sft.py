@@ -7,21 +7,23 @@ import numpy as np
 
 from sanderling.train.config import SupervisedConfig
 from sanderling.train.contract import IntArray, Row
+from sanderling.train.prefixes import families
 from sanderling.train.supervised import OnProgress, RunResult, run_supervised
 
 
 class ListSource:
-    """Rows held in memory; rows with nothing to train are left out."""
+    """Rows held in memory, those of one trajectory together; rows with nothing to train are left out."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = [row for row in rows if row.loss_mask.any()]
-        self._lengths = np.array([len(row.ids) for row in self._rows], dtype=np.int64)
+        trained = [row for row in rows if row.loss_mask.any()]
+        self._rows = [[trained[index] for index in family] for family in families(trained)]
+        self._lengths = np.array([sum(len(row.ids) for row in family) for family in self._rows], dtype=np.int64)
 
     @property
     def lengths(self) -> IntArray:
         return self._lengths
 
-    def __getitem__(self, index: int) -> Row:
+    def __getitem__(self, index: int) -> Sequence[Row]:
         return self._rows[index]
 
 

@@ -1,7 +1,7 @@
 """Supervised training from start to finish: seeded order, batches by tokens, checkpoints, resuming. Used by `sft`.
 
 The order of rows depends on the seed and epoch alone, so a run that was killed continues from its last checkpoint to the very
-same weights, bit for bit. Knows neither trajectories nor text: it is handed rows by number.
+same weights, bit for bit. The rows of one trajectory are never in two batches. Knows no text: it is handed rows by number.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ from sanderling.train.trainer import Trainer
 
 
 class RowSource(Protocol):
-    """Rows by number, with their lengths known beforehand."""
+    """Trajectories by number, each as its rows (a forked one has several), with their lengths known beforehand."""
 
     @property
     def lengths(self) -> IntArray:
-        """Tokens of each row."""
+        """Tokens of each trajectory's rows."""
         ...
 
-    def __getitem__(self, index: int) -> Row: ...
+    def __getitem__(self, index: int) -> Sequence[Row]: ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class RunResult:
 
 
 def batches(lengths: IntArray, batch_tokens: int, seed: int, epoch: int) -> list[list[int]]:
-    """One epoch's optimizer batches: a seeded permutation, each batch closed by the row that reaches ``batch_tokens``."""
+    """One epoch's optimizer batches: a seeded permutation, each closed by the trajectory that reaches ``batch_tokens``."""
     order = np.random.default_rng((seed, epoch)).permutation(len(lengths))
     found: list[list[int]] = []
     tokens = batch_tokens
@@ -112,4 +112,4 @@ def run_supervised(
 
 
 def _rows(source: RowSource, indices: Sequence[int]) -> list[Row]:
-    return [source[index] for index in indices]
+    return [row for index in indices for row in source[index]]

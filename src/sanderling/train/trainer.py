@@ -22,8 +22,9 @@ from sanderling.train.config import Aggregation, Packing, Precision, Schedule, T
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.logprobs import TokenScores, token_logprobs
 from sanderling.train.losses.contract import Loss, LossInputs
+from sanderling.train.memory import economise
 from sanderling.train.optimizers import Optimizers
-from sanderling.train.packing import MicroBatch, collate, deal, per_token, plan
+from sanderling.train.packing import MicroBatch, bundled, collate, deal, per_token, plan
 from sanderling.train.team import SOLO, Team
 
 
@@ -85,9 +86,10 @@ def _attention(model: PreTrainedModel, config: TrainerConfig) -> AbstractContext
 
 def _plan(rows: Sequence[Row], config: TrainerConfig, team: Team) -> list[list[int]]:
     """The rank's micro-batches: indices of the rows that it computes, of all that every rank holds."""
-    lengths = [len(row.ids) for row in rows]
-    own = deal(lengths, team.size)[team.rank]
-    return [[own[i] for i in group] for group in plan([lengths[i] for i in own], config.micro_batch_tokens, config.packing)]
+    parts = bundled(rows, config.micro_batch_tokens, config.packing)
+    own = [parts[i] for i in deal([tokens for _, tokens in parts], team.size)[team.rank]]
+    groups = plan([tokens for _, tokens in own], config.micro_batch_tokens, config.packing)
+    return [[index for at in group for index in own[at][0]] for group in groups]
 
 
 def _scores(model: PreTrainedModel, batch: MicroBatch, config: TrainerConfig, *, entropy: bool) -> TokenScores:
@@ -105,8 +107,7 @@ class Trainer:
         self.team = team
         self.steps = 0
         """Optimizer steps taken."""
-        if config.gradient_checkpointing:
-            model.gradient_checkpointing_enable()
+        economise(model, config.memory)
         self.optimizer = Optimizers(model, config)
 
     def step(self, rows: Sequence[Row], loss: Loss) -> dict[str, float]:

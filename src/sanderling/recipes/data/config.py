@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sanderling.config import check_config
+from sanderling.train.overlong import Limit, Overlong
 from sanderling.trajectory.cleaning import CleaningRecipe, get_recipe
 from sanderling.trajectory.dedupe import Prefer
 from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
@@ -94,7 +95,13 @@ class Rows(Section):
     """What the trainer gets."""
 
     max_tokens: int = Field(default=200_000, ge=1)
-    """Longer rows are left out and counted, never cut."""
+    """A row's limit."""
+    overlong: Overlong = Overlong.DROP
+    """What becomes of longer ones; counted and named in any case."""
+
+    def limit(self) -> Limit:
+        """Both as rows are made with them."""
+        return Limit(self.max_tokens, self.overlong)
 
 
 class DataConfig(Section):

@@ -132,8 +132,8 @@ def repeat(layout: Layout, report: Report) -> Figures:
 def make_rows(layout: Layout, report: Report) -> Figures:
     """Token rows of every part; the first from its resampled trajectories."""
     from sanderling.protocol.tokens import load_tokenizer
+    from sanderling.train.encoding import Encoding
     from sanderling.train.row_files import write_rows
-    from sanderling.train.rows import Encoding
 
     if layout.config.tokenizer is None:
         return {"came_in": 0, "went_out": 0, "told": "none made: give --tokenizer DIRECTORY"}
@@ -144,10 +144,10 @@ def make_rows(layout: Layout, report: Report) -> Figures:
     with report.task("Rows", len(layout.parts)) as advance:
         for place, name in enumerate(layout.parts):
             source = layout.parted / f"{name}.jsonl" if place else layout.resampled
-            counts = write_rows(layout.rows(name), open_trajectories(source), encoding, layout.config.rows.max_tokens)
+            counts = write_rows(layout.rows(name), open_trajectories(source), encoding, layout.config.rows.limit())
             found[name] = counts.as_json()
             came_in, went_out = came_in + counts.trajectories, went_out + counts.rows
-            left = {"too long": counts.too_long, "refused": counts.refused, "without turns": counts.without_turns}
+            left = {reason.replace("_", " "): count for reason, count in counts.left_out().items()}
             told.append(
                 f"{name} {counts.rows:,} rows, {counts.tokens:,} tokens ({counts.trained_tokens:,} trained)"
                 + "".join(f", {count:,} {reason}" for reason, count in left.items() if count)

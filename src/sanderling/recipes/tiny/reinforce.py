@@ -51,8 +51,8 @@ def reinforce(layout: Layout, start: str, report: Report) -> dict[str, Any]:
 
 def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: str) -> None:
     """What each process of the RL stage does."""
+    from sanderling.train.encoding import Encoding
     from sanderling.train.rl import run_rl
-    from sanderling.train.rows import Encoding
     from sanderling.train.team import join_team
 
     settings, out = layout.config.rl, layout.root / "rl"

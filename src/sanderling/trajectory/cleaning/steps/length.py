@@ -1,6 +1,6 @@
 """Limits of length: a trajectory that is too long to be learnt from whole is dropped, since nothing is ever cut.
 
-Characters are counted, not tokens: cleaning knows no tokenizer; `train.rows` leaves out and counts what is too long for one.
+Characters are counted, not tokens: cleaning knows no tokenizer; `train.overlong` counts what is too long for one.
 """
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -1,0 +1,100 @@
+"""What is kept in memory changes no number."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+from tiny_qwen3 import random_rows, tiny_model
+from torch import nn
+
+from sanderling.errors import UserError
+from sanderling.train.attention import packed_attention
+from sanderling.train.config import MemoryConfig, Packing
+from sanderling.train.logprobs import token_logprobs
+from sanderling.train.memory import decoder_layers, economise, on_host
+from sanderling.train.packing import collate
+
+SETTINGS = [
+    MemoryConfig(recompute="full"),
+    MemoryConfig(recompute="selective"),
+    MemoryConfig(mlp_tile=7),
+    MemoryConfig(recompute="full", mlp_tile=16, offload=True),
+    MemoryConfig(recompute="selective", mlp_tile=16, offload=True),
+]
+
+
+def gradients(memory: MemoryConfig) -> tuple[torch.Tensor, list[torch.Tensor], int]:
+    """Log-probabilities, gradients, and the bytes that autograd saved on the way."""
+    model = tiny_model(layers=3)
+    economise(model, memory)
+    saved: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with packed_attention(model):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            scores = token_logprobs(model, collate(random_rows(6), Packing.VARLEN)).logprobs
+        scores.sum().backward()  # what is computed again is computed here
+    return scores.detach(), [p.grad for p in model.parameters() if p.grad is not None], sum(saved.values())
+
+
+@pytest.mark.parametrize("memory", SETTINGS, ids=str)
+def test_every_setting_gives_the_same_numbers_and_keeps_less(memory: MemoryConfig):
+    plain_scores, plain, plain_bytes = gradients(MemoryConfig())
+    scores, found, kept = gradients(memory)
+    torch.testing.assert_close(scores, plain_scores, atol=1e-5, rtol=1e-5)
+    for one, other in zip(found, plain, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-5)
+    assert kept < plain_bytes
+
+
+def test_selective_recomputation_runs_attention_once():
+    def calls(memory: MemoryConfig) -> int:
+        model = tiny_model(layers=3)
+        economise(model, memory)
+        seen = 0
+
+        class Count(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                nonlocal seen
+                seen += "scaled_dot_product" in str(func) and "backward" not in str(func)
+                return func(*args, **(kwargs or {}))
+
+        with Count(), packed_attention(model):
+            token_logprobs(model, collate(random_rows(1), Packing.VARLEN)).logprobs.sum().backward()
+        return seen
+
+    assert (calls(MemoryConfig(recompute="selective")), calls(MemoryConfig(recompute="full"))) == (3, 6)
+
+
+def test_without_gradients_nothing_is_recomputed():
+    model = tiny_model()
+    economise(model, MemoryConfig(recompute="full", mlp_tile=5))
+    with torch.inference_mode(), packed_attention(model):
+        batch = collate(random_rows(3), Packing.VARLEN)
+        found = token_logprobs(model, batch).logprobs
+        expected = token_logprobs(tiny_model(), collate(random_rows(3), Packing.PADDED)).logprobs
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_what_waits_on_the_host_comes_back_as_it_was():
+    weight = nn.Parameter(torch.randn(600, 600))
+    x = torch.randn(600, 600, requires_grad=True)
+    with on_host("cpu"):
+        y = (x @ weight).tanh()
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, (1 - (x @ weight).tanh() ** 2) @ weight.T)
+
+
+def test_settings_that_do_nothing_are_refused():
+    with pytest.raises(ValidationError, match="recompute"):
+        MemoryConfig(offload=True)
+
+
+def test_a_model_of_unknown_layers_is_one_sentence():
+    model = tiny_model()
+    model.model.layers = None
+    with pytest.raises(UserError, match=r"layers of a Qwen3ForCausalLM"):
+        decoder_layers(model)
