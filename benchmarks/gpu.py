@@ -30,6 +30,7 @@ from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.protocol.sampling import Sampling
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
+from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.losses.sft import sft
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer, row_logprobs
@@ -224,7 +225,7 @@ class Bench:
         """Log-probabilities of the same tokens by the trainer in bfloat16, and by float32: mean and largest gap in nats."""
         model, rows = self.model(torch.float32), self.rows()[:1]
         found = {
-            precision: row_logprobs(model, rows, TrainerConfig(precision=precision, logit_chunk=400_000_000))[0][
+            precision: row_logprobs(TokenLogprobs(model), rows, TrainerConfig(precision=precision, logit_chunk=400_000_000))[0][
                 rows[0].loss_mask
             ]
             for precision in Precision

@@ -20,6 +20,7 @@ from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import GrpoConfig
 from sanderling.train.encoding import Encoding
+from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl import Actor, run_rl
 from sanderling.train.rl_config import RlConfig
@@ -71,7 +72,7 @@ def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
     encoding = Encoding(load_tokenizer(base), PROFILE)
     rows = [row for t in asyncio.run(sample()) for row in rl_rows(t, [1.0] * len(turn_indices(t)), encoding)]
     assert sum(row.loss_mask.sum() for row in rows) > 100
-    for row, ours in zip(rows, row_logprobs(model, rows, TRAINER), strict=True):
+    for row, ours in zip(rows, row_logprobs(TokenLogprobs(model), rows, TRAINER), strict=True):
         assert row.sampler_logprobs is not None
         np.testing.assert_allclose(ours, row.sampler_logprobs, atol=1e-4)
 

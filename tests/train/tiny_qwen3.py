@@ -1,5 +1,6 @@
 """A random Qwen3 small enough for any test, and rows for it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,3 +45,18 @@ def random_rows(count: int, seed: int = 0, longest: int = 40) -> list[Row]:
         mask[-1] = True
         rows.append(Row(ids=rng.integers(0, VOCAB, size), loss_mask=mask, trajectory=f"t{index}"))
     return rows
+
+
+def forked_rows(count: int, seed: int = 0) -> list[Row]:
+    """Rows of which each three belong to one trajectory and share a beginning."""
+    rows = random_rows(count, seed)
+    trunk = np.random.default_rng(seed).integers(0, VOCAB, 12)
+    return [
+        replace(
+            row,
+            ids=np.concatenate((trunk, row.ids)),
+            loss_mask=np.concatenate((np.zeros(12, dtype=np.bool_), row.loss_mask)),
+            trajectory=f"t{index // 3}",
+        )
+        for index, row in enumerate(rows)
+    ]

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
@@ -34,16 +35,22 @@ _PARTIAL = ".partial-"
 
 
 def save_model(
-    model: PreTrainedModel, directory: Path, tokenizer_dir: Path | None, state: Mapping[str, Any] | None = None
+    model: PreTrainedModel,
+    directory: Path,
+    tokenizer_dir: Path | None,
+    state: Mapping[str, Any] | None = None,
+    weights: dict[str, Tensor] | None = None,
 ) -> None:
     """Write a model directory atomically, replacing what stood there; ``state`` is stored beside the weights.
+
+    ``weights`` are given where the model does not hold its own (it is sharded).
 
     Raises UserError when the disk does not take it; what stood there is then untouched.
     """
     partial = directory.with_name(_PARTIAL + directory.name)
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        _write(model, partial, tokenizer_dir, state)
+        _write(model, partial, tokenizer_dir, state, weights)
     except (OSError, SafetensorError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
         shutil.rmtree(partial, ignore_errors=True)
         told = str(error).splitlines()[0]
@@ -60,11 +67,17 @@ def save_model(
     sync(directory.parent)
 
 
-def _write(model: PreTrainedModel, partial: Path, tokenizer_dir: Path | None, state: Mapping[str, Any] | None) -> None:
+def _write(
+    model: PreTrainedModel,
+    partial: Path,
+    tokenizer_dir: Path | None,
+    state: Mapping[str, Any] | None,
+    weights: dict[str, Tensor] | None,
+) -> None:
     """All files of a model directory, on the disk when this returns."""
     partial.mkdir(parents=True)
     with quiet():
-        model.save_pretrained(partial)
+        model.save_pretrained(partial, state_dict=weights)
     for name in TOKENIZER_FILES:
         if tokenizer_dir is not None and (tokenizer_dir / name).is_file():
             shutil.copyfile(tokenizer_dir / name, partial / name)
@@ -76,11 +89,17 @@ def _write(model: PreTrainedModel, partial: Path, tokenizer_dir: Path | None, st
 
 
 def save_checkpoint(
-    root: Path, step: int, model: PreTrainedModel, state: Mapping[str, Any], tokenizer_dir: Path | None, keep: int
+    root: Path,
+    step: int,
+    model: PreTrainedModel,
+    state: Mapping[str, Any],
+    tokenizer_dir: Path | None,
+    keep: int,
+    weights: dict[str, Tensor] | None = None,
 ) -> Path:
     """Save ``root/step_…`` and drop all but the newest ``keep`` checkpoints, and remains of interrupted saves."""
     directory = root / f"{_PREFIX}{step:08d}"
-    save_model(model, directory, tokenizer_dir, state)
+    save_model(model, directory, tokenizer_dir, state, weights)
     for old in checkpoints(root)[:-keep]:
         old.rename(root / f"{_PARTIAL}old-{old.name}")  # killed amid its removal, it is known as remains
     for remains in root.glob(_PARTIAL + "*"):

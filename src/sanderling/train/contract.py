@@ -56,6 +56,12 @@ class Estimator(Protocol):
     def __call__(self, table: TurnTable) -> FloatArray: ...
 
 
+PER_TOKEN = (
+    "ids", "loss_mask", "advantages", "sampler_logprobs", "proximal_logprobs", "reference_logprobs", "versions", "turn",
+)  # fmt: skip
+"""The arrays of a row."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One branch, ready to train on. All per-token arrays are parallel to ``ids`` (T)."""
@@ -78,8 +84,7 @@ class Row:
 
     def __post_init__(self) -> None:
         size = self.ids.shape[0]
-        logprobs = ("sampler_logprobs", "proximal_logprobs", "reference_logprobs")
-        for name in ("loss_mask", "advantages", "versions", "turn", *logprobs):
+        for name in PER_TOKEN:
             values = getattr(self, name)
             if values is not None and values.shape != (size,):
                 raise ValueError(f"row {self.trajectory or '?'}: {name} has shape {values.shape}, ids have {size} tokens")

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.train.config import OptimizerKind, TrainerConfig
+from sanderling.train.sharding import load_optimizer_state, optimizer_state
 
 
 class Optimizers:
@@ -25,6 +26,7 @@ class Optimizers:
             {"params": [p for p in rest if p.ndim >= 2], "weight_decay": config.weight_decay},
             {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
         ]
+        self._model = model
         self._all: list[torch.optim.Optimizer] = [
             torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
         ]
@@ -45,14 +47,15 @@ class Optimizers:
             optimizer.zero_grad()
 
     def state_dict(self) -> list[dict[str, Any]]:
-        return [optimizer.state_dict() for optimizer in self._all]
+        """By the names of parameters, whole, on rank 0: the same however the model lies over ranks. Collective."""
+        return [optimizer_state(self._model, optimizer) for optimizer in self._all]
 
     def load_state_dict(self, states: list[dict[str, Any]]) -> None:
         """Raises UserError when the state is of other optimizers."""
         if len(states) != len(self._all):
             raise UserError("This checkpoint was made with another optimizer: set trainer.optimizer as it was, or start anew.")
         for optimizer, state in zip(self._all, states, strict=True):
-            optimizer.load_state_dict(state)
+            load_optimizer_state(self._model, optimizer, state)
 
 
 def _hidden_matrices(model: PreTrainedModel) -> list[Parameter]:

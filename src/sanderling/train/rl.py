@@ -28,6 +28,7 @@ from sanderling.train.contract import FloatArray, Row
 from sanderling.train.credit_config import PpoConfig, RatioTo
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
+from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.losses import build_loss
 from sanderling.train.metrics import MetricsLog
 from sanderling.train.rl_config import RlConfig
@@ -250,7 +251,7 @@ class _Run:
             found = self.trainer.logprobs(rows)
             rows = [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
         if self.reference is not None:
-            found = row_logprobs(self.reference, rows, self.config.trainer, self.team)
+            found = row_logprobs(TokenLogprobs(self.reference), rows, self.config.trainer, self.team)
             rows = [replace(row, reference_logprobs=values) for row, values in zip(rows, found, strict=True)]
         return rows
 

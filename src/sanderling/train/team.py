@@ -23,6 +23,7 @@ from torch import nn
 from torch.distributed.distributed_c10d import Store
 
 from sanderling.errors import UserError
+from sanderling.train.logprobs import TokenLogprobs
 
 T = TypeVar("T")
 _MEETING = timedelta(minutes=5)
@@ -43,6 +44,24 @@ class Team(Protocol):
     @property
     def size(self) -> int: ...
 
+    @property
+    def sharded(self) -> bool:
+        """Whether ranks hold parts of the model each, so that every pass needs all of them."""
+        ...
+
+    @property
+    def gradient_scale(self) -> float:
+        """What a rank's loss is multiplied by, so that gradients end as their sum over ranks."""
+        ...
+
+    def prepare(self, scored: TokenLogprobs) -> None:
+        """Lay the model out over the ranks, before its optimizer is made."""
+        ...
+
+    def passes(self, own: int) -> int:
+        """How many forward passes this rank has to make, when it has work for ``own``."""
+        ...
+
     def gather(self, value: T) -> list[T]:
         """Everybody's value (pickled on the way), in rank order, on every rank."""
         ...
@@ -62,6 +81,14 @@ class Solo:
 
     rank: int = 0
     size: int = 1
+    sharded: bool = False
+    gradient_scale: float = 1.0
+
+    def prepare(self, scored: TokenLogprobs) -> None:
+        del scored
+
+    def passes(self, own: int) -> int:
+        return own
 
     def gather(self, value: T) -> list[T]:
         return [value]
@@ -90,10 +117,19 @@ def joined(team: Team, own: list[T]) -> list[T]:
 class GlooTeam:
     """Processes of one machine, over torch.distributed's gloo. Made by :func:`join_team`."""
 
+    sharded = False
+    gradient_scale = 1.0
+
     def __init__(self, rank: int, size: int, store: Store) -> None:
         self.rank = rank
         self.size = size
         self._store = store
+
+    def prepare(self, scored: TokenLogprobs) -> None:
+        del scored
+
+    def passes(self, own: int) -> int:
+        return own
 
     def gather(self, value: T) -> list[T]:
         found: list[T | None] = [None] * self.size

@@ -10,21 +10,24 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, Precision, Schedule, TrainerConfig
-from sanderling.train.contract import FloatArray, Row
-from sanderling.train.logprobs import TokenScores, token_logprobs
+from sanderling.train.contract import PER_TOKEN, FloatArray, Row
+from sanderling.train.logprobs import TokenLogprobs, TokenScores
 from sanderling.train.losses.contract import Loss, LossInputs
 from sanderling.train.memory import economise
 from sanderling.train.optimizers import Optimizers
 from sanderling.train.packing import MicroBatch, bundled, collate, deal, per_token, plan
+from sanderling.train.sharding import whole, whole_weights
 from sanderling.train.team import SOLO, Team
 
 
@@ -61,17 +64,17 @@ def row_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[float]:
     return [share / total for share in shares]
 
 
-def row_logprobs(model: PreTrainedModel, rows: Sequence[Row], config: TrainerConfig, team: Team = SOLO) -> list[FloatArray]:
+def row_logprobs(scored: TokenLogprobs, rows: Sequence[Row], config: TrainerConfig, team: Team = SOLO) -> list[FloatArray]:
     """Log-probabilities of each row's trained ids under a model, [T] with 0 where a token is not trained; no gradient.
 
     Collective: every rank computes its share and gets all.
     """
     found: dict[int, FloatArray] = {}
-    model.eval()
-    with torch.inference_mode(), _attention(model, config):
+    scored.eval()
+    with torch.no_grad(), _attention(scored.model, config):
         for indices in _plan(rows, config, team):
-            batch = collate([rows[i] for i in indices], config.packing, model.device)
-            scores = _scores(model, batch, config, entropy=False).logprobs.double().cpu().numpy()
+            batch = collate([rows[i] for i in indices] or [_idle(rows[0])], config.packing, scored.model.device)
+            scores = _scores(scored, batch, config, team, entropy=False).logprobs.double().cpu().numpy()
             owner = batch.row_index.cpu().numpy()
             for place, i in enumerate(indices):
                 found[i] = np.zeros(len(rows[i].ids))
@@ -85,17 +88,24 @@ def _attention(model: PreTrainedModel, config: TrainerConfig) -> AbstractContext
 
 
 def _plan(rows: Sequence[Row], config: TrainerConfig, team: Team) -> list[list[int]]:
-    """The rank's micro-batches: indices of the rows that it computes, of all that every rank holds."""
+    """The rank's micro-batches: indices of the rows that it computes, of all that every rank holds; empty: an idle pass."""
     parts = bundled(rows, config.micro_batch_tokens, config.packing)
     own = [parts[i] for i in deal([tokens for _, tokens in parts], team.size)[team.rank]]
     groups = plan([tokens for _, tokens in own], config.micro_batch_tokens, config.packing)
-    return [[index for at in group for index in own[at][0]] for group in groups]
+    passes = [[index for at in group for index in own[at][0]] for group in groups]
+    return passes + [[]] * (team.passes(len(passes)) - len(passes))
 
 
-def _scores(model: PreTrainedModel, batch: MicroBatch, config: TrainerConfig, *, entropy: bool) -> TokenScores:
-    mixed = config.precision is Precision.BFLOAT16
+def _idle(row: Row) -> Row:
+    """Two tokens that count nothing, for a pass that a rank makes because others need it; they bring what the row brings."""
+    cut = {name: value[:2] for name in PER_TOKEN if (value := getattr(row, name)) is not None}
+    return replace(row, **cut | {"loss_mask": np.array([False, True])}, trajectory="idle", weight=0.0)
+
+
+def _scores(scored: TokenLogprobs, batch: MicroBatch, config: TrainerConfig, team: Team, *, entropy: bool) -> TokenScores:
+    mixed = config.precision is Precision.BFLOAT16 and not team.sharded
     with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=mixed):
-        return token_logprobs(model, batch, temperature=config.temperature, entropy=entropy, logit_chunk=config.logit_chunk)
+        return TokenScores(*scored(batch, config.temperature, entropy, config.logit_chunk))
 
 
 class Trainer:
@@ -108,6 +118,8 @@ class Trainer:
         self.steps = 0
         """Optimizer steps taken."""
         economise(model, config.memory)
+        self.scored = TokenLogprobs(model)
+        team.prepare(self.scored)
         self.optimizer = Optimizers(model, config)
 
     def step(self, rows: Sequence[Row], loss: Loss) -> dict[str, float]:
@@ -122,13 +134,15 @@ class Trainer:
         total, sums = 0.0, Counter[str]()
         with _attention(self.model, self.config):
             for indices in _plan(rows, self.config, self.team):
-                value, seen = self._accumulate([rows[i] for i in indices], [weights[i] for i in indices], loss)
+                used, shares = [rows[i] for i in indices], [weights[i] for i in indices]
+                value, seen = self._accumulate(used or [_idle(rows[0])], shares or [0.0], loss)
                 total += value
-                sums.update(seen)
+                if used:
+                    sums.update(seen)
         self.team.sum_gradients(self.model)
         counts = self.team.sum_counts({**sums, "loss": total})
         total = counts.pop("loss")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip))
+        norm = float(whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)))
         if not math.isfinite(norm):
             self._refuse("gradient", rows)
         self.optimizer.step(lr / self.config.lr)
@@ -143,11 +157,15 @@ class Trainer:
 
     def logprobs(self, rows: Sequence[Row]) -> list[FloatArray]:
         """:func:`row_logprobs` under the present weights."""
-        return row_logprobs(self.model, rows, self.config, self.team)
+        return row_logprobs(self.scored, rows, self.config, self.team)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint needs beside the weights."""
+        """Collective: what a checkpoint needs beside the weights, whole on rank 0."""
         return {"optimizer": self.optimizer.state_dict(), "steps": self.steps}
+
+    def weights(self) -> dict[str, Tensor] | None:
+        """Collective: the weights by name on rank 0 where ranks share them out; None where the model holds its own."""
+        return whole_weights(self.scored) if self.team.sharded else None
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Continue from :meth:`state`, bit for bit; the model's weights are loaded elsewhere."""
@@ -157,9 +175,9 @@ class Trainer:
     def _accumulate(self, rows: Sequence[Row], weights: Sequence[float], loss: Loss) -> tuple[float, Counter[str]]:
         """Forward and backward of one micro-batch; returns its share of the loss and the sums of its metrics."""
         batch = collate(rows, self.config.packing, self.model.device)
-        if batch.target.numel() == 0:
+        if batch.target.numel() == 0 and not self.team.sharded:
             return 0.0, Counter()
-        scores = _scores(self.model, batch, self.config, entropy=self.config.entropy)
+        scores = _scores(self.scored, batch, self.config, self.team, entropy=self.config.entropy)
         per_row = torch.tensor(weights, dtype=torch.float32, device=batch.ids.device)
         value, metrics = loss(
             LossInputs(
@@ -174,7 +192,7 @@ class Trainer:
         if not torch.isfinite(value):
             bad = torch.unique(batch.row_index[~torch.isfinite(scores.logprobs)]).tolist()
             self._refuse("loss", [rows[i] for i in bad] or rows)
-        value.backward()
+        (value * self.team.gradient_scale).backward()
         if scores.entropy is not None:
             metrics = {**metrics, "entropy": scores.entropy}
         return float(value.detach()), Counter({name: float(values.sum()) for name, values in metrics.items()})

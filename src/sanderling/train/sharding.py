@@ -1,0 +1,100 @@
+"""A team whose ranks hold a shard of the model each: FSDP2, which is torch's `fully_shard`.
+
+Every layer is sharded by itself, so that a rank holds one layer whole at a time, beside its share of all weights, gradients and
+optimizer states. Passes are collective: all ranks make the same number of them. A gradient comes back as the *mean* over ranks,
+so a rank's loss is multiplied by their number (:attr:`Sharded.gradient_scale`): weights already sum to 1 over the whole batch.
+What is saved is whole tensors by name, so a run can go on with another number of ranks. Knows no rows and no losses.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_optimizer_state_dict,
+)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from transformers import PreTrainedModel
+
+from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.memory import decoder_layers
+from sanderling.train.team import Team
+
+T = TypeVar("T")
+_WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
+"""Whole tensors, on rank 0 only."""
+
+
+class Sharded:
+    """A team over FSDP2. Made of a team that replicates, whose process group it uses."""
+
+    def __init__(self, team: Team, *, bfloat16: bool = False) -> None:
+        self._team = team
+        self.rank, self.size = team.rank, team.size
+        self.sharded, self.gradient_scale = True, float(team.size)
+        self._policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if bfloat16 else None
+
+    def prepare(self, scored: TokenLogprobs) -> None:
+        """Shard a model in place: each rank loads all of it and keeps its part."""
+        device = scored.model.device
+        mesh = init_device_mesh(device.type, (self.size,))
+        options: dict[str, Any] = {"mesh": mesh} | ({"mp_policy": self._policy} if self._policy else {})
+        for layer in decoder_layers(scored.model):
+            fully_shard(layer, **options)
+        fully_shard(scored, **options)
+
+    def passes(self, own: int) -> int:
+        """The most that any rank makes; the others make up for it with passes that count nothing."""
+        return max(self._team.gather(own))
+
+    def sum_gradients(self, model: nn.Module) -> None:
+        """Nothing: the backward pass has done it."""
+        del model
+
+    def gather(self, value: T) -> list[T]:
+        return self._team.gather(value)
+
+    def sum_counts(self, counts: Mapping[str, float]) -> dict[str, float]:
+        return self._team.sum_counts(counts)
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Whether its parameters are spread over ranks."""
+    return isinstance(module, FSDPModule)
+
+
+def whole(value: Tensor) -> Tensor:
+    """A scalar of a sharded computation, the same on all ranks."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def whole_weights(scored: TokenLogprobs) -> dict[str, Tensor] | None:
+    """Collective: the model's tensors by their own names, on rank 0; None where the model holds them itself."""
+    if not is_sharded(scored):
+        return None
+    model: PreTrainedModel = scored.model
+    once = {name for name, _ in model.named_parameters()} | {name for name, _ in model.named_buffers()}
+    # Gathered tensors are copies: a weight that two modules tie would be written twice.
+    return {
+        name: value
+        for name, value in get_model_state_dict(model, options=_WHOLE).items()
+        if name in once and isinstance(value, Tensor)
+    }
+
+
+def optimizer_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Collective: an optimizer's state by the names of parameters, whole, on rank 0."""
+    return dict(get_optimizer_state_dict(model, optimizer, options=_WHOLE))
+
+
+def load_optimizer_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Collective: continue from :func:`optimizer_state`, whatever number of ranks wrote it; every rank brings it."""
+    spread = any(isinstance(parameter, DTensor) for parameter in model.parameters())
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=spread)
+    set_optimizer_state_dict(model, optimizer, state, options=options)

@@ -1,0 +1,47 @@
+"""Two real ranks over FSDP2 do what one process does, and what one wrote the other continues."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from shard_ranks import take_steps, train_and_save
+from test_team import STEADY, alone, pair, same_figures  # noqa: F401  # pair is a fixture
+from tiny_qwen3 import save_tiny
+
+from sanderling.train.config import Aggregation, MemoryConfig, Packing, TrainerConfig
+
+SETTINGS = {
+    "packed": (STEADY, 7, False),
+    "an idle rank": (STEADY, 1, False),
+    "padded": (STEADY.model_copy(update={"packing": Packing.PADDED, "aggregation": Aggregation.TRAJECTORY_MEAN}), 6, False),
+    "forks": (STEADY.model_copy(update={"aggregation": Aggregation.TRAJECTORY_MEAN}), 6, True),
+    "recomputed": (STEADY.model_copy(update={"memory": MemoryConfig(recompute="selective", mlp_tile=8)}), 5, False),
+    "fully recomputed": (STEADY.model_copy(update={"memory": MemoryConfig(recompute="full"), "logit_chunk": 200}), 5, False),
+}
+
+
+@pytest.mark.parametrize(("config", "rows", "forks"), SETTINGS.values(), ids=SETTINGS)
+def test_two_shards_take_the_same_steps_as_one(pair, config: TrainerConfig, rows: int, forks: bool):  # noqa: F811
+    first, second = pair(take_steps, config, rows, forks, True)
+    solo = alone(take_steps, config, rows, forks, False)
+    assert first.weights == second.weights
+    np.testing.assert_allclose(
+        np.frombuffer(first.weights, np.float32), np.frombuffer(solo.weights, np.float32), atol=1e-6, rtol=0
+    )
+    for ours, theirs in zip(first.gradients, solo.gradients, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=1e-5)
+    same_figures(first.figures, solo.figures, rel=1e-5, abs=1e-6)
+
+
+def test_a_run_goes_on_with_another_number_of_ranks(pair, tmp_path: Path):  # noqa: F811
+    base = save_tiny(tmp_path / "base")
+    straight = alone(train_and_save, STEADY, base, tmp_path / "straight", 3)
+    pair(train_and_save, STEADY, base, tmp_path / "moved", 1)
+    alone(train_and_save, STEADY, base, tmp_path / "moved", 2)
+    first, _ = pair(train_and_save, STEADY, base, tmp_path / "moved", 3)
+    same_figures(first.figures, straight.figures[2:], rel=1e-5, abs=1e-6)
+    ours, theirs = (load_file(tmp_path / run / "step_00000003" / "model.safetensors") for run in ("moved", "straight"))
+    assert ours.keys() == theirs.keys()
+    for name in theirs:
+        np.testing.assert_allclose(ours[name], theirs[name], atol=1e-6, rtol=0)
