@@ -61,17 +61,22 @@ with join_team(rank, 2, Path(sys.argv[2])) as team:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Callable]:
-    """Runs a function on both ranks of a new team, in two processes that live as long as the module."""
+    """Runs a function on both ranks of a new team, in two processes that live as long as the module.
+
+    A process keeps its rank: what torch remembers of a mesh holds its place there.
+    """
+    spawn = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory() as meetings,
-        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
+        ProcessPoolExecutor(1, mp_context=spawn) as first,
+        ProcessPoolExecutor(1, mp_context=spawn) as second,
     ):
         names = itertools.count()
 
         def run(function: Callable, *arguments, errors: bool = False) -> list:
             meeting = Path(meetings) / str(next(names))
             meeting.mkdir()
-            futures = [pool.submit(function, rank, 2, meeting, *arguments) for rank in range(2)]
+            futures = [pool.submit(function, rank, 2, meeting, *arguments) for rank, pool in enumerate((first, second))]
             return [future.exception() if errors else future.result() for future in futures]
 
         yield run

@@ -47,6 +47,7 @@ def test_a_place_that_is_a_folder_is_one_sentence_and_leaves_nothing(tmp_path: P
         (["link"], "read and would be written"),
         (["folder/new"], "lies in a folder that is read"),
         (["raw"], "is a folder"),
+        (["/dev/null"], "no plain file"),
         (["a", "raw/../a"], "written twice"),
     ],
 )

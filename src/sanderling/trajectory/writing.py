@@ -79,8 +79,8 @@ class Lines:
 def check_places(sources: Sequence[Path], targets: Sequence[Path]) -> None:
     """Before long work: nothing that is read may be written, nor two things to one place.
 
-    Raises UserError for a target that is a source, lies in a folder that is read (the next run would read it), is a folder, or
-    is named twice.
+    Raises UserError for a target that is a source, lies in a folder that is read (the next run would read it), is a folder
+    or a device, or is named twice.
     """
     read = {source.resolve() for source in sources}
     taken: set[Path] = set()
@@ -94,6 +94,8 @@ def check_places(sources: Sequence[Path], targets: Sequence[Path]) -> None:
             )
         if place.is_dir():
             raise UserError(f"{target} is a folder: name a file.")
+        if place.exists() and not place.is_file():
+            raise UserError(f"{target} is no plain file, and would be replaced by one: name a file.")
         if place in taken:
             raise UserError(f"{target} would be written twice: give each output a place of its own.")
         taken.add(place)
