@@ -5,6 +5,7 @@ import re
 from sanderling.synth.graph.draft import Draft, Dropped, Range
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.query import object_of, subject_of
+from sanderling.synth.graph.ways import FEWEST_STEPS, steps
 
 _MOST_WORDS = 110
 _LONGEST_ANSWER = 240
@@ -20,6 +21,12 @@ def fault(ground: Ground, draft: Draft, hops: Range) -> Dropped | None:
         return Dropped.NAMES_ANSWER
     if draft.hops > 1 and on_one_page(ground, draft):
         return Dropped.ONE_PAGE
+    if (
+        not ground.graph.complete
+        and draft.form in ("chain", "tree")
+        and steps(ground, draft.facts) < min(FEWEST_STEPS, hops.least)
+    ):
+        return Dropped.TOO_PLAIN
     if draft.hops < hops.least:
         return Dropped.TOO_FEW_HOPS
     if draft.hops > hops.most:

@@ -42,6 +42,10 @@ class Dropped(StrEnum):
     SHORTCUT = "shortcut"
     """One passage of its own pages names all that the question names, and the answer."""
     LONG_ANSWER = "long-answer"
+    TOO_PLAIN = "too-plain"
+    """Its facts are hardly more than one step: the others quote words, or lead from "os.fork()" to "os"."""
+    TOO_OFTEN = "too-often"
+    """Enough questions have this form, this last step, or one of these facts or names."""
 
 
 @dataclass(frozen=True)

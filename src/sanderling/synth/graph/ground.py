@@ -27,6 +27,8 @@ class Ground:
     """In the graph's order; without what sites claim."""
     facts_of: Mapping[str, Sequence[Fact]]
     """The facts of each of them."""
+    of_value: Mapping[str, Sequence[Fact]]
+    """A literal to the facts that have it for an object."""
     claims: Sequence[Fact]
     """What sites claim, and the thing's own page contradicts."""
 
@@ -37,7 +39,10 @@ class Ground:
         for fact in graph.facts:
             pages.setdefault((subject_of(fact), fact.relation, object_of(fact)), set()).add(fact.url)
         facts_of: dict[str, list[Fact]] = {}
+        of_value: dict[str, list[Fact]] = {}
         for fact in graph.facts:
+            if fact.is_literal:
+                of_value.setdefault(fact.object, []).append(fact)
             if not is_claim(fact.relation):
                 facts_of.setdefault(fact.relation, []).append(fact)
         return cls(
@@ -48,8 +53,13 @@ class Ground:
             {key: frozenset(urls) for key, urls in pages.items()},
             tuple(facts_of),
             facts_of,
+            of_value,
             tuple(fact for fact in graph.facts if is_claim(fact.relation) and _is_contradicted(graph, fact)),
         )
+
+    def facts_with(self, value: Node) -> Sequence[Fact]:
+        """The facts of which a literal is the object."""
+        return self.of_value.get(value.id, ())
 
     def name(self, node: Node) -> str | None:
         """What a question calls something; None when no name is its alone."""

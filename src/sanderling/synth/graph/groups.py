@@ -11,11 +11,14 @@ from sanderling.synth.graph.capabilities.aggregation import described
 from sanderling.synth.graph.contract import Fact
 from sanderling.synth.graph.draft import Dropped, Range
 from sanderling.synth.graph.ground import Ground
+from sanderling.synth.graph.growing import is_followable, needed, until_unique
 from sanderling.synth.graph.matcher import answers
 from sanderling.synth.graph.query import Node, Query, object_of, subject_of
 from sanderling.synth.graph.sampling import Subgraph
 from sanderling.synth.graph.tree import Clause, Spot, to_query
+from sanderling.synth.graph.ways import steps, way_from
 
+_LONGEST_WAY = 3
 _TRIED = 6
 """Facts from anywhere that are tried beside the part's, where few relations are wholly known."""
 
@@ -48,14 +51,19 @@ def draw_group(ground: Ground, part: Subgraph, hops: Range, sizes: Range, rng: r
     rng.shuffle(edges)
     known = [relation for relation in ground.relations if _is_known(ground, relation)]
     if known and not ground.graph.complete:
-        edges += [rng.choice(ground.facts_of[rng.choice(known)]) for _ in range(_TRIED)]
+        edges = _anywhere(ground, rng.choice(known), rng)
     for fact in edges:
         member, shared = subject_of(fact), object_of(fact)
         kind = ground.kind(member)
         members = of_kind(ground, ground.index.subjects[(fact.relation, shared)], kind)
         if not kind or not sizes.least <= len(members) <= sizes.most:
             continue
-        spot = Spot(shared, is_named=True) if shared.is_literal else _told(ground, part, shared, member, hops, rng)
+        if shared.is_literal:
+            spot = Spot(shared, is_named=True)
+        elif ground.graph.complete or hops.most < 2:
+            spot = _told(ground, part, shared, member, hops, rng)
+        else:
+            spot = _way_to(ground, shared, members, hops, rng)
         if spot is None:
             continue
         root = Spot(member, (Clause(fact, spot),))
@@ -66,6 +74,13 @@ def draw_group(ground: Ground, part: Subgraph, hops: Range, sizes: Range, rng: r
         facts = tuple(_stated(ground, node, fact.relation, shared) for node in ordered)
         return Group(root, ordered, (*facts, *spot.facts()), query)
     return Dropped.NO_SHAPE
+
+
+def _anywhere(ground: Ground, relation: str, rng: random.Random) -> list[Fact]:
+    """A few facts of a relation, each of them about another thing that members share: large groups would else come up alone."""
+    shared = sorted(ground.index.all_objects[relation])
+    found = rng.sample(shared, min(len(shared), _TRIED))
+    return [_stated(ground, rng.choice(sorted(ground.index.subjects[(relation, node)])), relation, node) for node in found]
 
 
 def of_kind(ground: Ground, nodes: frozenset[Node], kind: str) -> frozenset[Node]:
@@ -79,6 +94,19 @@ def _told(ground: Ground, part: Subgraph, shared: Node, member: Node, hops: Rang
         tuple(fact for fact in part.facts if member not in (subject_of(fact), object_of(fact))),
     )
     return described(ground, rest, shared, hops.most - 1, rng)
+
+
+def _way_to(ground: Ground, shared: Node, members: frozenset[Node], hops: Range, rng: random.Random) -> Spot | None:
+    """What the members share, told by a way that leads past them; named, where that is enough of a question."""
+    for _ in range(_TRIED):
+        way = way_from(ground, shared, rng.randint(1, min(hops.most - 1, _LONGEST_WAY)), rng, tuple(members))
+        unique = until_unique(ground, way, rng) if way is not None else None
+        if unique is None or any(spot.node in members for spot in unique.spots()):
+            continue
+        tight = needed(ground, unique)
+        if is_followable(ground, tight) and steps(ground, tuple(tight.facts())):
+            return tight
+    return Spot(shared, is_named=True) if hops.least < 2 and ground.name(shared) is not None else None
 
 
 def _is_known(ground: Ground, relation: str) -> bool:

@@ -16,6 +16,7 @@ from sanderling.synth.graph.matcher import answers
 from sanderling.synth.graph.query import Node, object_of
 from sanderling.synth.graph.sampling import Subgraph, around
 from sanderling.synth.graph.tree import Clause, Spot, chain_of, to_query, with_clause
+from sanderling.synth.graph.ways import can_be_told, family
 
 _MOST_BETWEEN = 5
 """Things that may fit what is said of one on the way, where all facts are known; elsewhere it is one."""
@@ -72,6 +73,8 @@ def spanning_tree(ground: Ground, part: Subgraph, answer: Node, most: int, rng: 
                 continue
             words = ground.words.of(fact.relation)
             if at == answer and other.is_literal and not words.is_answer:
+                continue
+            if not ground.graph.complete and not can_be_told(ground, fact, other):
                 continue
             if at == answer and object_of(fact) == answer and words.is_functional:
                 continue  # it would tell the answer alone, and every other branch would be needless
@@ -131,6 +134,8 @@ def _further(ground: Ground, root: Spot, rng: random.Random, is_answer: bool) ->
         for fact, other in around(ground.graph, spot.node, rng):
             if spot is root and is_answer and other.is_literal and not ground.words.of(fact.relation).is_answer:
                 continue  # the answer's own description, quoted, would be all that a search needs
+            if not ground.graph.complete and not can_be_told(ground, fact, other):
+                continue
             if fact not in used and other not in inside and ground.name(other) is not None:
                 found.append((spot.node, Clause(fact, Spot(other, is_named=True))))
     rng.shuffle(found)
@@ -174,6 +179,15 @@ def is_decorated(ground: Ground, root: Spot) -> bool:
     return False
 
 
+def _is_varied(ground: Ground, root: Spot) -> bool:
+    """Whether all facts say different things, but for one relation that joins the answer to two things, and a firm one."""
+    families = Counter(family(ground, fact) for fact in root.facts())
+    at_root = Counter(family(ground, clause.fact) for clause in root.clauses)
+    weak = {family(ground, fact) for fact in root.facts() if ground.words.of(fact.relation).is_weak}
+    twice = {family for family, count in families.items() if count > 1}
+    return all(families[each] == at_root[each] <= _MOST_ALIKE and each not in weak for each in twice)
+
+
 def _is_firm(ground: Ground, spot: Spot) -> bool:
     """Whether one clause at least says more of a thing than what very many, or things unknown to the graph, share."""
     return any(not clause.describes_subject or not ground.words.of(clause.fact.relation).is_weak for clause in spot.clauses)
@@ -183,7 +197,7 @@ def is_followable(ground: Ground, root: Spot) -> bool:
     """Whether a reader can go from what is named to the answer: each thing is told by something firm, and few others fit it."""
     if not ground.graph.complete and not all(_is_firm(ground, spot) for spot in root.spots() if spot.clauses):
         return False
-    if not ground.graph.complete and max(Counter(fact.relation for fact in root.facts()).values()) > _MOST_ALIKE:
+    if not ground.graph.complete and not _is_varied(ground, root):
         return False
     if _tells_what_it_hides(ground, root):
         return False

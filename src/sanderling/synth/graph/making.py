@@ -15,6 +15,7 @@ from sanderling.synth.graph.contract import Capability, Uniqueness
 from sanderling.synth.graph.draft import Draft, Dropped, Range
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.query import Atom, Query
+from sanderling.synth.graph.quotas import Quotas
 from sanderling.synth.graph.sampling import sample
 from sanderling.synth.graph.wording import TangledError
 
@@ -61,16 +62,24 @@ def make(ground: Ground, wish: Wish, verdict: Verdict, progress: Progress = lamb
     asked: Counter[tuple[str, ...]] = Counter()
     misses: Counter[Capability] = Counter()
     open_to: list[Capability] = list(wish.capabilities)
+    quotas = Quotas(ground, wish.count)
+    held: set[Capability] = set()  # of which there were more, but for the quotas
     rng = random.Random(f"graph questions:{wish.seed}")
     while len(made.drafts) < wish.count and open_to and ground.relations:
         capability = min(open_to, key=lambda one: made.kept[one])
-        outcome = _one(ground, wish, capability, rng, seen, asked, verdict)
+        outcome = _one(ground, wish, capability, rng, seen, asked, quotas, verdict)
         made.drawn[capability] += 1
         if isinstance(outcome, Dropped):
             made.dropped.setdefault(capability, Counter())[outcome] += 1
             misses[capability] += 1
+            if outcome is Dropped.TOO_OFTEN:
+                held.add(capability)
             if misses[capability] >= _PATIENCE:
                 open_to.remove(capability)
+            if not open_to and held and quotas.loosen():
+                open_to = [one for one in wish.capabilities if one in held]
+                held.clear()
+                misses.clear()
             continue
         misses[capability] = 0
         made.kept[capability] += 1
@@ -86,6 +95,7 @@ def _one(
     rng: random.Random,
     seen: set[tuple[object, ...]],
     asked: Counter[tuple[str, ...]],
+    quotas: Quotas,
     verdict: Verdict,
 ) -> tuple[Draft, Uniqueness] | Dropped:
     part = sample(ground, rng.randint(wish.sizes.least, wish.sizes.most), rng)
@@ -103,11 +113,14 @@ def _one(
     key = _asked(draft)
     if key in seen:
         return Dropped.REPEATED
+    if not quotas.has_room(draft):
+        return Dropped.TOO_OFTEN
     sure = verdict(draft)
     if isinstance(sure, Dropped):
         return sure
     seen.add(key)
     asked[_told(draft)] += 1
+    quotas.take(draft)
     return sure
 
 

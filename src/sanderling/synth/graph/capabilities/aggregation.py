@@ -11,6 +11,7 @@ from sanderling.synth.graph.growing import draw_chain, is_decorated, is_followab
 from sanderling.synth.graph.query import Node, subject_of
 from sanderling.synth.graph.sampling import Subgraph
 from sanderling.synth.graph.tree import Spot, to_query
+from sanderling.synth.graph.ways import draw_join
 from sanderling.synth.graph.wording import Speaker, TangledError, is_lifted
 
 _COMPARED = 0.3
@@ -29,22 +30,37 @@ def aggregation(ground: Ground, part: Subgraph, hops: Range, rng: random.Random)
 def common(ground: Ground, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:
     """The one thing that all edges of the part come together in."""
     wanted = rng.randint(hops.least, hops.most)
+    if not ground.graph.complete:
+        return _joined(ground, wanted, rng)
     for answer in rng.sample(part.nodes, len(part.nodes)):
         root = spanning_tree(ground, part, answer, wanted, rng)
         if root is None or len(root.clauses) < 2:
             continue
-        unique = until_unique(ground, root, rng)
-        if unique is None:
-            return Dropped.NOT_UNIQUE
-        tight = needed(ground, unique)
-        if len(tight.clauses) < 2:
-            continue
-        if not is_followable(ground, tight):
-            return Dropped.NOT_FOLLOWABLE
-        if is_decorated(ground, tight):
-            return Dropped.DECORATED
-        return draft_of(ground, tight, Capability.AGGREGATION, "tree", rng)
+        told = _told(ground, root, rng)
+        if told is not Dropped.NO_SHAPE:
+            return told
     return Dropped.NO_SHAPE
+
+
+def _joined(ground: Ground, wanted: int, rng: random.Random) -> Draft | Dropped:
+    """The one thing that two drawn ways come together in."""
+    root = draw_join(ground, wanted, rng)
+    return _told(ground, root, rng) if root is not None else Dropped.NO_SHAPE
+
+
+def _told(ground: Ground, root: Spot, rng: random.Random) -> Draft | Dropped:
+    """The question of a tree whose answer needs two clauses at least."""
+    unique = until_unique(ground, root, rng)
+    if unique is None:
+        return Dropped.NOT_UNIQUE
+    tight = needed(ground, unique)
+    if len(tight.clauses) < 2:
+        return Dropped.NO_SHAPE
+    if not is_followable(ground, tight):
+        return Dropped.NOT_FOLLOWABLE
+    if is_decorated(ground, tight):
+        return Dropped.DECORATED
+    return draft_of(ground, tight, Capability.AGGREGATION, "tree", rng)
 
 
 def difference(ground: Ground, part: Subgraph, hops: Range, rng: random.Random) -> Draft | Dropped:

@@ -7,7 +7,7 @@ understood, never all there is: ``complete`` is false.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sanderling.synth.graph.contract import Entity, Fact, FactGraph
 from sanderling.synth.graph.documents.blocks import lines_of
@@ -21,6 +21,7 @@ from sanderling.synth.graph.documents.releases import Release, releases_in
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 
+_OF_TEXT = frozenset({"page", "section", "chapter", "appendix", "part"})
 _FEWEST_LINKS = 3
 """By so many links is a small word known as a name, such as that of a built-in function."""
 Progress = Callable[[int], None]
@@ -41,6 +42,7 @@ def documents_graph(pages: Iterable[Page], progress: Progress = lambda _: None) 
         survey.kinds_of(found)
     for found in outlines:
         survey.name_things(found)
+    survey.tell_methods()
     kinds = {id: entity.kind for id, entity in survey.entities.items()}
     reader = Reader(survey.index, survey.releases, survey.version_of_page, kinds, survey.product())
     for found in outlines:
@@ -92,7 +94,11 @@ class _Survey:
         for number, part in enumerate(found.parts):
             if part.signatures:
                 things[number] = self._definition(url, part)
-            elif part.heading and counts[key_of(part.heading.name)] == 1 and _is_title(part.heading.name):
+            elif (
+                part.heading
+                and counts[key_of(part.heading.name)] == 1
+                and (part.heading.number or _is_title(part.heading.name))
+            ):
                 things[number] = self._section(url, part)
         lines = [*found.top.lines, *(line for part in found.parts[:3] for line in part.lines)]
         for release in releases_in(lines):
@@ -109,9 +115,9 @@ class _Survey:
             told = next((one for one in definitions_in(found.top.lines[:3]) if one.name == heading.name), None)
             kind = noun_in(told.what) if told else ""
         if not kind:
-            kind = "section" if heading.number else "page"
+            kind = (heading.part or "section") if heading.number else "page"
         self.index.add_subject(url, heading.name, url)
-        spoken = f"the {heading.name} {kind}" if kind not in ("page", "section") else f"the {kind} “{heading.name}”"
+        spoken = f"the {kind} “{heading.name}”" if kind in _OF_TEXT else f"the {heading.name} {kind}"
         self.entities[url] = Entity(url, heading.name, kind, (spoken,), (url,))
         return url
 
@@ -137,6 +143,14 @@ class _Survey:
         aliases = tuple(name for name in (bare, bare.rpartition(".")[2], *others) if name != first.name)
         self.entities.setdefault(id, Entity(id, first.name, kind, tuple(dict.fromkeys(aliases)), (url,)))
         return id
+
+    def tell_methods(self) -> None:
+        """What looks like a function, "loop.call()", is a method where nothing that a page is about has its owner's name."""
+        subjects = {entity.name for url, entity in self.entities.items() if "#" not in url}
+        for id, entity in self.entities.items():
+            owner = entity.name.rpartition(".")[0]
+            if entity.kind == "function" and owner and "." not in owner and owner not in subjects:
+                self.entities[id] = replace(entity, kind="method")
 
     def _section(self, url: str, part: Part) -> str:
         name = part.heading.name if part.heading else ""

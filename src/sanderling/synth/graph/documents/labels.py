@@ -16,6 +16,7 @@ _LABELS = {
     "editor": Relation.EDITOR,
     "editors": Relation.EDITOR,
     "source code": Relation.SOURCE,
+    "availability": Relation.AVAILABLE,
     "developer": Relation.DEVELOPER,
     "developers": Relation.DEVELOPER,
 }
@@ -68,7 +69,11 @@ def labels_in(lines: Sequence[Line]) -> Iterator[Labelled]:
             values = tuple(part.strip() for part in re.split(r", | and ", values[0]))
             if not all(_PERSON.fullmatch(part) for part in values):
                 continue
-        elif len(values[0]) > _LONGEST_CELL or " " in values[0]:
+        elif relation is Relation.AVAILABLE:
+            values = (values[0].rstrip("."),)
+        elif " " in values[0]:
+            continue
+        if any(len(each) > _LONGEST_CELL for each in values):
             continue
         yield Labelled(relation, values, quote)
 

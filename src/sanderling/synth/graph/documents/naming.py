@@ -6,7 +6,7 @@ Pure functions.
 import re
 from dataclasses import dataclass
 
-_NUMBER = re.compile(r"(?:(?:Chapter|Appendix|Section|Part) )?(?P<number>(?:\d+|[A-Z])(?:\.\d+)*)[.,:]? +(?P<rest>\S.*)")
+_NUMBER = re.compile(r"(?:(?P<part>Chapter|Appendix|Section|Part) )?(?P<number>(?:\d+|[A-Z])(?:\.\d+)*)[.,:]? +(?P<rest>\S.*)")
 _DASH = re.compile(r"\s+(?:—|–|---|--)\s+")
 _STANDARD = re.compile(r"(?P<kind>PEP|RFC|ISO|IEEE|ECMA|FIPS|IEC)[ -]?(?:\w{0,3} )?(?P<number>\d[\d.\-:]*)")
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
@@ -19,6 +19,8 @@ class Heading:
     name: str
     number: str = ""
     """Such as 6.2 or A.8; empty: none."""
+    part: str = ""
+    """What it says that it is: "chapter", "appendix"; empty: nothing."""
     gloss: str = ""
     """What stands after a dash: "json — JSON encoder and decoder"."""
 
@@ -26,13 +28,13 @@ class Heading:
 def heading_of(words: str) -> Heading:
     """Take a heading apart."""
     words = " ".join(words.split())
-    number = ""
+    number, part = "", ""
     if (found := _NUMBER.fullmatch(words)) and (found["number"][0].isdigit() or "." in found["number"] or "Appendix" in words):
-        number, words = found["number"], found["rest"]
+        number, words, part = found["number"], found["rest"], (found["part"] or "").lower()
     parts = _DASH.split(words, maxsplit=1)
     if len(parts) == 2 and parts[0] and _IDENTIFIER.fullmatch(parts[0]):
-        return Heading(parts[0], number, parts[1])
-    return Heading(words.strip("“”\"' "), number)
+        return Heading(parts[0], number, part, parts[1])
+    return Heading(words.strip("“”\"' "), number, part)
 
 
 def standard_in(words: str) -> tuple[str, str] | None:

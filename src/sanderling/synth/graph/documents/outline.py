@@ -16,6 +16,7 @@ from sanderling.world.contract import Page
 _INDEX_LINKS = 0.6
 """Share of a page's lines that are nothing but a link, above which it is an index and states nothing itself."""
 
+_CALLED = frozenset({"function", "method", "decorator"})
 _FEWEST_WORDS, _FEWEST_WORDS_SMALL = 3, 5
 """Of a sentence behind a signature; of one that begins small, as "x.sort() is …" does."""
 _LABEL = re.compile(r"[A-Z][a-z]+(?: [a-z]+)?:")
@@ -33,6 +34,8 @@ class Part:
     lines: list[Line] = field(default_factory=list)
     level: int = 0
     """Of the heading; 0 for a definition."""
+    is_shared: bool = False
+    """Whether other definitions have the same lines: what they say may be of one of them alone."""
 
 
 @dataclass(slots=True)
@@ -66,8 +69,8 @@ def outline(page: Page, confirmed: Confirmed) -> Outline | None:
             continue
         signatures, behind = _signatures(lines, number)
         if signatures and _are_known(signatures, lambda name: confirmed(page.url, name)):
-            current = Part(signatures=signatures)
-            parts.append(current)
+            parts.extend(_defined(signatures))
+            current = parts[-1]
         elif signatures:
             is_whole = False
             current = Part()  # what follows is not about the definition before
@@ -94,6 +97,18 @@ def _signatures(lines: list[Line], number: int) -> tuple[tuple[Signature, ...], 
     prose = (BlockKind.PROSE, BlockKind.ITEM)
     behind = number < len(lines) and lines[number].kind in prose and _is_prose(lines[number].text, found)
     return (tuple(found), number) if behind else ((), number)
+
+
+def _defined(signatures: tuple[Signature, ...]) -> list[Part]:
+    """The forms of a function are one definition; classes or constants above one text are each one, and share its lines."""
+    if all(one.kind in _CALLED for one in signatures):
+        return [Part(signatures=signatures)]
+    lines: list[Line] = []
+    names = dict.fromkeys(one.name for one in signatures)
+    return [
+        Part(signatures=tuple(one for one in signatures if one.name == name), lines=lines, is_shared=len(names) > 1)
+        for name in names
+    ]
 
 
 def _are_known(signatures: Sequence[Signature], is_linked: Callable[[str], bool]) -> bool:

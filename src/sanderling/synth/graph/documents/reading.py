@@ -54,8 +54,8 @@ class Reader:
     """What most releases are releases of."""
     facts: list[Fact] = field(default_factory=list)
     entities: dict[str, Entity] = field(default_factory=dict)
-    _numbers: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """(site folder, number of a heading) to thing."""
+    _numbers: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
+    """(site folder, number of a heading) to things, each with its page."""
 
     def read(self, found: Outline, things: Mapping[int, str]) -> None:
         """Read one page; ``things`` has the thing of each of its parts, -1 for the page itself."""
@@ -74,11 +74,13 @@ class Reader:
                 is_counted = self._is_counted(thing, part, found)
                 relation = (Relation.MEMBER if is_counted else Relation.LISTED) if found.is_whole else Relation.APPEARS
                 self._add(thing, relation, subject, page, "")
-            if part.signatures:
+            if part.signatures and not part.is_shared:
                 following = found.parts[number + 1] if number + 1 < len(found.parts) else None
                 self._about_definition(part, thing, page, ends=following is None or not following.signatures)
-            else:
+            elif part.heading:
                 self._mentions(part.lines, thing, page)
+                if found.top.heading and part.heading and part.heading.number.startswith(f"{found.top.heading.number}."):
+                    self._number(part, thing, page)
             self._credits(part.lines, page)
         for part in (found.top, *found.parts):
             self._tables(part.lines, page)
@@ -100,7 +102,7 @@ class Reader:
             self._add(subject, Relation.COVERS, release, page, "")
             day = self.releases[version]
             self._value(release, Relation.RELEASED, day.date, page, day.quote)
-        self._number(found, subject)
+        self._number(top, subject, page)
         self._statements(top.lines, subject, page)
         self._mentions(top.lines, subject, page)
         self._credits(top.lines, page)
@@ -116,6 +118,9 @@ class Reader:
         if gloss := gloss_in(part.lines):
             self._value(thing, Relation.DESCRIPTION, gloss[0], page, gloss[1])
         lines = [line for line in part.lines if line.kind is not BlockKind.CODE][:_LINES_OF_DEFINITION]
+        for told in labels_in(lines):
+            if told.relation is Relation.AVAILABLE:
+                self._value(thing, told.relation, told.values[0], page, told.quote)
         self._statements([line for line in lines if not (ends and marker_in(line))], thing, page)
 
     def _statements(self, lines: Sequence[Line], thing: str, page: str) -> None:
@@ -168,7 +173,10 @@ class Reader:
                     continue
                 for number, link in enumerate(line.links):
                     target = self.index.resolve(link) if f"⟦{number}⟧" in sentence else None
-                    if target is not None and len(link.words.split()) > 1 and self.index.subject(link.url) == target:
+                    is_section = target is not None and self.kinds.get(target) == "section"
+                    if target is None or len(link.words.split()) < 2 or target == thing:
+                        continue
+                    if is_section or self.index.subject(link.url) == target:
                         self._add(thing, Relation.REFERS, target, page, line.read(sentence))
 
     def _credits(self, lines: Sequence[Line], page: str) -> None:
@@ -188,20 +196,24 @@ class Reader:
             self.entities.setdefault(id, Entity(id, cell.subject, cell.subject_header.lower().removesuffix("(s)"), (), (page,)))
             self._value(id, _column(cell.header), cell.value, page, cell.quote)
 
-    def _number(self, found: Outline, subject: str) -> None:
+    def _number(self, part: Part, thing: str, page: str) -> None:
         """Remember the number of a section for `finish`."""
-        heading = found.top.heading
-        folder = found.page.url.rpartition("/")[0]
-        if heading is None or not heading.number:
-            return
-        self._numbers.setdefault((folder, heading.number), []).append(subject)
+        if part.heading is not None and part.heading.number:
+            self._numbers.setdefault((page.rpartition("/")[0], part.heading.number), []).append((thing, page))
 
     def finish(self) -> None:
-        """Join numbered sections to the pages that their numbers begin with, where one page alone has that number."""
-        for (folder, number), things in self._numbers.items():
-            above = self._numbers.get((folder, number.rpartition(".")[0]), [])
-            if len(things) == 1 and len(above) == 1:
-                self._add(things[0], Relation.PART, above[0], things[0], "")
+        """Join numbered sections to what their numbers begin with, where one thing alone has each number."""
+        single = {key: things[0] for key, things in self._numbers.items() if len(things) == 1}
+        below: dict[tuple[str, str], list[str]] = {}
+        for folder, number in single:
+            above, _, last = number.rpartition(".")
+            if (folder, above) in single:
+                below.setdefault((folder, above), []).append(last)
+        for (folder, above), lasts in below.items():
+            is_whole = set(lasts) == {str(number + 1) for number in range(len(lasts))}
+            for last in lasts:
+                thing, page = single[(folder, f"{above}.{last}")]
+                self._add(thing, Relation.PART if is_whole else Relation.WITHIN, single[(folder, above)][0], page, "")
 
     def _to_link(self, thing: str, relation: Relation, link: Link, page: str, quote: str) -> None:
         target = self.index.resolve(link)

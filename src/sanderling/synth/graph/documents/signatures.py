@@ -31,6 +31,7 @@ _PREFIXES = frozenset(
         "enum",
     ]
 )
+_METHODS = frozenset({"classmethod", "staticmethod", "abstractmethod", "method"})
 _PLAIN = re.compile(
     r"(?P<prefix>(?:[a-z]+ )*)@?(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<args>\(.*\))?"
     r"(?P<tail>\s*(?:→|->|:|=)\s*\S.{0,60})?"
@@ -96,7 +97,7 @@ def _kind(name: str, has_args: bool, prefixes: list[str]) -> str:
     owner, _, last = name.rpartition(".")
     owned = owner.rpartition(".")[2][:1].isupper()
     if has_args:
-        return "method" if owned else "function"
+        return "method" if owned or _METHODS & set(prefixes) else "function"
     if last.isupper() and len(last) > 1:
         return "constant"
     return "attribute" if owned else ""

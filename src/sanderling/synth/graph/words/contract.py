@@ -33,6 +33,10 @@ class RelationWords:
     """Whether a literal object can be asked for: a description cannot."""
     is_weak: bool = False
     """Whether being its subject says little: it fits very many things, or a maker that reads pages misses some."""
+    is_step: bool = True
+    """Whether going along it takes finding something out: a quoted description is found by its own words."""
+    family: str = ""
+    """Relations of one family say much the same: a question from documents has one of them at most. Empty: of its own."""
     is_numeric: bool = False
     """Whether literal objects are numbers that may be compared and subtracted."""
 
