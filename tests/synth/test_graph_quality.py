@@ -77,8 +77,12 @@ def test_joins_leave_one_answer_that_neither_branch_leaves_alone() -> None:
 
 @pytest.mark.parametrize(
     ("relations", "is_fine"),
-    [((Relation.SIMILAR, Relation.CONTRIBUTOR), True), ((Relation.USES, Relation.USES), False), ((Relation.NEW, Relation.DEPRECATED), False)],
-)  # fmt: skip
+    [
+        ((Relation.SIMILAR, Relation.CONTRIBUTOR), True),
+        ((Relation.USES, Relation.USES), False),
+        ((Relation.NEW, Relation.DEPRECATED), False),
+    ],
+)
 def test_a_chain_says_nothing_twice(relations: tuple[Relation, Relation], is_fine: bool) -> None:
     things = {id: Entity(id, f"thing {id}", "class") for id in "abc"}
     facts = (Fact("b", str(relations[0]), "a", False, "x"), Fact("c", str(relations[1]), "b", False, "y"))
@@ -177,7 +181,7 @@ def test_what_belongs_to_no_page_by_name_is_a_method() -> None:
 
 
 def test_classes_above_one_text_are_several_things_that_share_no_statement() -> None:
-    text = "# boats — Boats\n\nclass boats.Cutter\n\nclass boats.Ketch\n\nBoats with one mast, or with two masts.\n\nNew in version 1.4.\n"
+    text = "# boats — Boats\n\nclass boats.Cutter\n\nclass boats.Ketch\n\nBoats with one or two masts.\n\nNew in version 1.4.\n"
     graph = documents_graph([Page(url=BASE + "boats", title="", text=text)])
     assert {(graph.entities[f.subject].name, f.relation) for f in graph.facts if f.subject != BASE + "boats"} == {
         ("boats.Cutter", "belongs to"),

@@ -36,7 +36,7 @@ def draw_way(ground: Ground, hops: int, rng: random.Random) -> Spot | None:
 
 
 def _way_on(ground: Ground, start: Fact, hops: int, rng: random.Random) -> Spot | None:
-    """From one end of a fact, by its name, over the other end to an answer; each thing on it is told by the one before alone."""
+    """From one end of a fact, by its name, over the other end to an answer; each thing is told by the one before alone."""
     ends = [subject_of(start), object_of(start)]
     rng.shuffle(ends)
     nodes, facts = ends, [start]
