@@ -187,3 +187,13 @@ def test_classes_above_one_text_are_several_things_that_share_no_statement() -> 
         ("boats.Cutter", "belongs to"),
         ("boats.Ketch", "belongs to"),
     }
+
+
+def test_a_heading_that_another_page_has_too_is_no_name() -> None:
+    told = f"# News of May\n\n## Changes of Old\n\nSee [Rules of the Sea]({BASE}rules) for all of it.\n"
+    other = Page(url=BASE + "june", title="", text="# News of June\n\n## Changes of Old\n\nThere are none at all.\n")
+    rules = Page(url=BASE + "rules", title="", text="# Rules of the Sea\n\nKeep off.\n")
+    for pages, name in (([rules], "Changes of Old"), ([rules, other], None)):
+        graph = documents_graph([Page(url=BASE + "may", title="", text=told), *pages])
+        ground = Ground.of(graph, RelationBook(DOCUMENTS))
+        assert (ground.name(Node(f"{BASE}may#Changes of Old")) is not None) == (name is not None)

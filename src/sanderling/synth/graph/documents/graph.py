@@ -183,4 +183,8 @@ def _kept(survey: _Survey, reader: Reader) -> FactGraph:
         if fact.subject in entities and (fact.is_literal or fact.object in entities) and fact.subject != fact.object:
             facts[fact] = None
     used = {fact.subject for fact in facts} | {fact.object for fact in facts if not fact.is_literal}
-    return FactGraph({id: entity for id, entity in entities.items() if id in used}, tuple(facts))
+    names = {
+        key_of(entities[id].name) for id in used
+    }  # what nothing is said of, but has the name of something, makes it no name
+    known = {id: entity for id, entity in entities.items() if id in used or key_of(entity.name) in names}
+    return FactGraph(known, tuple(facts))
