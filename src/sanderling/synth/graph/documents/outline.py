@@ -101,7 +101,8 @@ def _signatures(lines: list[Line], number: int) -> tuple[tuple[Signature, ...], 
 
 def _defined(signatures: tuple[Signature, ...]) -> list[Part]:
     """The forms of a function are one definition; classes or constants above one text are each one, and share its lines."""
-    if all(one.kind in _CALLED for one in signatures):
+    called = {one.name.removesuffix("()") for one in signatures if one.kind in _CALLED}
+    if all(one.name.removesuffix("()") in called for one in signatures):
         return [Part(signatures=signatures)]
     lines: list[Line] = []
     names = dict.fromkeys(one.name for one in signatures)
