@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,12 @@ from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role
+from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
 from sanderling.reward.judges import rule_judge
 from sanderling.reward.verdict import META_KEY
 from sanderling.synth.generate import Teaching, generate
+from sanderling.synth.made_with import MovedModelWarning
 from sanderling.tools.registry import world_tools
 from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
 from sanderling.trajectory.questions import write_questions
@@ -160,6 +163,73 @@ async def test_a_masked_page_is_neither_found_nor_opened(tmp_path: Path) -> None
     seen = {found.id: "\n".join(n.text for n in found.nodes if n.kind is NodeKind.OBSERVATION) for found in (masked, free)}
     assert "flows to Oslo" in seen["open-0"] and "River kent" in seen["open-0"]
     assert "kent flows" not in seen["masked-0"] and "River kent" not in seen["masked-0"] and "River tay" in seen["masked-0"]
+
+
+def scripted(profile: Profile = PROFILE, pages: list[Page] = PAGES, **about: str) -> Teaching:
+    policy = ScriptedPolicy(lambda messages, key: "<think></think><answer>Oslo</answer>")
+    world = LocalWorld.in_memory(pages, name="w")
+    settings = {"world": "w", "fingerprint": world.fingerprint, **about}
+    return Teaching(policy, world_tools(world, profile), profile, FixedClock(datetime.date(2026, 3, 1)), **settings)
+
+
+WARMER = PROFILE.model_copy(update={"sampling": PROFILE.sampling.model_copy(update={"temperature": 1.25})})
+OTHERS = [
+    (scripted(get_profile("dr-venus-4b")), 'profile.name was "tiny" and is "dr-venus-4b"'),
+    (scripted(WARMER), "profile.sampling.temperature was .* and is 1.25"),
+    (scripted(pages=PAGES[:1]), "the world has changed since"),
+    (scripted(world="v"), 'world.name was "w" and is "v"'),
+]
+
+
+@pytest.mark.parametrize(("other", "told"), OTHERS)
+async def test_a_store_goes_on_with_no_other_agent_or_world(tmp_path: Path, other: Teaching, told: str) -> None:
+    out = tmp_path / "t.jsonl"
+    await run(out, scripted(), attempts=1)
+    before = out.read_bytes()
+    with pytest.raises(UserError, match=f"{told}.*: go on with those, or choose another store") as refused:
+        await run(out, other)
+    assert out.read_bytes() == before and "\n" not in str(refused.value)
+    assert (await run(out, scripted())).resumed == 6
+    out.unlink()
+    assert len((await run(out, other)).episodes) == 12, "an empty store is begun anew"
+
+
+@pytest.mark.parametrize(("other", "told"), [OTHERS[0], OTHERS[3]])
+async def test_a_store_without_that_file_is_known_by_its_records(tmp_path: Path, other: Teaching, told: str) -> None:
+    out = tmp_path / "t.jsonl"
+    await run(out, scripted(), attempts=1)
+    note = tmp_path / "t.jsonl.made_with.json"
+    note.unlink()
+    with pytest.raises(UserError, match=told.replace("profile.name", "profile")):
+        await run(out, other)
+    assert not note.exists()
+    assert (await run(out, scripted())).resumed == 6 and note.exists()
+
+
+async def test_a_model_that_has_moved_goes_on_with_a_warning(tmp_path: Path) -> None:
+    out = tmp_path / "t.jsonl"
+    await run(out, scripted(place="http://a/v1"), attempts=1)
+    with pytest.warns(MovedModelWarning, match=r'agent.at 1 was "http://a/v1" and is "http://b/v1"'):
+        await run(out, scripted(place="http://b/v1"), attempts=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (await run(out, scripted(place="http://b/v1"))).resumed == 6
+
+
+async def test_another_judge_goes_on_with_a_store(tmp_path: Path) -> None:
+    out = tmp_path / "t.jsonl"
+    await run(out, scripted(), attempts=1)
+    again = await run(out, scripted(), attempts=1, judge=rule_judge("contains"))
+    assert len(again.episodes) == 6 and {found.meta[META_KEY]["judge"] for found in TrajectoryStore(out)} == {"contains"}
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+async def test_a_damaged_note_of_what_a_store_was_begun_with_is_told(tmp_path: Path, text: str) -> None:
+    out = tmp_path / "t.jsonl"
+    await run(out, scripted(), attempts=1)
+    (tmp_path / "t.jsonl.made_with.json").write_text(text)
+    with pytest.raises(UserError, match="restore it, or choose another store"):
+        await run(out, scripted(), attempts=1)
 
 
 @pytest.fixture

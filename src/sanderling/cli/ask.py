@@ -8,7 +8,7 @@ under way: killed, stopped or met by an outage, the same command goes on where i
 import asyncio
 import hashlib
 import signal
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from rich.console import Console
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.cli import exits
-from sanderling.cli.backend import Backend, Place, ReaderUrl, SearchUrl, Web
+from sanderling.cli.backend import Backend, Place, ReaderUrl, SearchUrl, Web, closing
 from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec, opened_extractor
 from sanderling.cli.watch import Watcher, show_retry
 from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
@@ -102,7 +102,7 @@ def ask(
         episode = research(
             question, opened, policy, chosen, seed=seed, console=console, journal=journal, log=log, reader=reader
         )
-        done = asyncio.run(_ask_and_close(episode, policy, opened))
+        done = asyncio.run(closing(episode, policy, opened))
         if store is not None:
             store.append(done)
         if journal is not None:
@@ -160,17 +160,6 @@ def _journal(out: Path | None, id: str, model: str, console: Console) -> Iterato
         if journal.has(id):
             console.print(f"Going on with an earlier run ({place}).", style="dim", markup=False, soft_wrap=True)
         yield journal
-
-
-async def _ask_and_close(episode: Awaitable[Trajectory], policy: Policy, backend: Backend) -> Trajectory:
-    """The episode's record; the policy's and the tools' connections are closed whatever happens."""
-    from sanderling.policy.load import close_policy
-
-    try:
-        return await episode
-    finally:
-        await close_policy(policy)
-        await backend.close()
 
 
 def limited(profile: Profile, max_turns: int | None) -> Profile:

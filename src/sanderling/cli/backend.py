@@ -4,12 +4,13 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from sanderling.cli.world_embed import search_choice
 from sanderling.errors import UserError
+from sanderling.policy.contract import Policy
 from sanderling.protocol.profile import Profile
 from sanderling.tools.contract import Tool
 from sanderling.tools.extractor.contract import Extractor
@@ -18,6 +19,8 @@ from sanderling.tools.registry import world_tools
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.dynamics.opening import open_as_met
+
+Done = TypeVar("Done")
 
 LIVE_WEB = "live web"
 """What a record says instead of a world's name."""
@@ -45,6 +48,17 @@ class Backend:
     name: str
     fingerprint: str
     close: Callable[[], Awaitable[None]] = _nothing_to_close
+
+
+async def closing(work: Awaitable[Done], policy: Policy, backend: Backend) -> Done:
+    """What work comes to; the policy's and the tools' connections are closed whatever happens."""
+    from sanderling.policy.load import close_policy
+
+    try:
+        return await work
+    finally:
+        await close_policy(policy)
+        await backend.close()
 
 
 def world_backend(world: World, profile: Profile, pace: float | None = None) -> Backend:

@@ -1,6 +1,6 @@
 """``sanderling synth difficulty``: how often an agent is right, and which questions that leaves. Thin.
 
-The attempts are `data generate`'s, with its options; the bands are `synth.difficulty`'s.
+The attempts are made as `data generate` makes them (`attempting`); the bands are `synth.difficulty`'s.
 """
 
 import re
@@ -11,14 +11,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens
-from sanderling.cli.backend import ReaderUrl, SearchUrl, Web
-from sanderling.cli.data_generate import generate_
+from sanderling.cli.asking import Cache, MaxCost, MaxTokens
+from sanderling.cli.attempting import (
+    MODEL_HELP,
+    AgentPrice,
+    Attempting,
+    Budget,
+    Concurrency,
+    Each,
+    ProfileName,
+    Seed,
+    WorldDirectory,
+)
+from sanderling.cli.backend import Place, ReaderUrl, SearchUrl, Web
 from sanderling.cli.judges import JudgePrices
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search
 from sanderling.errors import UserError
-from sanderling.protocol.profiles import PROFILES
 from sanderling.synth.difficulty import META, Band, BandSettings, Try, by_difficulty, try_of
 from sanderling.terminal import visible
 from sanderling.trajectory.files import open_trajectories
@@ -31,22 +40,22 @@ def difficulty(
     out: Annotated[Path, typer.Option("--out", help="The questions that are kept; the other bands lie beside it.")],
     model: Annotated[
         str | None,
-        typer.Option("--model", help="The agent: http://host:port/v1#model, a model's directory, or teacher:SIZE/SEED."),
+        typer.Option("--model", help=f"The agent: {MODEL_HELP}"),
     ] = None,
     made: Annotated[
         Path | None,
         typer.Option("--from", help="Attempts that were made and judged before (data generate), in place of a model."),
     ] = None,
-    attempts: Annotated[int, typer.Option("--attempts", min=1, help="Attempts at each question.")] = 8,
+    attempts: Each = 8,
     keep: Annotated[str, typer.Option("--keep", help="How many of them must be right: 1-7.")] = "1-7",
     judges: Annotated[
         list[str] | None, typer.Option("--judge", help="Who judges (see data generate); exact by default.")
     ] = None,
-    world: Annotated[Path | None, typer.Option("--world", help="Directory of a world; or --web.")] = None,
-    profile: Annotated[str, typer.Option("--profile", help=f"Prompt, tools and budgets: {', '.join(PROFILES)}.")] = "tiny",
-    seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal episodes.")] = 0,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Episodes at the same time.")] = 8,
-    price: Annotated[str | None, typer.Option("--price", help=f"What the agent costs {PRICE_HELP}")] = None,
+    world: WorldDirectory = None,
+    profile: ProfileName = "tiny",
+    seed: Seed = 0,
+    concurrency: Concurrency = 8,
+    price: AgentPrice = None,
     judge_price: JudgePrices = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
@@ -71,11 +80,10 @@ def difficulty(
     store = made or out.with_name(f"{out.stem}.attempts.jsonl")
     status = 0
     if model is not None:
+        place = Place(world, web, search_url, reader_url, dynamics, world_seed, mode)
+        budget = Budget(price, judge_price, max_tokens, max_cost, cache)
         try:
-            generate_(
-                file, store, model, judges or ["exact"], world, profile, attempts, seed, concurrency, price, judge_price,
-                max_tokens, max_cost, cache, dynamics, world_seed, mode, web, search_url, reader_url,
-            )  # fmt: skip
+            Attempting(file, store, model, judges or ["exact"], place, profile, attempts, seed, concurrency, budget).run()
         except typer.Exit as stopped:
             status = stopped.exit_code
     _sort(file, store, out, settings)

@@ -2,14 +2,16 @@
 
 Attempt k of a question is the same episode whoever runs it and whenever: its id and seeds follow from question, attempt and
 seed. Masked pages of a question stay masked in every tool, as in any episode. Killed, stopped, met by an outage or out of
-budget, the same call goes on where it was, turns of unfinished episodes included. When every attempt is made, the store is put
-in order: question by question, one record for each attempt. Knows no model and no place.
+budget, the same call goes on where it was, turns of unfinished episodes included; another agent or world than the store was
+begun with is refused (`begun`). When every attempt is made, the store is put in order: question by question, one record for
+each attempt. Knows no model and no place.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
@@ -18,6 +20,8 @@ from sanderling.policy.contract import Policy
 from sanderling.protocol.clock import Clock
 from sanderling.protocol.profile import Profile
 from sanderling.reward.judge import Judge
+from sanderling.synth.begun import AGENT, JUDGE, PROFILE, WORLD, require_begun_with
+from sanderling.synth.made_with import placed
 from sanderling.tools.contract import Tool
 from sanderling.trajectory.codec import encode_record
 from sanderling.trajectory.jsonl import TrajectoryStore
@@ -34,6 +38,22 @@ class Teaching:
     profile: Profile
     clock: Clock
     world: str
+    fingerprint: str = ""
+    """The world's, with its dynamics and who ranks its pages."""
+    place: str = ""
+    """Tells the model from others of its name; see `protocol.asking.Asker`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """All that its attempts depend on."""
+        tokenizer = self.policy.tokenizer
+        return {
+            AGENT: placed(self.policy.name, [self.place]),
+            "tokenizer": tokenizer and tokenizer.fingerprint,
+            "context": self.policy.context_length,
+            "tools": sorted(self.tools),
+            PROFILE: self.profile.model_dump(mode="json", exclude={"source"}),
+            WORLD: {"name": self.world, "fingerprint": self.fingerprint},
+        }
 
 
 async def generate(
@@ -50,7 +70,9 @@ async def generate(
     on_progress: Callable[[Progress], None] | None = None,
     cancel: asyncio.Event | None = None,
 ) -> Made:
-    """Make the attempts that ``out`` does not hold yet. Raises UserError as `make_attempts` does."""
+    """Make the attempts that ``out`` does not hold yet. Raises UserError as `make_attempts` and `begun` do."""
+    store = TrajectoryStore(out)
+    require_begun_with(store, {**teaching.as_json(), JUDGE: placed(judge.name, judge.places)})
 
     async def rollout(question: Question, attempt: int) -> Trajectory:
         return await run_episode(
@@ -70,7 +92,7 @@ async def generate(
         Attempts(questions, attempts, seed),
         rollout,
         judge,
-        TrajectoryStore(out),
+        store,
         concurrency=concurrency,
         retry=retry,
         on_progress=on_progress,

@@ -17,6 +17,8 @@ from sanderling.protocol.asking import Asker
 _MODEL, _AT = "model", "at"
 _LONGEST = 60
 """Characters of a setting that are shown."""
+_MOST = 4
+"""Settings that are told, where many differ."""
 
 
 class MovedModelWarning(UserWarning):
@@ -58,7 +60,8 @@ def go_on_with(was: Any, now: dict[str, Any], path: Path, way_out: str) -> bool:
 
 
 def _told(was: Any, now: Any) -> str:
-    return "; ".join(dict.fromkeys(_differences(was, now)))
+    found = list(dict.fromkeys(_differences(was, now)))
+    return "; ".join(found[:_MOST]) + (f"; and {len(found) - _MOST} more" if len(found) > _MOST else "")
 
 
 def _differences(was: Any, now: Any, at: str = "") -> Iterator[str]:

@@ -1,0 +1,159 @@
+"""What commands share that let an agent attempt questions: options, the run, what is told. Thin: `synth.generate` makes them.
+
+The first Ctrl-C stops the episodes under way and keeps their turns; a second one interrupts at once.
+"""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from sanderling.agent.journal import Journal
+from sanderling.cli import exits
+from sanderling.cli.ask import stop_on_interrupt
+from sanderling.cli.asking import PRICE_HELP, Spending, spent_line
+from sanderling.cli.backend import Place, closing
+from sanderling.cli.judges import opened_judge
+from sanderling.cli.watch import show_retry
+from sanderling.errors import UserError
+from sanderling.evaluate.attempts import Made, Progress
+from sanderling.policy.contract import Policy
+from sanderling.policy.ledger import Prices
+from sanderling.protocol.clock import SystemClock
+from sanderling.protocol.profiles import PROFILES, get_profile
+from sanderling.synth.generate import Teaching, generate
+from sanderling.synth.teacher import ModeShares, TeacherPolicy
+from sanderling.terminal import visible
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.questions import read_questions
+from sanderling.trajectory.record import Question
+from sanderling.world.encyclopedia import generate_encyclopedia
+from sanderling.world.sources.encyclopedia import EncyclopediaSource
+
+_SCRIPTED = "teacher:"
+MODEL_HELP = "http://host:port/v1#model, a model's directory, or teacher:SIZE/SEED for the questions of encyclopedia:SIZE/SEED."
+
+WorldDirectory = Annotated[Path | None, typer.Option("--world", help="Directory of a world; or --web.")]
+ProfileName = Annotated[str, typer.Option("--profile", help=f"Prompt, tools and budgets: {', '.join(PROFILES)}.")]
+Each = Annotated[int, typer.Option("--attempts", min=1, help="Attempts at each question.")]
+Seed = Annotated[int, typer.Option("--seed", help="Equal seeds give equal episodes.")]
+Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Episodes at the same time.")]
+AgentPrice = Annotated[str | None, typer.Option("--price", help=f"What the agent costs {PRICE_HELP}")]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The options of what may be spent, and where replies are kept."""
+
+    price: str | None
+    judge_price: list[str] | None
+    max_tokens: int | None
+    max_cost: float | None
+    cache: Path | None
+
+
+@dataclass(frozen=True)
+class Attempting:
+    """The options."""
+
+    questions: Path
+    out: Path
+    model: str
+    judges: list[str]
+    place: Place
+    profile: str
+    attempts: int
+    seed: int
+    concurrency: int
+    budget: Budget
+
+    def run(self) -> None:
+        """Make the attempts and say what came of it. Raises UserError; exits as `data generate` says."""
+        from sanderling.policy.load import open_policy, place_of, weights_of
+        from sanderling.policy.metered import MeteredPolicy, Till
+
+        profile = get_profile(self.profile)
+        asked = read_questions(self.questions)
+        if self.out.suffix != ".jsonl":
+            raise UserError(f"{self.out} is no .jsonl file: trajectories are added to it one by one, so end its name in that.")
+        backend = self.place.open(profile)
+        TrajectoryStore(self.out).prepare()
+        spending = Spending(self.out, self.budget.max_tokens, self.budget.max_cost, self.budget.cache)
+        console = Console(stderr=True)
+        scripted = self.model.startswith(_SCRIPTED)
+        policy = _teacher(self.model, asked) if scripted else open_policy(self.model, on_retry=partial(show_retry, console))
+        (cost,) = [Prices()] if scripted else spending.prices([self.budget.price] if self.budget.price else [], 1)
+        teaching = Teaching(
+            MeteredPolicy(policy, Till(spending.ledger, cost)),
+            backend.tools(None),
+            profile,
+            SystemClock(),
+            backend.name,
+            backend.fingerprint,
+            self.model if scripted else place_of(self.model),
+        )
+        about = f"{self.model if scripted else weights_of(self.model)} over {backend.fingerprint}"
+        with Journal(self.out.with_name(self.out.name + ".journal"), about) as journal:
+            made = asyncio.run(closing(self._make(asked, teaching, spending, journal, console), policy, backend))
+        _tell(made, len(asked) * self.attempts, self.out, spending)
+
+    async def _make(
+        self, questions: list[Question], teaching: Teaching, spending: Spending, journal: Journal, console: Console
+    ) -> Made:
+        """Open the judge, and run."""
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        prices = self.budget.judge_price or []
+        async with opened_judge(self.judges, prices, spending, concurrency=self.concurrency, console=console) as judge:
+            with Bar(*columns, console=console) as bar, stop_on_interrupt() as stop:
+                task = bar.add_task("generating", total=len(questions) * self.attempts)
+
+                def show(progress: Progress) -> None:
+                    text = f"{progress.correct:,} of {progress.scored:,} correct, cost {spending.ledger.spent.cost:.4g}"
+                    bar.update(task, completed=progress.done, description=text)
+
+                return await generate(
+                    questions,
+                    self.attempts,
+                    teaching,
+                    judge,
+                    self.out,
+                    journal=journal,
+                    seed=self.seed,
+                    concurrency=self.concurrency,
+                    on_progress=show,
+                    cancel=stop,
+                )
+
+
+def _teacher(spec: str, questions: list[Question]) -> Policy:
+    """The scripted teacher of a generated encyclopedia. Raises UserError."""
+    source = EncyclopediaSource.parse(spec.removeprefix(_SCRIPTED))
+    world = generate_encyclopedia(source.size, source.seed)
+    return TeacherPolicy(world, {question.id: question for question in questions}, ModeShares())
+
+
+def _tell(made: Made, total: int, out: Path, spending: Spending) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    correct = [episode.correct for episode in made.episodes.values()]
+    console.print(
+        f"{len(correct):,} of {total:,} attempts in {visible(str(out))} ({made.resumed:,} from earlier runs): "
+        f"{correct.count(True):,} correct, {correct.count(False):,} incorrect, {correct.count(None):,} unscored",
+        markup=False,
+    )
+    endings = Counter(episode.ending for episode in made.episodes.values())
+    for ending, count in endings.most_common():
+        console.print(f"  {ending.value}: {count:,}", markup=False)
+    console.print(spent_line(spending), markup=False)
+    if made.stopped:
+        console.print(f"{made.stopped} The same command goes on where this one stopped.", markup=False)
+        raise typer.Exit(exits.INTERRUPTED if made.cancelled else exits.UNFINISHED)
+    if None in correct:
+        console.print("Run the same command again: it tries the unscored attempts once more, and repeats nothing else.")
+        raise typer.Exit(exits.UNFINISHED)
