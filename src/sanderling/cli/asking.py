@@ -110,9 +110,10 @@ def _price(text: str) -> Prices:
 
 @asynccontextmanager
 async def opened_askers(
-    specs: Sequence[str], prices: Sequence[Prices], spending: Spending, *, concurrency: int, console: Console
+    specs: Sequence[str] | None, price: Sequence[str] | None, spending: Spending, *, concurrency: int, console: Console
 ) -> AsyncIterator[list["PolicyAsker"]]:
     """The models as askers on one ledger; at the end their connections are closed. Raises UserError."""
+    prices = spending.prices(price or [], len(specs or []))
     from sanderling.policy.asker import PolicyAsker
     from sanderling.policy.load import close_policy, open_policy, place_of
     from sanderling.policy.metered import Till

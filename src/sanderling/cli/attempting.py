@@ -109,8 +109,9 @@ class Attempting:
     ) -> Made:
         """Open the judge, and run."""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        prices = self.budget.judge_price or []
-        async with opened_judge(self.judges, prices, spending, concurrency=self.concurrency, console=console) as judge:
+        async with opened_judge(
+            self.judges, self.budget.judge_price, spending, concurrency=self.concurrency, console=console
+        ) as judge:
             with Bar(*columns, console=console) as bar, stop_on_interrupt() as stop:
                 task = bar.add_task("generating", total=len(questions) * self.attempts)
 

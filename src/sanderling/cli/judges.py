@@ -26,13 +26,12 @@ JudgePrices = Annotated[list[str] | None, typer.Option("--judge-price", help=f"W
 
 @asynccontextmanager
 async def opened_judge(
-    specs: Sequence[str], prices: Sequence[str], spending: Spending, *, concurrency: int, console: Console
+    specs: Sequence[str], prices: Sequence[str] | None, spending: Spending, *, concurrency: int, console: Console
 ) -> AsyncIterator[Judge]:
     """The judges in their order as one: rules first come first served, all models as one judge. Raises UserError."""
     models = [spec for spec in specs if names_model(spec)]
-    costs = spending.prices(prices, len(models))
     rules = {spec: rule_judge(spec) for spec in specs if not names_model(spec)}
-    async with opened_askers(models, costs, spending, concurrency=concurrency, console=console) as askers:
+    async with opened_askers(models, prices, spending, concurrency=concurrency, console=console) as askers:
         judges: list[Judge] = []
         for spec in dict.fromkeys(specs):
             if spec in rules:

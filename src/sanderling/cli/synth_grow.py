@@ -1,6 +1,5 @@
 """``sanderling synth grow``: a world takes in what its questions' searches find. Thin: `synth.growing` does it."""
 
-import asyncio
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -8,17 +7,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from sanderling.cli import exits
-from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
-from sanderling.cli.backend import ReaderUrl, SearchUrl
+from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
+from sanderling.cli.backend import ReaderUrl, SearchUrl, Web
+from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, tell_open, work_bar
 from sanderling.errors import UserError
 from sanderling.synth.growing.finder import Finder, WebFinder, WorldFinder
 from sanderling.synth.growing.grow import GrowthReport, GrowthSettings
 from sanderling.synth.growing.grow import grow as grow_world
 from sanderling.terminal import visible
-from sanderling.trajectory.questions import read_questions
 from sanderling.world.store import open_world
 
 
@@ -28,7 +25,7 @@ def grow(
     source: Annotated[
         Path | None, typer.Option("--from", help="Directory of the world that is searched, such as a far larger one; or --web.")
     ] = None,
-    web: Annotated[bool, typer.Option("--web", help="Search the live web, through Serper and Jina Reader.")] = False,
+    web: Web = False,
     search_url: SearchUrl = None,
     reader_url: ReaderUrl = None,
     results: Annotated[int, typer.Option("--results", min=1, help="Pages opened of each query's results, at most.")] = 20,
@@ -41,7 +38,7 @@ def grow(
         Path | None, typer.Option("--log", help="Where what was found is kept; QUESTIONS.growth.jsonl by default.")
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Questions searched for at the same time.")] = 8,
-    price: Annotated[list[str] | None, typer.Option("--price", help=f"What a model costs {PRICE_HELP}")] = None,
+    price: ModelPrices = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     cache: Cache = None,
@@ -54,9 +51,7 @@ def grow(
         raise UserError("Name one place to search: a world with --from DIRECTORY, or the live web with --web.")
     if source is not None and source.resolve() == directory.resolve():
         raise UserError("A world cannot grow out of itself: name another one with --from, or the live web with --web.")
-    questions = read_questions(file)
-    if not questions:
-        raise UserError(f"{file} holds no question: give a file with at least one.")
+    questions = asked_questions(file)
     place = log or file.with_name(f"{file.name}.growth.jsonl")
     settings = GrowthSettings(results=results, queries=queries, least_chars=least_chars)
     spending = Spending(place, max_tokens, max_cost, cache)
@@ -64,31 +59,17 @@ def grow(
 
     async def run() -> GrowthReport:
         async with AsyncExitStack() as stack:
-            prices = spending.prices(price or [], len(models or []))
-            askers = await stack.enter_async_context(
-                opened_askers(models or [], prices, spending, concurrency=concurrency, console=console)
-            )
+            opening = opened_askers(models, price, spending, concurrency=concurrency, console=console)
+            askers = await stack.enter_async_context(opening)
             finder = await _finder(stack, source, search_url, reader_url)
-            columns = (
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-            )
-            bar = stack.enter_context(Progress(*columns, console=console))
+            bar = stack.enter_context(work_bar(console))
             task = bar.add_task("searching", total=len(questions))
             return await grow_world(
                 directory, questions, finder, settings, place,
                 askers=askers, concurrency=concurrency, on_question=lambda _: bar.advance(task),
             )  # fmt: skip
 
-    try:
-        report = asyncio.run(run())
-    except KeyboardInterrupt:
-        console.print("Stopped. The same command goes on: what was found is kept.")
-        raise typer.Exit(exits.INTERRUPTED) from None
-    _tell(report, spending, directory)
+    _tell(run_work(run(), console, "what was found is kept"), spending, directory)
 
 
 async def _finder(stack: AsyncExitStack, source: Path | None, search_url: str | None, reader_url: str | None) -> Finder:
@@ -111,9 +92,4 @@ def _tell(report: GrowthReport, spending: Spending, directory: Path) -> None:
     console.print(f"{visible(str(directory))} took in {report.added:,} pages", markup=False)
     if spending.ledger.spent.calls:
         console.print(spent_line(spending), markup=False)
-    if report.stopped:
-        console.print(f"Stopped: {visible(report.stopped)} The same command with a larger limit goes on.", markup=False)
-    if report.outages:
-        console.print(f"{report.outages:,} questions were not searched for: the same command goes on with them.", markup=False)
-    if report.stopped or report.outages:
-        raise typer.Exit(exits.UNFINISHED)
+    tell_open(console, report.stopped, report.outages, "questions were not searched for")

@@ -1,11 +1,11 @@
-"""What commands share that make questions page by page with models: options, progress, report. Thin."""
+"""What the commands of ``synth`` share that work item by item with models: options, progress, report. Thin."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -20,9 +20,13 @@ from sanderling.synth.from_pages import MakingReport
 from sanderling.synth.models import Models
 from sanderling.synth.pages import sample_pages
 from sanderling.terminal import visible
+from sanderling.trajectory.questions import read_questions
+from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.manifest import read_manifest
+
+Report = TypeVar("Report")
 
 World = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 Out = Annotated[Path, typer.Option("--out", help="File of questions to write (JSON lines); a log of the work lies beside it.")]
@@ -36,6 +40,7 @@ JudgeModels = Annotated[
     list[str] | None, typer.Option("--judge-model", help="Who judges what was written; the writers themselves by default.")
 ]
 Prices = Annotated[list[str] | None, typer.Option("--price", help=f"What a writing model costs {PRICE_HELP}")]
+ModelPrices = Annotated[list[str] | None, typer.Option("--price", help=f"What a model costs {PRICE_HELP}")]
 JudgePrices = Annotated[list[str] | None, typer.Option("--judge-price", help=f"What a judging model costs {PRICE_HELP}")]
 Pages = Annotated[int, typer.Option("--pages", min=1, help="How many pages to begin from, drawn by the seed.")]
 Added = Annotated[bool, typer.Option("--added", help="Draw from the pages of the world's last addition alone.")]
@@ -57,12 +62,9 @@ class ModelChoice:
         """Writers and judges on one ledger. Raises UserError."""
         if not self.writers:
             raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
-        prices = spending.prices(self.prices or [], len(self.writers))
-        judges = self.judges or []
-        judge_prices = spending.prices(self.judge_prices or [], len(judges))
         async with (
-            opened_askers(self.writers, prices, spending, concurrency=concurrency, console=console) as writing,
-            opened_askers(judges, judge_prices, spending, concurrency=concurrency, console=console) as judging,
+            opened_askers(self.writers, self.prices, spending, concurrency=concurrency, console=console) as writing,
+            opened_askers(self.judges, self.judge_prices, spending, concurrency=concurrency, console=console) as judging,
         ):
             yield Models(writing, judging or writing)
 
@@ -85,20 +87,41 @@ def drawn_pages(world: LocalWorld, count: int, seed: int, directory: Path, *, ad
 @contextmanager
 def page_progress(console: Console, total: int) -> Iterator["PageProgress"]:
     """A bar over pages."""
-    columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console) as bar:
+    with work_bar(console) as bar:
         yield PageProgress(bar, total)
 
 
-def run_work(work: Coroutine[Any, Any, MakingReport], console: Console) -> MakingReport:
+def work_bar(console: Console) -> Progress:
+    """A bar over items, and the time that is left."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console)
+
+
+def asked_questions(file: Path) -> list[Question]:
+    """The questions of a file. Raises UserError when there are none."""
+    questions = read_questions(file)
+    if not questions:
+        raise UserError(f"{file} holds no question: give a file with at least one.")
+    return questions
+
+
+def run_work(work: Coroutine[Any, Any, Report], console: Console, kept: str = "pages that are done are kept") -> Report:
     """Run it to its end; Ctrl-C says how to go on, and exits with 130."""
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
-        console.print("Stopped. The same command goes on: pages that are done are kept.")
+        console.print(f"Stopped. The same command goes on: {kept}.")
         raise typer.Exit(exits.INTERRUPTED) from None
+
+
+def tell_open(console: Console, stopped: str, outages: int, waiting: str) -> None:
+    """What is still to be done, and exit status 3 for it; ``waiting`` says what outages are, after their number."""
+    if stopped:
+        console.print(f"Stopped: {visible(stopped)} The same command with a larger limit goes on.", markup=False)
+    if outages:
+        console.print(f"{outages:,} {waiting}: the same command goes on with them.", markup=False)
+    if stopped or outages:
+        raise typer.Exit(exits.UNFINISHED)
 
 
 class PageProgress:
@@ -126,9 +149,4 @@ def tell(report: MakingReport, spending: Spending, out: Path) -> None:
         console.print(f"{name}: {count:,}", markup=False)
     console.print(f"{report.kept:,} questions of {report.pages:,} pages in {visible(str(out))}", markup=False)
     console.print(spent_line(spending), markup=False)
-    if report.stopped:
-        console.print(f"Stopped: {visible(report.stopped)} The same command with a larger limit goes on.", markup=False)
-    if report.outages:
-        console.print(f"{report.outages:,} pages met no model: the same command goes on with them.", markup=False)
-    if report.stopped or report.outages:
-        raise typer.Exit(exits.UNFINISHED)
+    tell_open(console, report.stopped, report.outages, "pages met no model")

@@ -3,7 +3,6 @@
 Exit status 3 when something is still to be done: a model was not reached, or the budget is spent.
 """
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 
-from sanderling.cli import exits
-from sanderling.cli.asking import PRICE_HELP, Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
+from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
 from sanderling.cli.judges import JudgePrices, opened_judge
+from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, tell_open, work_bar
 from sanderling.errors import UserError
 from sanderling.protocol.asking import Asker
 from sanderling.reward.judge import Judge
@@ -30,9 +29,20 @@ from sanderling.synth.verify.run import VerifyReport
 from sanderling.synth.verify.run import verify as verify_questions
 from sanderling.synth.verify.snippets import Snippets
 from sanderling.terminal import visible
-from sanderling.trajectory.questions import read_questions
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.store import open_world
+
+AskedModels = Annotated[
+    list[str] | None,
+    typer.Option("--model", help="Who is asked without tools, and reads: http://host:port/v1#model or a model's directory."),
+]
+AnswerJudges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        help="Who says whether a model's answer is right (see data judge); contains by default: a sentence may do.",
+    ),
+]
 
 BY_RULE = (Check.GIVEAWAY, Check.EVIDENCE, Check.SNIPPETS)
 _WITH_MODEL = (Check.CLOSED_BOOK, Check.UNIQUE)
@@ -46,23 +56,12 @@ def verify(
         list[Check] | None,
         typer.Option("--check", help="What to check; repeatable. By default all that go by rule, and with --model all."),
     ] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", help="Who is asked without tools, and reads: http://host:port/v1#model or a model's directory."
-        ),
-    ] = None,
-    judges: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--judge",
-            help="Who says whether a model's answer is right (see data judge); contains by default: a sentence may do.",
-        ),
-    ] = None,
+    models: AskedModels = None,
+    judges: AnswerJudges = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Tries without tools of each model.")] = 3,
     results: Annotated[int, typer.Option("--results", min=1, help="Results of a search that are looked at.")] = 10,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Questions checked at the same time.")] = 8,
-    price: Annotated[list[str] | None, typer.Option("--price", help=f"What a model costs {PRICE_HELP}")] = None,
+    price: ModelPrices = None,
     judge_price: JudgePrices = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
@@ -76,32 +75,22 @@ def verify(
     """
     if file.resolve() in (out.resolve(), out.with_name(f"{out.stem}.unscored.jsonl").resolve()):
         raise UserError(f"{file} is read and written: choose another place for the output.")
-    questions = read_questions(file)
-    if not questions:
-        raise UserError(f"{file} holds no question: give a file with at least one.")
+    questions = asked_questions(file)
     chosen = [check for check in Check if check in _chosen(checks, models)]
     spending = Spending(out, max_tokens, max_cost, cache)
     console = Console(stderr=True)
 
     async def run() -> VerifyReport:
         async with AsyncExitStack() as stack:
-            prices = spending.prices(price or [], len(models or []))
-            askers = await stack.enter_async_context(
-                opened_askers(models or [], prices, spending, concurrency=concurrency, console=console)
-            )
-            judge = await stack.enter_async_context(
-                opened_judge(judges or ["contains"], judge_price or [], spending, concurrency=concurrency, console=console)
-            )
+            asking = opened_askers(models, price, spending, concurrency=concurrency, console=console)
+            askers = await stack.enter_async_context(asking)
+            judging = opened_judge(judges or ["contains"], judge_price, spending, concurrency=concurrency, console=console)
+            judge = await stack.enter_async_context(judging)
             checkers = _checkers(chosen, directory, askers, judge, samples, results)
-            show = stack.enter_context(_progress(console, len(questions)))
+            show = _Show(stack.enter_context(work_bar(console)), len(questions))
             return await verify_questions(questions, checkers, out, concurrency=concurrency, on_done=show)
 
-    try:
-        report = asyncio.run(run())
-    except KeyboardInterrupt:
-        console.print("Stopped. The same command goes on: questions that were checked are kept.")
-        raise typer.Exit(exits.INTERRUPTED) from None
-    _tell(report, spending, out)
+    _tell(run_work(run(), console, "questions that were checked are kept"), spending, out)
 
 
 def _chosen(checks: Sequence[Check] | None, models: Sequence[str] | None) -> tuple[Check, ...]:
@@ -143,18 +132,6 @@ class _Show:
         told = f"{report.kept:,} kept, {failed:,} failed, {unscored:,} untold"
         self._bar.update(self._task, completed=report.kept + failed + unscored, description=told)
 
-    def __enter__(self) -> "_Show":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-
-def _progress(console: Console, total: int) -> _Show:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return _Show(Progress(*columns, console=console), total)
-
 
 def _tell(report: VerifyReport, spending: Spending, out: Path) -> None:
     table = Table("check", "failed", "could not be told", "first that failed")
@@ -168,9 +145,4 @@ def _tell(report: VerifyReport, spending: Spending, out: Path) -> None:
     console.print(f"{report.kept:,} of {report.questions:,} questions in {visible(str(out))}", markup=False)
     if spending.ledger.spent.calls:
         console.print(spent_line(spending), markup=False)
-    if report.stopped:
-        console.print(f"Stopped: {visible(report.stopped)} The same command with a larger limit goes on.", markup=False)
-    if report.outages:
-        console.print(f"{report.outages:,} questions met no model: the same command goes on with them.", markup=False)
-    if report.stopped or report.outages:
-        raise typer.Exit(exits.UNFINISHED)
+    tell_open(console, report.stopped, report.outages, "questions met no model")

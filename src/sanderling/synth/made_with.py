@@ -65,9 +65,9 @@ def _told(was: Any, now: Any) -> str:
 
 
 def _differences(was: Any, now: Any, at: str = "") -> Iterator[str]:
-    """What is another value than before, by its place; a world's fingerprint is said to be one."""
+    """What is another value than before, by its place; a world's fingerprint is said to be one, and other names say enough."""
     if isinstance(was, dict) and isinstance(now, dict):
-        for key in dict.fromkeys((*was, *now)):
+        for key in ["name"] if was.get("name") != now.get("name") else dict.fromkeys((*was, *now)):
             if was.get(key) != now.get(key):
                 yield from _differences(was.get(key), now.get(key), f"{at}.{key}" if at else str(key))
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
