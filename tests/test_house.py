@@ -33,6 +33,8 @@ LOBBY = {"config", "errors", "files", "folding", "processes", "terminal", "__ver
 WITH_TORCH = {"policy": {"engine", "forward", "kv_cache", "model_directory", "sampler", "transformers_policy"}}
 """Modules outside `train` that may import torch when they are imported."""
 MOST_LINES = 400
+MOST_LINES_OF_A_FUNCTION = 60
+"""Of its body, its docstring not counted."""
 FORBIDDEN = re.compile(
     r"(?<![\w.])/(?:work|home|root|Users|mnt|tmp)/(?!someone/)[a-z0-9_]+/|\b(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.\d+\.\d+\b"
     r"|://[\w.-]+\.(?:internal|local|lan|corp)\b"
@@ -103,9 +105,34 @@ def test_the_core_imports_without_torch() -> None:
     assert len(names) > 100
 
 
+def python_files() -> list[Path]:
+    return [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+
+
+def long_functions(text: str, most: int = MOST_LINES_OF_A_FUNCTION) -> list[str]:
+    """Names of the functions whose body has more lines than that."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            if body and (body[-1].end_lineno or 0) - body[0].lineno + 1 > most:
+                found.append(node.name)
+    return found
+
+
 def test_no_module_is_too_long() -> None:
-    files = [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
-    assert [str(file) for file in files if len(file.read_text(encoding="utf-8").splitlines()) > MOST_LINES] == []
+    assert [str(file) for file in python_files() if len(file.read_text(encoding="utf-8").splitlines()) > MOST_LINES] == []
+
+
+def test_no_function_is_too_long() -> None:
+    long = {str(file): long_functions(file.read_text(encoding="utf-8")) for file in python_files()}
+    assert {file: names for file, names in long.items() if names} == {}
+
+
+def test_signatures_and_docstrings_do_not_make_a_function_long() -> None:
+    text = 'async def f(\n    a,\n    b,\n):\n    """One.\n\n    Two.\n    """\n    a = (\n        b\n    )\n    return a\n'
+    assert long_functions(text, 4) == [] and long_functions(text, 3) == ["f"]
+    assert long_functions('def g():\n    """\n\n\n\n    Alone.\n    """\n', 1) == []
 
 
 def test_no_file_names_a_machine() -> None:

@@ -42,29 +42,39 @@ _DEFAULT = "tiny"
 _CHOICES = ", ".join(PROFILES)
 
 
+Asked = Annotated[str, typer.Argument(metavar="QUESTION", help="What to find out.")]
+Model = Annotated[
+    str, typer.Option("--model", help="Directory of a Hugging Face model, or an endpoint: http://host:port/v1#model.")
+]
+WorldDirectory = Annotated[
+    Path | None, typer.Option("--world", help="Directory of a world (see sanderling world build); or --web.")
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        help=f"Prompt, tools and budgets the model was trained with: {_CHOICES}; tiny by default, but not for an endpoint.",
+    ),
+]
+MaxTurns = Annotated[int | None, typer.Option("--max-turns", min=1, help="Most turns, instead of the profile's number.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Append the trajectory to this JSONL store (see sanderling show), and go on if killed."),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option("--record", help="Append every tool call, its result, status and latency to this file (JSON lines)."),
+]
+
+
 def ask(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to find out.")],
-    model: Annotated[
-        str, typer.Option("--model", help="Directory of a Hugging Face model, or an endpoint: http://host:port/v1#model.")
-    ],
-    world: Annotated[
-        Path | None, typer.Option("--world", help="Directory of a world (see sanderling world build); or --web.")
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            help=f"Prompt, tools and budgets the model was trained with: {_CHOICES}; tiny by default, but not for an endpoint.",
-        ),
-    ] = None,
+    question: Asked,
+    model: Model,
+    world: WorldDirectory = None,
+    profile: ProfileName = None,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal episodes.")] = 0,
-    max_turns: Annotated[
-        int | None, typer.Option("--max-turns", min=1, help="Most turns, instead of the profile's number.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Append the trajectory to this JSONL store (see sanderling show), and go on if killed."),
-    ] = None,
+    max_turns: MaxTurns = None,
+    out: Out = None,
     dynamics: Dynamics = None,
     world_seed: WorldSeed = 0,
     mode: Search = SearchMode.LEXICAL,
@@ -73,10 +83,7 @@ def ask(
     web: Web = False,
     search_url: SearchUrl = None,
     reader_url: ReaderUrl = None,
-    record: Annotated[
-        Path | None,
-        typer.Option("--record", help="Append every tool call, its result, status and latency to this file (JSON lines)."),
-    ] = None,
+    record: Record = None,
     extractor: ExtractorSpec = None,
     extractor_cache: ExtractorCache = None,
     extractor_outage: ExtractorOutage = OnOutage.FALL_BACK,

@@ -61,33 +61,32 @@ def graph(
             sizes=(sizes.least, sizes.most),
             hops=(lengths.least, lengths.most),
             seed=seed,
-            capabilities=tuple(dict.fromkeys(capability)) if capability else OF_WHAT_IS_READ,
+            capabilities=tuple(dict.fromkeys(capability or OF_WHAT_IS_READ)),
         )
         choice = ModelChoice(models, judges, price, judge_price)
         spending = Spending(out, max_tokens, max_cost, cache)
         ReadingCommand(directory, out, choice, settings, starts, seed, concurrency, spending).run()
         return
-    wish = Wish(
-        count,
-        sizes,
-        lengths,
-        tuple(dict.fromkeys(capability)) if capability else tuple(Capability),
-        seed,
-    )
+    wish = Wish(count, sizes, lengths, tuple(dict.fromkeys(capability or Capability)), seed)
     if wish.sizes.most <= wish.hops.least:
         raise UserError(f"A question of {wish.hops.least} hops needs a part of {wish.hops.least + 1} things: raise --size.")
+    _from_facts(directory, out, wish)
+
+
+def _from_facts(directory: Path, out: Path, wish: Wish) -> None:
+    """Make the questions without a model, and say what came of it. Raises UserError when there is none."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         reading = bar.add_task("reading facts", total=None)
         opened = open_ground(directory, lambda done, total: bar.update(reading, completed=done, total=total))
-        asking = bar.add_task("asking", total=count)
+        asking = bar.add_task("asking", total=wish.count)
         made = make(opened.ground, wish, opened.verdict, lambda done: bar.update(asking, completed=done))
     if not made.drafts:
         raise UserError(f"{directory} gave no question in {made.drawn.total():,} draws: try other --hops or --size.")
     write_questions(
         out,
         (
-            question_of(opened.ground, *each, world=opened.name, fingerprint=opened.fingerprint, seed=seed, number=number)
+            question_of(opened.ground, *each, world=opened.name, fingerprint=opened.fingerprint, seed=wish.seed, number=number)
             for number, each in enumerate(made.drafts)
         ),
     )

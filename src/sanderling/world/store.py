@@ -107,13 +107,18 @@ def build_from_feed(
             compare_pages(place.path, info)
             if finish is not None:
                 finish(place.path)
-            write_manifest(place.path, info)
-            sync_tree(place.path)
-            _require_free(directory)
-            place.path.rename(directory)
-            unmark(directory)
-            sync(directory.parent)
+            _put_in_place(place.path, directory, info)
     return info
+
+
+def _put_in_place(built: Path, directory: Path, info: WorldInfo) -> None:
+    """Make a world of what was built, whole on the disk before it has its name."""
+    write_manifest(built, info)
+    sync_tree(built)
+    _require_free(directory)
+    built.rename(directory)
+    unmark(directory)
+    sync(directory.parent)
 
 
 def add_to_world(
