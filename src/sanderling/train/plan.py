@@ -1,0 +1,223 @@
+"""What a training step will take, from configurations alone: memory by what it is for, FLOPs, time, and the knob that helps.
+
+Pure arithmetic, importable without torch. Figures are in bytes, per rank, for the longest pass. What is kept between forward
+and backward is counted as `memory` keeps it (a test measures it); what is alive within a layer is a bound. Knows no device: its
+memory and speed are handed in.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
+
+MFU = 0.4
+"""The share of a device's peak that a step is expected to reach; `benchmarks/train_step.py` measures it."""
+_NEEDED = (
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A decoder's sizes, as its ``config.json`` has them."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocab: int
+    tied: bool
+
+    @property
+    def layer_parameters(self) -> int:
+        """Matrices of one layer: attention and a gated MLP; norms are left to the total."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        return attention + 3 * self.hidden * self.intermediate
+
+    @property
+    def parameters(self) -> int:
+        """All of them, norms included."""
+        norms = self.layers * (2 * self.hidden + 2 * self.head_dim) + self.hidden
+        return self.layers * self.layer_parameters + self.vocab * self.hidden * (1 if self.tied else 2) + norms
+
+    def flops(self, tokens: int, row_tokens: int) -> float:
+        """Model FLOPs of one forward and backward pass, attention causal, nothing counted twice for recomputation.
+
+        6 per parameter and token (the head's, where tied, counted once; embeddings look up), and 12 per token, seen token, head
+        and head size, halved because a token sees the ones before it only.
+        """
+        matrices = self.layers * self.layer_parameters + self.vocab * self.hidden
+        return tokens * (6.0 * matrices + 6.0 * self.layers * self.heads * self.head_dim * row_tokens)
+
+    def kv_bytes(self, tokens: int, width: int = 2) -> int:
+        """Keys and values of one session."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * width * tokens
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a step is asked to do."""
+
+    row_tokens: int
+    """The longest row."""
+    ranks: int = 1
+    sharded: bool = False
+    lora_parameters: int | None = None
+    """Trained parameters of an adapter; None: all are trained."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A step's needs on one rank, in bytes by purpose, and its model FLOPs."""
+
+    parts: dict[str, int]
+    host: int
+    """Page-locked memory of the machine, per rank."""
+    flops: float
+    """Of one pass of ``tokens``."""
+    tokens: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.parts.values())
+
+    def seconds(self, peak_flops: float) -> float:
+        """A pass's expected time on a device of that many FLOPs a second."""
+        return self.flops / (peak_flops * MFU)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether it fits, and what would make it."""
+
+    fits: bool
+    estimate: Estimate
+    sentence: str = ""
+    changed: dict[str, Any] = field(default_factory=dict)
+    """Settings, by dotted name, under which it fits; empty when it does, or when nothing helps."""
+
+
+def read_shape(model_dir: Path) -> Shape:
+    """The sizes of the model in a directory. Raises UserError when its ``config.json`` does not say them."""
+    try:
+        told = json.loads((model_dir / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{model_dir} has no readable config.json: name the directory of a model.") from error
+    told = told.get("text_config", told) if isinstance(told, dict) else {}
+    missing = [name for name in _NEEDED if not isinstance(told.get(name), int)]
+    if missing:
+        raise UserError(f"{model_dir / 'config.json'} does not say {', '.join(missing)}: plans are made for decoders only.")
+    heads = told["num_attention_heads"]
+    return Shape(
+        hidden=told["hidden_size"],
+        layers=told["num_hidden_layers"],
+        heads=heads,
+        kv_heads=told["num_key_value_heads"],
+        head_dim=told.get("head_dim") or told["hidden_size"] // heads,
+        intermediate=told["intermediate_size"],
+        vocab=told["vocab_size"],
+        tied=bool(told.get("tie_word_embeddings", False)),
+    )
+
+
+def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
+    """What one pass over the longest micro-batch needs on a rank."""
+    tokens = max(load.row_tokens, trainer.micro_batch_tokens)
+    width = 2 if trainer.precision is Precision.BFLOAT16 else 4
+    share = load.ranks if load.sharded else 1
+    trained = shape.parameters if load.lora_parameters is None else load.lora_parameters
+    frozen = 0 if load.lora_parameters is None else shape.parameters * width
+    kept = kept_bytes(shape, trainer.memory, tokens, width)
+    parts = {
+        "weights": (4 * trained + frozen) // share,
+        "weights in use": _in_use(shape, load, width),
+        "gradients": 4 * trained // share,
+        "optimizer": 8 * trained // share,
+        "kept for the backward pass": 0 if trainer.memory.offload else kept,
+        "alive within a layer": _layer_peak(shape, trainer.memory, tokens, width),
+        "logits": min(trainer.logit_chunk, tokens * shape.vocab) * 4 * 3,
+    }
+    return Estimate(parts, kept if trainer.memory.offload else 0, shape.flops(tokens, load.row_tokens), tokens)
+
+
+def kept_bytes(shape: Shape, memory: MemoryConfig, tokens: int, width: int) -> int:
+    """Bytes that all layers keep between their forward and backward pass.
+
+    A layer's input; selective: also attention's output (with its log-sum-exp in fp32); without recomputation, by and large:
+    both norms' inputs and fp32 halves, queries, keys and values before and behind norm and rotation, the MLP's four tensors.
+    """
+    inputs = shape.hidden * width
+    heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    match memory.recompute:
+        case Recompute.FULL:
+            per_token = inputs
+        case Recompute.SELECTIVE:
+            per_token = inputs + heads * width + shape.heads * 4
+        case Recompute.NONE:
+            norms = 2 * (inputs + 2 * shape.hidden * 4)
+            attention = (heads + pairs) * (2 * width + 2 * 4) + pairs * width + 2 * heads * width
+            mlp = shape.hidden * width if memory.mlp_tile else 4 * shape.intermediate * width + shape.hidden * width
+            per_token = norms + attention + mlp
+    return shape.layers * per_token * tokens
+
+
+def _in_use(shape: Shape, load: Load, width: int) -> int:
+    """Weights as they are multiplied, beside those that are trained: whole layers under sharding, else all in 16 bits."""
+    ends = shape.vocab * shape.hidden * (1 if shape.tied else 2) * width
+    if load.sharded:
+        return 2 * shape.layer_parameters * width + ends  # the next layer's arrive while this one's are used
+    return shape.parameters * width if width == 2 and load.lora_parameters is None else 0
+
+
+def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int) -> int:
+    """Most that is alive while one layer's gradient is computed: its own activations, and gradients of about as many."""
+    heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    norms = 3 * shape.hidden * 4
+    attention = (2 * heads + 2 * pairs) * (width + 4)
+    tile = min(tokens, memory.mlp_tile or tokens)
+    mlp = 6 * shape.intermediate * width * tile
+    return (norms + attention + 2 * shape.hidden * width) * tokens + mlp
+
+
+def judge(shape: Shape, trainer: TrainerConfig, load: Load, device_bytes: int) -> Verdict:
+    """Whether a step fits a device, and otherwise the mildest change that makes it, tried in order and kept."""
+    first = estimate(shape, trainer, load)
+    if first.total <= device_bytes:
+        return Verdict(True, first)
+    need = f"It needs {first.total / 2**30:,.1f} GiB on each rank and there are {device_bytes / 2**30:,.1f}"
+    changed: dict[str, Any] = {}
+    for name, value in _knobs(trainer.memory):
+        changed[name] = value
+        update = {key.rsplit(".", 1)[1]: new for key, new in changed.items()}
+        memory = MemoryConfig.model_validate({**trainer.memory.model_dump(), **update})
+        found = estimate(shape, trainer.model_copy(update={"memory": memory}), load)
+        if found.total <= device_bytes:
+            told = " and ".join(f"{key} = {json.dumps(new)}" for key, new in changed.items())
+            return Verdict(False, first, f"{need}: set {told}, and it needs {found.total / 2**30:,.1f}.", changed)
+    return Verdict(False, first, f"{need}: {_last_resort(trainer, load)}.")
+
+
+def _knobs(memory: MemoryConfig) -> Iterator[tuple[str, Any]]:
+    """Memory settings from mild to costly, those that are not set yet."""
+    if memory.recompute is Recompute.NONE:
+        yield "trainer.memory.recompute", Recompute.SELECTIVE.value
+    if memory.mlp_tile is None:
+        yield "trainer.memory.mlp_tile", 8192
+    if memory.recompute is not Recompute.FULL:
+        yield "trainer.memory.recompute", Recompute.FULL.value
+    if not memory.offload:
+        yield "trainer.memory.offload", True
+
+
+def _last_resort(trainer: TrainerConfig, load: Load) -> str:
+    if load.lora_parameters is None and not load.sharded:
+        return 'train a LoRA (set lora.rank), or shard over more devices (parallel.kind = "fsdp")'
+    if load.row_tokens < trainer.micro_batch_tokens:
+        return f"set trainer.micro_batch_tokens to {load.row_tokens}, the longest row"
+    return "use more devices, or shorter rows (data.max_tokens)"

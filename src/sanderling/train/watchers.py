@@ -1,0 +1,89 @@
+"""Where a run can be watched beside its ``metrics.jsonl``: TensorBoard, trackio, Weights & Biases. One small class each.
+
+``metrics.jsonl`` is the record; these are views of it, opened when a person asks for them by name. A library that is missing is
+told before the first step. Runs are named by their directory, and a resumed run goes on in the same one. Knows no training.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from sanderling.errors import UserError
+
+
+class Watcher(Protocol):
+    """One view of a run."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    """Event files under ``out_dir/tensorboard``: ``tensorboard --logdir out_dir``."""
+
+    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        del settings
+        # What an interrupted run wrote past its last checkpoint is hidden, as in metrics.jsonl.
+        self._writer = SummaryWriter(str(out_dir / "tensorboard"), purge_step=step + 1)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Trackio:
+    """A local trackio project: ``trackio show --project sanderling``."""
+
+    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
+        import trackio
+
+        del step
+        self._run = trackio.init(project="sanderling", name=out_dir.name, config=dict(settings), resume="allow", embed=False)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class WeightsAndBiases:
+    """A Weights & Biases run; with ``WANDB_MODE=offline`` it stays in ``out_dir/wandb``."""
+
+    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
+        import wandb
+
+        del step
+        name = out_dir.name
+        self._run = wandb.init(
+            project="sanderling", name=name, id=name, dir=str(out_dir), config=dict(settings), resume="allow"
+        )  # fmt: skip
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+WATCHERS: dict[str, Callable[[Path, Mapping[str, Any], int], Watcher]] = {
+    "tensorboard": TensorBoard,
+    "trackio": Trackio,
+    "wandb": WeightsAndBiases,
+}
+
+
+def open_watcher(name: str, out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
+    """The view of that name, for a run that is at ``step``. Raises UserError for unknown names and missing libraries."""
+    if name not in WATCHERS:
+        raise UserError(f"There is no view {name!r}: choose {', '.join(WATCHERS)}.")
+    try:
+        return WATCHERS[name](out_dir, settings, step)
+    except ImportError as error:
+        raise UserError(f"{name} is not installed: pip install {name}, or leave it out of watch.") from error

@@ -1,0 +1,106 @@
+"""Plans agree with what models really hold and compute."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_qwen3 import random_rows, tiny_model
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from sanderling.errors import UserError
+from sanderling.train.attention import packed_attention
+from sanderling.train.config import MemoryConfig, Packing, Precision, TrainerConfig
+from sanderling.train.logprobs import hidden_states
+from sanderling.train.memory import economise
+from sanderling.train.packing import collate
+from sanderling.train.plan import Load, Shape, estimate, judge, kept_bytes, read_shape
+
+QWEN3_4B = Shape(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151_936, tied=True)
+H200 = 139 * 2**30
+
+
+def saved(layers: int, memory: MemoryConfig) -> tuple[int, int]:
+    """Bytes that autograd keeps of a forward pass over the layers, and its tokens."""
+    model = tiny_model(layers=layers)
+    economise(model, memory)
+    kept: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    batch = collate(random_rows(6), Packing.VARLEN)
+    with packed_attention(model), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        hidden = hidden_states(model, batch.ids, batch.positions, batch.stretches)
+        total = sum(kept.values())
+        del hidden
+    return total, batch.ids.shape[1]
+
+
+@pytest.mark.parametrize("recompute", ["full", "none"])
+def test_what_layers_keep_is_what_autograd_saves(recompute: str, tmp_path: Path):
+    memory = MemoryConfig(recompute=recompute)
+    (two, tokens), (four, _) = saved(2, memory), saved(4, memory)
+    model = tiny_model(layers=4)
+    model.config.save_pretrained(tmp_path)
+    shape = read_shape(tmp_path)
+    measured = (four - two) / 2 * 4
+    assert kept_bytes(shape, memory, tokens, 4) == pytest.approx(measured, rel=0.02 if recompute == "full" else 0.25)
+
+
+def test_parameters_and_flops_are_the_models_own(tmp_path: Path):
+    model = tiny_model(layers=3)
+    model.config.save_pretrained(tmp_path)
+    shape = read_shape(tmp_path)
+    assert shape.parameters == sum(p.numel() for p in model.parameters())
+    ids = torch.zeros(1, 64, dtype=torch.int64)
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=ids).logits.sum().backward()
+    counted = counter.get_total_flops()
+    # The counter knows no attention on a CPU: two products, each once forward and twice backward, half of the pairs.
+    attention = (2 + 2) * 3 / 2 * 64 * 64 * shape.layers * shape.heads * shape.head_dim
+    assert shape.flops(64, 64) == pytest.approx(counted + attention, rel=1e-3)
+
+
+def test_the_published_size_of_qwen3_4b():
+    assert QWEN3_4B.parameters == pytest.approx(4.02e9, rel=0.005)
+    assert QWEN3_4B.kv_bytes(262_144) == 36 * 8 * 128 * 2 * 2 * 262_144
+
+
+def test_a_plan_that_does_not_fit_names_the_knob_that_makes_it():
+    trainer = TrainerConfig(precision=Precision.BFLOAT16, logit_chunk=400_000_000)
+    verdict = judge(QWEN3_4B, trainer, Load(32_768), H200)
+    assert not verdict.fits and verdict.changed
+    memory = MemoryConfig.model_validate({name.rsplit(".", 1)[1]: value for name, value in verdict.changed.items()})
+    again = judge(QWEN3_4B, trainer.model_copy(update={"memory": memory}), Load(32_768), H200)
+    assert again.fits and "trainer.memory.recompute" in verdict.sentence
+    whole = judge(QWEN3_4B, trainer, Load(262_144), H200)
+    assert whole.changed["trainer.memory.offload"] is True
+    hopeless = judge(QWEN3_4B, trainer, Load(262_144), 24 * 2**30)
+    assert not hopeless.changed and "LoRA" in hopeless.sentence
+    lora = judge(QWEN3_4B, trainer, Load(32_768, lora_parameters=33_000_000), 24 * 2**30)
+    assert lora.changed, lora.sentence
+
+
+@given(st.integers(1, 64), st.integers(1_000, 300_000), st.sampled_from(["none", "selective", "full"]), st.booleans())
+def test_more_ranks_and_more_thrift_never_need_more(ranks: int, tokens: int, recompute: str, tile: bool):
+    memory = MemoryConfig(recompute=recompute, mlp_tile=4096 if tile else None)
+    trainer = TrainerConfig(precision=Precision.BFLOAT16, memory=memory)
+    thrifty = trainer.model_copy(update={"memory": MemoryConfig(recompute="full", mlp_tile=4096, offload=True)})
+    here, there = (estimate(QWEN3_4B, trainer, Load(tokens, ranks=n, sharded=True)) for n in (ranks, ranks + 1))
+    assert there.total <= here.total
+    assert estimate(QWEN3_4B, thrifty, Load(tokens, ranks=ranks, sharded=True)).total <= here.total
+    assert here.seconds(989e12) > 0
+
+
+def test_a_directory_without_a_model_is_one_sentence(tmp_path: Path):
+    with pytest.raises(UserError, match=r"config\.json"):
+        read_shape(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 8}))
+    with pytest.raises(UserError, match="num_hidden_layers"):
+        read_shape(tmp_path)
