@@ -44,7 +44,8 @@ class Trackio:
         import trackio
 
         del step
-        self._run = trackio.init(project="sanderling", name=out_dir.name, config=dict(settings), resume="allow", embed=False)
+        options = {"embed": False, "auto_log_cpu": False, "auto_log_gpu": False}
+        self._run = trackio.init("sanderling", name=out_dir.name, config=dict(settings), resume="allow", **options)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._run.log(dict(metrics), step=step)
