@@ -44,8 +44,11 @@ class Trackio:
         import trackio
 
         del step
-        options = {"embed": False, "auto_log_cpu": False, "auto_log_gpu": False}
-        self._run = trackio.init("sanderling", name=out_dir.name, config=dict(settings), resume="allow", **options)
+        # What a machine does belongs to no run's record, and is logged by threads that outlive it.
+        self._run = trackio.init(
+            "sanderling", name=out_dir.name, config=dict(settings), resume="allow", embed=False,
+            auto_log_cpu=False, auto_log_gpu=False,
+        )  # fmt: skip
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._run.log(dict(metrics), step=step)
