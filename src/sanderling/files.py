@@ -7,8 +7,13 @@ from pathlib import Path
 def replace_file(path: Path, data: str | bytes, *, durable: bool = False) -> None:
     """Write a file (text as UTF-8) in place of what stood there; a failure leaves that as it was.
 
-    ``durable``: bytes and name are on the disk when this returns.
+    ``durable``: bytes and name are on the disk when this returns. A device or pipe (``/dev/stdout``) is written to, never
+    replaced.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as stream:
+            stream.write(data.encode("utf-8") if isinstance(data, str) else data)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:

@@ -1,0 +1,36 @@
+"""Files are replaced whole or not at all; what is no file stays what it is."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sanderling.files import replace_file
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path):
+    place = tmp_path / "new" / "a.txt"
+    for text in ("first", "second"):
+        replace_file(place, text, durable=True)
+        assert place.read_text() == text
+    assert [path.name for path in place.parent.iterdir()] == ["a.txt"]
+
+
+def test_a_failure_leaves_what_stood_there(tmp_path: Path):
+    place = tmp_path / "a"
+    replace_file(place, "old")
+    with pytest.raises(UnicodeEncodeError):
+        replace_file(place, "\ud800")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path):
+    place = tmp_path / "pipe"
+    os.mkfifo(place)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(place.read_bytes()))
+    reader.start()
+    replace_file(place, "words")
+    reader.join(5)
+    assert read == [b"words"] and place.is_fifo()
