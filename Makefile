@@ -67,5 +67,5 @@ $(VENV)/.torch: $(VENV)/.pip
 	touch $@
 
 $(INSTALLED): $(VENV)/.torch pyproject.toml $(if $(CONSTRAINTS),requirements.lock)
-	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) -e ".[local,train,serve,world,quality,dense,milvus,dev]"
+	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) -e ".[local,train,serve,world,quality,dense,milvus,merge,dev]"
 	touch $@

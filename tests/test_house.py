@@ -21,16 +21,33 @@ MAY_KNOW: dict[str, set[str]] = {
     "reward": {"protocol", "trajectory"},
     "train": {"policy", "protocol", "reward", "trajectory"},
     "evaluate": {"policy", "protocol", "reward", "tools", "trajectory", "world"},
+    "merge": {"agent", "evaluate", "policy", "protocol", "reward", "tools", "trajectory", "world"},
     "synth": {"agent", "evaluate", "policy", "protocol", "reward", "tools", "trajectory", "world"},
     "serve": {"agent", "evaluate", "policy", "protocol", "tools", "trajectory", "world"},
     "export": {"policy", "protocol", "trajectory"},
-    "recipes": {"agent", "evaluate", "policy", "protocol", "reward", "synth", "tools", "train", "trajectory", "world"},
-    "cli": {"agent", "evaluate", "policy", "protocol", "recipes", "reward", "serve", "synth", "tools", "trajectory", "world"},
+    "recipes": {"agent", "evaluate", "merge", "policy", "protocol", "reward", "synth", "tools", "train", "trajectory", "world"},
+    "cli": {
+        "agent",
+        "evaluate",
+        "merge",
+        "policy",
+        "protocol",
+        "recipes",
+        "reward",
+        "serve",
+        "synth",
+        "tools",
+        "trajectory",
+        "world",
+    },
 }
 """Each room, and the rooms it may import from; every dependency points to a line above. Nobody may import ``cli``."""
 LOBBY = {"config", "errors", "files", "folding", "processes", "terminal", "__version__"}
 """Modules beside the rooms, which know no room; every room may use them."""
-WITH_TORCH = {"policy": {"engine", "forward", "kv_cache", "model_directory", "sampler", "transformers_policy"}}
+WITH_TORCH = {
+    "merge": {"kit", "weights"},
+    "policy": {"engine", "forward", "kv_cache", "model_directory", "sampler", "transformers_policy"},
+}
 """Modules outside `train` that may import torch when they are imported."""
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60

@@ -36,6 +36,9 @@ COMMANDS = {
     "data": Command(
         "sanderling.cli.data", "app", "Turn raw trajectories into supervision: import, clean, judge, resample, stats."
     ),
+    "merge": Command(
+        "sanderling.cli.merge", "app", "Merge models that were trained from one base, and sweep the coefficients."
+    ),
     "recipe": Command(
         "sanderling.cli.recipe",
         "app",
