@@ -94,7 +94,7 @@ def test_several_signatures_of_one_entry_are_one_thing() -> None:
     assert "sails.hoist()" in names["sails.set()"] and "sails.hoist()" not in names
     assert [graph.entities[fact.object].name for fact in graph.facts if fact.relation == "raises"] == ["Calm"]
     assert "sails.drop()" in names  # its prose begins small
-    assert {fact.subject for fact in graph.facts if fact.relation == "belongs to"} >= {f"{BASE}sails#sails.Jib"}
+    assert {fact.subject for fact in graph.facts if fact.relation == "appears on"} >= {f"{BASE}sails#sails.Jib"}
 
 
 BARE = """# tides — Tides

@@ -9,6 +9,7 @@ from sanderling.synth.graph.capabilities.direct import direct
 from sanderling.synth.graph.checks import fault
 from sanderling.synth.graph.contract import Capability, Entity, Fact, FactGraph, Uniqueness
 from sanderling.synth.graph.documents.graph import documents_graph
+from sanderling.synth.graph.documents.patterns import stated
 from sanderling.synth.graph.documents.relations import Relation
 from sanderling.synth.graph.draft import Draft, Dropped, Range
 from sanderling.synth.graph.ground import Ground
@@ -197,3 +198,18 @@ def test_a_heading_that_another_page_has_too_is_no_name() -> None:
         graph = documents_graph([Page(url=BASE + "may", title="", text=told), *pages])
         ground = Ground.of(graph, RelationBook(DOCUMENTS))
         assert (ground.name(Node(f"{BASE}may#Changes of Old")) is not None) == (name is not None)
+
+
+def test_functions_of_one_entry_are_not_counted() -> None:
+    text = "# knots — Knots\n\nknots.tie(rope)\n\nTie a knot into a rope.\n\n"
+    alias = "knots.untie(rope)\n\nknots.undo(rope)\n\nUndo a knot of a rope.\n"
+    for words, relation in ((text, "belongs to"), (text + alias, "appears on")):
+        graph = documents_graph([Page(url=BASE + "knots", title="", text=words)])
+        assert {fact.relation for fact in graph.facts if fact.object == BASE + "knots"} == {relation}
+
+
+@pytest.mark.parametrize(
+    "sentence", ["It is seen whether it raises ⟦0⟧ at all.", "Its use is partially replaced by ⟦0⟧ in the new one."]
+)
+def test_what_is_asked_or_half_true_states_nothing(sentence: str) -> None:
+    assert list(stated(sentence)) == []

@@ -12,8 +12,11 @@ from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.query import subject_of
 
 _Key = tuple[str, ...]
-_FORM, _STEP, _THING = 33, 15, 100
-"""One question in so many may have the same form, the same last step, the same fact, given name or answer; two always may."""
+_FORM, _STEP, _THING, _ITEMS = 33, 15, 60, 200
+"""One question in so many may have the same form, the same last step, the same fact, given name or answer, or
+the same list behind it; two always may."""
+_LOOSENED = ("form", "step")
+"""Where there is nothing else, more may be alike, but never more be about the same thing."""
 _LOOSEST = 8
 """How many times as many may be alike at last."""
 
@@ -33,7 +36,10 @@ class Quotas:
         """Whether a question more of this form, and about these facts, is not too many."""
         if self.ground.graph.complete:
             return True
-        return all(self._asked[key] < self.most * max(2, self.count // share) for key, share in self._keys(draft).items())
+        return all(
+            self._asked[key] < (self.most if key[0] in _LOOSENED else 1) * max(2, self.count // share)
+            for key, share in self._keys(draft).items()
+        )
 
     def loosen(self) -> bool:
         """Let twice as many be alike where there are no others; false when that was done too often."""
@@ -53,8 +59,8 @@ class Quotas:
         if not is_group:
             keys.update({("fact", fact.subject, fact.relation, fact.object): _THING for fact in draft.facts})
         keys.update({("name", name): _THING for name in draft.named})
-        items = draft.extra.get("items", ())
-        keys[("answer", *(sorted(names[0] for names in items) or draft.answers[:1]))] = _THING
+        items = sorted(names[0] for names in draft.extra.get("items", ()))
+        keys[("answer", *(items or draft.answers[:1]))] = _ITEMS if items else _THING
         for fact in draft.touching[:1]:
             is_subject = self.ground.answers(subject_of(fact)) == draft.answers
             keys[("step", self.ground.words.of(fact.relation).family or fact.relation, str(is_subject))] = _STEP

@@ -14,7 +14,7 @@ from sanderling.synth.graph.documents.blocks import lines_of
 from sanderling.synth.graph.documents.kinds import most_often, noun_in, nouns_behind_links
 from sanderling.synth.graph.documents.labels import definitions_in
 from sanderling.synth.graph.documents.names_index import NamesIndex
-from sanderling.synth.graph.documents.naming import key_of
+from sanderling.synth.graph.documents.naming import Heading, key_of
 from sanderling.synth.graph.documents.outline import Outline, Part, outline
 from sanderling.synth.graph.documents.reading import Reader
 from sanderling.synth.graph.documents.releases import Release, releases_in
@@ -63,6 +63,7 @@ class _Survey:
     """Version to release: those of the product that most pages tell of."""
     version_of_page: dict[str, str] = field(default_factory=dict)
     _anchors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _headings: Counter[str] = field(default_factory=Counter)
     _kinds_of_form: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _nouns: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -79,10 +80,15 @@ class _Survey:
         return self._anchors[(canonical_url(url), key_of(name))] >= (_FEWEST_LINKS if name[:1].islower() else 1)
 
     def kinds_of(self, found: Outline) -> None:
-        """Take in what kinds the pages of a folder are of, by those that links tell of."""
+        """Take in all headings, and what kinds the pages of a folder are of, by those that links tell of."""
         heading = found.top.heading
+        self._headings.update(key_of(part.heading.name) for part in (found.top, *found.parts) if part.heading)
         if heading and heading.gloss and (kind := most_often(self._nouns[_anchor(found)])):
             self._kinds_of_form[_folder(found)].append(kind)
+
+    def _is_only(self, heading: Heading) -> bool:
+        """Whether a numbered heading of one word is the only one of that name in all the world."""
+        return bool(heading.number) and self._headings[key_of(heading.name)] == 1
 
     def name_things(self, found: Outline) -> None:
         """Give everything on a page that can be named its entity."""
@@ -97,7 +103,7 @@ class _Survey:
             elif (
                 part.heading
                 and counts[key_of(part.heading.name)] == 1
-                and (part.heading.number or _is_title(part.heading.name))
+                and (_is_title(part.heading.name) or self._is_only(part.heading))
             ):
                 things[number] = self._section(url, part)
         lines = [*found.top.lines, *(line for part in found.parts[:3] for line in part.lines)]

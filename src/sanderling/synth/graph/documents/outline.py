@@ -47,7 +47,7 @@ class Outline:
     """The page itself, up to the first definition or lower heading."""
     parts: list[Part]
     is_whole: bool
-    """Whether every signature on it was taken."""
+    """Whether every signature on it was taken, each for one thing: they may be counted."""
 
 
 def outline(page: Page, confirmed: Confirmed) -> Outline | None:
@@ -71,6 +71,7 @@ def outline(page: Page, confirmed: Confirmed) -> Outline | None:
         if signatures and _are_known(signatures, lambda name: confirmed(page.url, name)):
             parts.extend(_defined(signatures))
             current = parts[-1]
+            is_whole = is_whole and len({last_part(one.name) for one in current.signatures}) == 1  # one function, or two?
         elif signatures:
             is_whole = False
             current = Part()  # what follows is not about the definition before

@@ -13,11 +13,11 @@ from sanderling.synth.graph.documents.relations import Relation
 _M = r"⟦(\d+)⟧"
 _THE = r"(?:the |an? )?(?:new |built-in |abstract base |low-level )?(?:class |function |method |module |exception )?"
 _DENIED = re.compile(
-    r"\b(?:not|never|no longer|instead of|rather than|without|unlike|except|unless|previously|formerly|used to|may be|might)\b"
-    r"|n[’']t\b",
+    r"\b(?:not|never|no longer|instead of|rather than|without|unlike|except|unless|whether|previously|formerly|used to"
+    r"|may be|might)\b|n[’']t\b",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(r"^(?:If|When|To|For|On|In|Where|While|Usually|Do not|Sometimes)\b")
+_CONDITION = re.compile(r"\bparti?(?:al)?ly (?:re|su)|^(?:If|When|To|For|On|In|Where|While|Usually|Do not|Sometimes)\b")
 _THIS = r"(?:This (?:\w+ )?(?:is )?|The \w+ |It (?:is )?|Is )?"
 _CLASSES = ("class", "exception")
 
