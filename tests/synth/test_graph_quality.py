@@ -8,9 +8,11 @@ import pytest
 from sanderling.synth.graph.capabilities.direct import direct
 from sanderling.synth.graph.checks import fault
 from sanderling.synth.graph.contract import Capability, Entity, Fact, FactGraph, Uniqueness
+from sanderling.synth.graph.documents.blocks import lines_of
 from sanderling.synth.graph.documents.graph import documents_graph
 from sanderling.synth.graph.documents.patterns import stated
 from sanderling.synth.graph.documents.relations import Relation
+from sanderling.synth.graph.documents.releases import marker_in
 from sanderling.synth.graph.draft import Draft, Dropped, Range
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.growing import is_followable
@@ -209,7 +211,19 @@ def test_functions_of_one_entry_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "sentence", ["It is seen whether it raises ⟦0⟧ at all.", "Its use is partially replaced by ⟦0⟧ in the new one."]
+    "sentence",
+    [
+        "It is seen whether it raises ⟦0⟧ at all.",
+        "Its use is partially replaced by ⟦0⟧ in the new one.",
+        "Called by ⟦0⟧.get() for keys that are missing.",
+        "Uses ⟦0⟧ on land and ⟦1⟧ at sea.",
+    ],
 )
 def test_what_is_asked_or_half_true_states_nothing(sentence: str) -> None:
     assert list(stated(sentence)) == []
+
+
+def test_new_where_something_else_was_before_is_new() -> None:
+    line = lines_of("New in version 3.5: Previously, another error was raised.")[0]
+    assert marker_in(line) == (Relation.NEW, "3.5")
+    assert marker_in(lines_of("New in version 3.5: The colour.")[0]) == (Relation.CHANGED, "3.5")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sanderling.synth.graph.documents.relations import Relation
 
-_M = r"⟦(\d+)⟧"
+_M = r"⟦(\d+)⟧(?!\.\w)"
 _THE = r"(?:the |an? )?(?:new |built-in |abstract base |low-level )?(?:class |function |method |module |exception )?"
 _DENIED = re.compile(
     r"\b(?:not|never|no longer|instead of|rather than|without|unlike|except|unless|whether|previously|formerly|used to"
@@ -90,6 +90,8 @@ def stated(sentence: str) -> Iterator[Stated]:
             continue
         if pattern.relation not in _REPLACEMENTS and _DENIED.search(sentence[: found.end()]):
             continue
+        if pattern.relation is Relation.USES and sentence.count("⟦") > 1:
+            continue  # it may use the one here and the other there
         if pattern.relation in _UNCONDITIONAL and _CONDITION.search(sentence):
             continue
         yield Stated(pattern, int(found[1]))

@@ -12,7 +12,12 @@ from sanderling.synth.graph.documents.relations import Relation
 
 _VERSION = r"v?(?P<version>\d+(?:\.\d+)+)"
 _MARKERS = (
-    (Relation.NEW, re.compile(rf"(?:New|Added|Introduced|Available) (?:in|since) (?:version |release )?{_VERSION}\.?")),
+    (
+        Relation.NEW,
+        re.compile(
+            rf"(?:New|Added|Introduced|Available) (?:in|since) (?:version |release )?{_VERSION}(?:\.?|: Previously\b.*)"
+        ),
+    ),
     (Relation.CHANGED, re.compile(rf"(?:Changed|New|Added) in (?:version |release )?{_VERSION}: .*")),
     (
         Relation.DEPRECATED,
