@@ -1,24 +1,27 @@
 """Files that appear whole or not at all, and names that last. Knows no format; raises OSError as the system does."""
 
+import errno
 import os
 from pathlib import Path
 
 
 def replace_file(path: Path, data: str | bytes, *, durable: bool = False) -> None:
-    """Write a file (text as UTF-8) in place of what stood there; a failure leaves that as it was.
+    r"""Write a file (text as UTF-8) in place of what stood there; a failure leaves that as it was.
 
+    What UTF-8 cannot hold, such as half of a file name's character, is written as its escape ``\udcff``, which JSON reads back.
     ``durable``: bytes and name are on the disk when this returns. A device or pipe (``/dev/stdout``) is written to, never
     replaced.
     """
+    content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as stream:
-            stream.write(data.encode("utf-8") if isinstance(data, str) else data)
+            stream.write(content)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:
         with partial.open("wb") as file:
-            file.write(data.encode("utf-8") if isinstance(data, str) else data)
+            file.write(content)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -28,6 +31,12 @@ def replace_file(path: Path, data: str | bytes, *, durable: bool = False) -> Non
         raise
     if durable:
         sync(path.parent)
+
+
+def refuse_device(path: Path) -> None:
+    """Raise PermissionError for what a file must not take the place of: a device such as /dev/null, a pipe, a socket."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise PermissionError(errno.EPERM, "a device or a pipe is not replaced by a file", str(path))
 
 
 def sync(path: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from sanderling.cli.data import app
 from sanderling.errors import UserError
 from sanderling.recipes.data import inputs
 from sanderling.recipes.data.inputs import content_hash, run_fingerprint
@@ -16,6 +18,7 @@ from sanderling.recipes.data.layout import Layout
 from sanderling.recipes.data.run import find_data_recipe, run_data
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
+from sanderling.trajectory.files import open_trajectories
 
 
 def conversation(number: int, right: bool = True, searches: int = 2, question: str = "") -> dict:
@@ -136,10 +139,6 @@ def test_a_changed_source_is_told_and_not_taken_for_done(raw: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["it's", 'a "quoted" one', "back\\slash", "naïve 河"])
 def test_any_name_of_a_tokenizer_or_source_will_do(raw: Path, tmp_path: Path, name: str) -> None:
-    from typer.testing import CliRunner
-
-    from sanderling.cli.data import app
-
     shutil.copytree(SHIPPED_BASE, tmp_path / name)
     shutil.move(raw, tmp_path / f"raw {name}")
     arguments = ["run", str(tmp_path / f"raw {name}"), "--out", str(tmp_path / "out"), "--tokenizer", str(tmp_path / name)]
@@ -177,3 +176,38 @@ def test_a_bucket_that_is_not_wanted_is_named_too(raw: Path, tmp_path: Path) -> 
     last = json.loads((given.root / "left-out.jsonl").read_text().splitlines()[-1])
     assert (last["step"], last["id"], last["reason"], last["detail"]) == ("resample", "raw/some#9", "weight_0", "31 turns")
     assert told["steps"][5]["came_in"] == 7 and told["steps"][5]["went_out"] == 12
+
+
+def test_names_that_are_no_utf_8_are_names(raw: Path, tmp_path: Path) -> None:
+    """Two files whose names differ in such bytes alone get ids of their own."""
+    odd, out = tmp_path / os.fsdecode(b"raw\xff"), tmp_path / os.fsdecode(b"out\xfe")
+    tokenizer = tmp_path / os.fsdecode(b"tokenizer\xfd")
+    shutil.move(raw, odd)
+    shutil.copytree(SHIPPED_BASE, tokenizer)
+    for name in (b"a\xfe.jsonl", b"a\xff.jsonl"):
+        (odd / os.fsdecode(name)).write_text(json.dumps(conversation(name[1])) + "\n")
+    arguments = ["run", os.fspath(odd), "--out", os.fspath(out), "--tokenizer", os.fspath(tokenizer)]
+    for told in ("report is", "done before"):
+        done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert done.exit_code == 0 and told in done.output
+    ids = {one.id for one in open_trajectories(out / "1-imported.jsonl")}
+    assert {"raw\ufffd/a\ufffd#0", "raw\ufffd/a\ufffd~2#0"} < ids
+    assert json.loads((out / "data.json").read_text())["settings"]["tokenizer"] == os.fspath(tokenizer)
+    for command in (
+        ["stats", odd, "--json", tmp_path / "s.json", "--out", tmp_path / "s.html"],
+        ["clean", odd, "--out", tmp_path / "c.jsonl"],
+        ["dedupe", odd, "--out", tmp_path / "d.parquet", "--report", tmp_path / "d.json"],
+        ["contamination", odd, "--against", odd / os.fsdecode(b"a\xff.jsonl"), "--report", tmp_path / "e.json"],
+    ):
+        assert CliRunner().invoke(app, [os.fspath(one) for one in command], catch_exceptions=False).exit_code == 0
+    assert json.loads((tmp_path / "s.json").read_text())[0]["name"] == odd.name
+    assert [one["benchmark"] for one in json.loads((tmp_path / "e.json").read_text())] == [os.fsdecode(b"a\xff#0")]
+
+
+def test_half_a_character_in_a_turn_is_no_damaged_marker(raw: Path, tmp_path: Path) -> None:
+    """A model can write one in an escape; reports quote it as an example."""
+    broken = conversation(7)
+    broken["messages"][2]["content"] = "said \ud83d before. " + broken["messages"][2]["content"]
+    (raw / "half.jsonl").write_text(json.dumps(broken) + "\n")
+    given = layout(raw, tmp_path / "out")
+    assert went(given)["steps"] == went(given)["steps"]

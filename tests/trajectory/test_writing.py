@@ -1,11 +1,16 @@
 """Whole files of lines: complete or as before; and nothing that is read is written."""
 
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sanderling.errors import UserError
-from sanderling.trajectory.writing import Lines, check_places
+from sanderling.files import replace_file
+from sanderling.trajectory.parquet import write_parquet
+from sanderling.trajectory.writing import Lines, check_places, write_lines
 
 
 def test_lines_take_their_place_together(tmp_path: Path) -> None:
@@ -59,3 +64,27 @@ def test_places_that_would_cost_something(tmp_path: Path, targets: list[str], to
     with pytest.raises(UserError, match=told):
         check_places([tmp_path / "raw" / "x", tmp_path / "folder"], [tmp_path / target for target in targets])
     check_places([tmp_path / "raw" / "x"], [tmp_path / "raw" / "y", tmp_path / "new" / "z"])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_lines(path, [b"x"]),
+        lambda path: write_parquet(path, []),
+        lambda path: check_places([], [path]),
+    ],
+)
+def test_a_pipe_or_a_device_is_not_replaced_by_a_file(tmp_path: Path, write: Callable[[Path], object]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for place in (pipe, tmp_path / "link"):
+        with pytest.raises((UserError, PermissionError), match=r"device or a pipe|no plain file"):
+            write(place)
+    assert pipe.is_fifo() and sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
+
+
+def test_text_that_utf_8_cannot_hold_is_written_as_json_escapes_it(tmp_path: Path) -> None:
+    name = os.fsdecode(b"r\xff")
+    replace_file(tmp_path / "a.json", json.dumps({"name": name}, ensure_ascii=False))
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"name": name}

@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+
+from sanderling.terminal import visible
 
 
 def stats(
@@ -35,11 +38,11 @@ def stats(
     portraits = []
     for file in files:
         name = file.stem if names[file.stem] == 1 else f"{file.resolve().parent.name}/{file.stem}"
-        with console.status(f"reading {name}"):
+        with console.status(f"reading {escape(visible(name))}"):
             portraits.append(portray(name, open_trajectories(file), measure))
     console.print(figures_table(portraits))
     if json_out is not None:
         replace_file(json_out, json.dumps([one.as_json() for one in portraits], indent=1, ensure_ascii=False) + "\n")
     if out is not None:
         replace_file(out, data_page(title, portraits, command=command_line()))
-        console.print(f"The page is {out}.", highlight=False, markup=False)
+        console.print(f"The page is {visible(str(out))}.", highlight=False, markup=False)

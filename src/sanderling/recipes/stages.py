@@ -9,6 +9,7 @@ the same directory. Knows no stage's content.
 
 import fcntl
 import hashlib
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sanderling.errors import UserError
 from sanderling.evaluate.provenance import peak_memory_mb
 from sanderling.files import replace_file, sync
+from sanderling.protocol.lenient import without_surrogates
 
 LOCK = ".lock"
 """The file that a process in this directory has locked. It stays when the process is gone; the lock does not."""
@@ -225,7 +227,8 @@ def _read(kind: type[Marker], path: Path) -> Marker | None:
 def _write(path: Path, marker: StageRecord | Begun, directory: Path) -> None:
     """Whole or not at all, even if the machine stops."""
     with _sentences(directory):
-        replace_file(path, marker.model_dump_json(indent=1) + "\n", durable=True)
+        text = json.dumps(marker.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        replace_file(path, without_surrogates(text) + "\n", durable=True)  # markers are read by pydantic, which takes none
 
 
 def _remove(path: Path, directory: Path) -> None:

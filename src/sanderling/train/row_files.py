@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanderling.errors import UserError
+from sanderling.files import refuse_device
+from sanderling.protocol.lenient import without_surrogates
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit
@@ -89,6 +91,7 @@ def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encodin
 
 def _write_file(path: Path, rows: Iterator[Row], schema: pa.Schema) -> None:
     try:
+        refuse_device(path)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -165,7 +168,8 @@ def _write(file: Any, rows: Iterable[Row], schema: pa.Schema) -> None:
     size = 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for row in rows:
-            held.append({"trajectory": row.trajectory, "group": row.group, "ids": row.ids, "loss_mask": row.loss_mask})
+            names = {"trajectory": without_surrogates(row.trajectory), "group": without_surrogates(row.group)}
+            held.append(names | {"ids": row.ids, "loss_mask": row.loss_mask})
             size += len(row.ids)
             if size >= _GROUP_TOKENS:
                 writer.write_table(pa.Table.from_pylist(held, schema=schema))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanderling.errors import UserError
+from sanderling.files import refuse_device
 from sanderling.trajectory.codec import decode_record, decode_trajectory, encode_trajectory
 from sanderling.trajectory.record import Node, Trajectory
 
@@ -95,6 +96,7 @@ def write_parquet(path: Path | str, trajectories: Iterable[Trajectory]) -> int:
     """Write trajectories by row groups; returns how many. Raises UserError when the place cannot be written."""
     path = Path(path)
     try:
+        refuse_device(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as error:

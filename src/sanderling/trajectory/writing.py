@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from sanderling.errors import UserError
+from sanderling.files import refuse_device
 from sanderling.trajectory.codec import decode_record, encode_trajectory
 from sanderling.trajectory.jsonl import is_store, is_whole
 from sanderling.trajectory.parquet import write_parquet
@@ -48,6 +49,7 @@ class Lines:
         self._keep_empty = keep_empty
         self._partial = path.with_name(f".{path.name}.partial")
         with _sentence(path):
+            refuse_device(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._partial.open("wb")
 

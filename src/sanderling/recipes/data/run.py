@@ -18,6 +18,7 @@ from sanderling.recipes.data.left_out import write_left_out
 from sanderling.recipes.data.steps import STEPS
 from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, run_stages
+from sanderling.terminal import visible
 from sanderling.trajectory.distributions import Portrait, portray
 from sanderling.trajectory.files import open_trajectories
 
@@ -69,8 +70,8 @@ def run_data(layout: Layout, report: Report, command: str, judges: Judges = RULE
     report.console.print(figures_table([portraits[0], portraits[1], portraits[-1]]))
     for step in steps:
         report.say(f"{step.name:<9} {step.came_in:>9,} → {step.went_out:>9,}  {step.told}")
-    report.say(f"{numbers['left_out']:,} were left out: {layout.all_left_out} says which and why.")
-    report.say(f"The report is {layout.root / PAGE}.")
+    report.say(f"{numbers['left_out']:,} were left out: {visible(str(layout.all_left_out))} says which and why.")
+    report.say(f"The report is {visible(str(layout.root / PAGE))}.")
     return layout.root / PAGE
 
 

@@ -1,7 +1,8 @@
 """Which files an import reads, and what the ids in each begin with. Opens no file.
 
 A name is the file's folder and its name without the suffix, so it is the same wherever the folder lies. Where two files of one
-import would share it, they are named by their whole path below the source; where that is still shared, by a number.
+import would share it, they are named by their whole path below the source; where that is still shared, by a number. Bytes of a
+name that are not UTF-8 are U+FFFD in ids, which every format has to hold.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.errors import UserError
+from sanderling.protocol.lenient import without_surrogates
 from sanderling.trajectory.importers.agenttoleap import REPEATED
 
 _PACKED = (".gz", ".bz2", ".zst")
@@ -74,9 +76,9 @@ def _named(files: Sequence[tuple[Path, str, str | None]]) -> tuple[Place, ...]:
     used: Counter[str] = Counter()
     places: list[Place] = []
     for path, label, given in files:
-        name = given or (_short(path) if short[_short(path)] == 1 else label)
+        name = without_surrogates(given or (_short(path) if short[_short(path)] == 1 else label))
         used[name] += 1
-        places.append(Place(path, name if used[name] == 1 else f"{name}~{used[name]}", label))
+        places.append(Place(path, name if used[name] == 1 else f"{name}~{used[name]}", without_surrogates(label)))
     return tuple(places)
 
 
