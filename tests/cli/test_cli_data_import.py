@@ -119,5 +119,7 @@ def test_a_file_that_is_no_recording_is_told_and_its_entries_are_not_called_unre
     shown = run(source, "--out", tmp_path / "[b]t.jsonl").output
     unread = (tmp_path / "[b]t.jsonl.unread.jsonl").read_text()
     assert "not_a_recording" in shown and "2 entries could not be read" in shown
-    assert unread.count("\n") == 2 and "package" not in unread
+    assert unread.count("\n") == 2 and "package" not in unread and "1 files are no recordings" in shown
+    told = json.loads((tmp_path / "[b]t.jsonl.import.json").read_text())
+    assert [one["file"] for one in told["left_files"]] == ["package.json"] and "no recorded" in told["left_files"][0]["reason"]
     assert "[b]t.jsonl.import.json" in shown, "a path is no markup"

@@ -170,6 +170,17 @@ def test_everything_that_is_left_out_is_named_with_its_step_and_reason(raw: Path
         assert one["id"].rpartition("#")[0] in (given.root / one["file"]).read_text(), "the file named holds it"
 
 
+def test_a_file_in_a_folder_that_cannot_be_read_at_all_is_named(raw: Path, tmp_path: Path) -> None:
+    (raw / "cut.parquet").write_bytes(b"PAR1 and no end")
+    (raw / "empty.json").write_text("")
+    given = layout(raw, tmp_path / "out")
+    told = went(given)
+    assert "2 files left that are no recordings" in told["steps"][0]["told"]
+    lines = [json.loads(line) for line in (given.root / "left-out.jsonl").read_text().splitlines()]
+    found = {one["id"]: one["detail"] for one in lines if one["reason"] == "not_a_recording"}
+    assert set(found) == {"cut.parquet", "empty.json"} and "no whole Parquet file" in found["cut.parquet"]
+
+
 def test_a_bucket_that_is_not_wanted_is_named_too(raw: Path, tmp_path: Path) -> None:
     given = layout(raw, tmp_path / "out", "split.shares=train=1", "resample.thresholds=[10]", "resample.weights=[2,0]")
     told = went(given)

@@ -48,6 +48,12 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert not left_out_file(tmp_path / "rows.parquet").exists(), "nothing stale stays"
 
 
+def test_what_a_killed_run_left_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / ".rows.parquet.partial").write_bytes(b"half")
+    write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), 10_000)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
 def test_none_are_a_file_too_and_other_files_are_refused(tmp_path: Path) -> None:
     assert write_rows(tmp_path / "rows.parquet", [], encoding(), Limit(9)).rows == 0
     assert list(read_rows(tmp_path / "rows.parquet")) == []

@@ -57,6 +57,8 @@ def import_(
         console.print(
             f"{found.unread:,} entries could not be read; they are in {visible(str(written.unread_file))}.", markup=False
         )
+    if written.left_files:
+        console.print(f"{len(written.left_files):,} files are no recordings and were left: the report names each.")
     console.print(f"Report: {visible(str(written.report_file))}", soft_wrap=True, highlight=False, markup=False)
 
 

@@ -5,8 +5,6 @@ reason: too long, without a turn to train, or in an order that no loop could hav
 them, and all of which only a part is there. Written by row groups, whole or not at all; importable without torch.
 """
 
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -90,16 +88,15 @@ def write_rows(path: Path, trajectories: Iterable[Trajectory], encoding: Encodin
 
 
 def _write_file(path: Path, rows: Iterator[Row], schema: pa.Schema) -> None:
+    part = path.with_name(f".{path.name}.partial")  # one name, so that what a killed run left is written over
     try:
         refuse_device(path)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with part.open("wb") as file:
                 _write(file, rows, schema)
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
+            part.replace(path)
         finally:
-            Path(name).unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
 

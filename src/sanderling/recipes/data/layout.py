@@ -84,6 +84,10 @@ class Layout:
         return self.root / "1-imported.jsonl"
 
     @property
+    def import_report(self) -> Path:
+        return self.root / "1-imported.jsonl.import.json"
+
+    @property
     def unread(self) -> Path:
         """What no import could read; absent where everything was."""
         return self.root / "1-imported.jsonl.unread.jsonl"

@@ -2,10 +2,12 @@
 
 Contract: a line for each trajectory that came into a step and did not come out of it: ``step``, ``id``, ``reason`` (a code),
 ``detail``, and ``file``, below the run's directory, that holds it or what is known of it. An entry that the import could not
-read has its place as its id; where one line stands for several (a damaged block of Parquet), ``entries`` says for how many. Of
-copies that make no row each has a line. Nothing is made up here, so the list can be gathered again at any time.
+read has its place as its id; where one line stands for several (a damaged block of Parquet), ``entries`` says for how many, and
+0 for a whole file that is no recording. Of copies that make no row each has a line. Nothing is made up here, so the list can be
+gathered again at any time.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,8 @@ def left_out(layout: Layout) -> Iterator[dict[str, Any]]:
     for line in JsonlLog(layout.unread):
         several = {"entries": line["entries"]} if "entries" in line else {}
         yield _line(layout, "import", line["place"], line["code"], "", layout.unread) | several
+    for one in json.loads(layout.import_report.read_bytes())["left_files"]:
+        yield _line(layout, "import", one["file"], "not_a_recording", one["reason"], layout.import_report) | {"entries": 0}
     if layout.dropped.exists():
         for trajectory in open_trajectories(layout.dropped):
             why = trajectory.meta[DROPPED_KEY]

@@ -33,6 +33,7 @@ def bring_in(layout: Layout, report: Report) -> Figures:
         advance(1)
     found = written.report
     odd = f", {found.unread:,} entries unread (1-imported.jsonl.unread.jsonl)" if found.unread else ""
+    odd += f", {len(written.left_files):,} files left that are no recordings" if written.left_files else ""
     told = (
         f"{found.messages:,} messages, {found.raw:,} of them kept raw{odd}; {found.questions:,} questions without a trajectory"
     )

@@ -62,6 +62,8 @@ class Import:
 
     def _reset(self) -> None:
         self._finished: list[ImportReport] = []
+        self.left_files: list[tuple[str, str]] = []
+        """Files that are no recordings, so far, and why each of them is none."""
         self._own_ids: set[str] = set()
         self._bytes_before = 0
         self._open: TextFile | ParquetRows | None = None
@@ -97,6 +99,7 @@ class Import:
             except UserError as error:
                 told = told or error
                 skipped.add("not_a_recording", place.label, error)
+                self.left_files.append((place.label, str(error)))
             self._bytes_before += self._size
             self._open = None
         if not any(report.files for report in self._finished):

@@ -35,6 +35,8 @@ class Written:
     """Lines of them: all that were met, but for those that no line can hold."""
     report_file: Path
     unread_file: Path | None
+    left_files: tuple[tuple[str, str], ...]
+    """Files in no known layout, and what was said of each."""
 
 
 def import_to(sources: Sequence[Path], out: Path | None, questions: Path | None, progress: Progress) -> Written:
@@ -68,11 +70,17 @@ def import_to(sources: Sequence[Path], out: Path | None, questions: Path | None,
                 if lines is not None:
                     lines.add(line)
     report = merge_reports([reading.report, ImportReport(odd=notes.oddities())])
-    told = {"sources": [str(source) for source in sources], "out": _name(out), "questions": _name(questions)}
+    left_files = [{"file": file, "reason": reason} for file, reason in reading.left_files]
+    told = {
+        "left_files": left_files,
+        "sources": [str(source) for source in sources],
+        "out": _name(out),
+        "questions": _name(questions),
+    }
     replace_file(
         report_file, json.dumps(told | report.as_json(), ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
     )
-    return Written(report, count, report_file, unread_file if unread.count else None)
+    return Written(report, count, report_file, unread_file if unread.count else None, tuple(reading.left_files))
 
 
 def _check_names(out: Path | None, questions: Path | None) -> None:
