@@ -3,8 +3,8 @@
 Contract: a line for each trajectory that came into a step and did not come out of it: ``step``, ``id``, ``reason`` (a code),
 ``detail``, and ``file``, below the run's directory, that holds it or what is known of it. An entry that the import could not
 read has its place as its id; where one line stands for several (a damaged block of Parquet), ``entries`` says for how many, and
-0 for a whole file that is no recording. Of copies that make no row each has a line. Nothing is made up here, so the list can be
-gathered again at any time.
+0 for a whole file that is no recording. Of copies that make no row each has a line, and so has one of whose turns a part makes
+rows (``cut``, ``turns_left_out``). Nothing is made up here, so the list can be gathered again at any time.
 """
 
 import json
