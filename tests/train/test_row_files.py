@@ -50,7 +50,7 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
 
 def test_what_a_killed_run_left_is_written_over(tmp_path: Path) -> None:
     (tmp_path / ".rows.parquet.partial").write_bytes(b"half")
-    write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), 10_000)
+    write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), Limit(10_000))
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
 
 

@@ -84,7 +84,7 @@ def test_rows_to_train_on(tmp_path) -> None:
     kept = [one for one in cleaned("dr-venus")[0] if sum(len(node.text) for node in one.nodes) < 100_000]
     found = sft_rows(kept, encoding, Limit(10**9))
     assert len(found.rows) == len(kept) > 100
-    assert found.without_turns == 0
+    assert found.counts["without_turns"] == 0
     row, one = found.rows[0], kept[0]
     trained = encoding.tokenizer.decode(row.ids[row.loss_mask].tolist())
     assert trained == "".join(turn.text.removeprefix("<think>\n") + "<|im_end|>" for turn in one.turns())
