@@ -18,8 +18,9 @@ from sanderling.errors import UserError
 from sanderling.train.checkpoint import checkpoints, load_model, save_checkpoint
 from sanderling.train.config import SupervisedConfig, TrainerConfig
 from sanderling.train.metrics import MetricsLog, read_metrics
-from sanderling.train.sft import ListSource, run_sft
-from sanderling.train.supervised import batches, schedule
+from sanderling.train.row_source import ListSource
+from sanderling.train.sft import run_sft
+from sanderling.train.supervised_plan import batches, schedule
 from sanderling.trajectory.jsonl import TornLineWarning
 
 CONFIG = SupervisedConfig(
@@ -143,12 +144,23 @@ def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(tmp_path: Path):
 
 def test_order_depends_on_seed_and_epoch_only():
     lengths = np.array([10, 20, 30, 40, 50])
-    assert batches(lengths, 50, 1, 0) == batches(lengths, 50, 1, 0)
-    orders = {tuple(i for batch in batches(lengths, 50, seed, epoch) for i in batch) for seed in (1, 2) for epoch in (0, 1)}
-    assert len(orders) > 1
-    for batch in batches(lengths, 50, 1, 0)[:-1]:
+
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return batches(lengths, SupervisedConfig(batch_tokens=50, seed=seed), epoch)
+
+    assert order(1, 0) == order(1, 0)
+    assert len({tuple(i for batch in order(seed, epoch) for i in batch) for seed in (1, 2) for epoch in (0, 1)}) > 1
+    for batch in order(1, 0)[:-1]:
         assert sum(lengths[batch]) >= 50 > sum(lengths[batch[:-1]])
     assert len(schedule(lengths, SupervisedConfig(batch_tokens=50, epochs=4, max_steps=3))) == 3
+
+
+def test_batches_by_trajectories_and_rows_as_they_are_given():
+    lengths = np.array([10, 20, 30, 40, 50])
+    plan = schedule(lengths, SupervisedConfig(batch_trajectories=2, shuffle=False, epochs=2))
+    assert plan == [[0, 1], [2, 3], [4]] * 2
+    shuffled = schedule(lengths, SupervisedConfig(batch_trajectories=2, seed=3))
+    assert sorted(i for batch in shuffled for i in batch) == [0, 1, 2, 3, 4] and [len(batch) for batch in shuffled] == [2, 2, 1]
 
 
 def test_missing_models_and_rows_get_one_sentence(tmp_path: Path):

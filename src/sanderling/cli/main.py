@@ -46,10 +46,12 @@ COMMANDS = {
     ),
     "show": Command("sanderling.cli.show", "show", "Print a stored or recorded trajectory readably."),
     "synth": Command("sanderling.cli.synth", "app", "Make questions from a world, verify them, measure how hard they are."),
+    "train": Command("sanderling.cli.train", "app", "Fine-tune a model on trajectories: whole or LoRA, on one device or many."),
     "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages."),
 }
 
 _EXTRA_OF = {
+    "peft": "train",
     "torch": "local",
     "transformers": "local",
     "safetensors": "local",

@@ -15,16 +15,12 @@ import transformers
 from transformers.utils import logging
 
 from sanderling.errors import UserError
+from sanderling.policy.model_files import check_model
 
 
 def load_model(path: Path, dtype: torch.dtype = torch.float32) -> Any:
     """The model in ``path``, on the CPU. Raises UserError saying what is missing; warns of weights that it does not use."""
-    if not path.is_dir():
-        raise UserError(f"There is no model directory at {path}: give a local Hugging Face directory.")
-    if not (path / "config.json").is_file():
-        raise UserError(f"{path} has no config.json: give the directory that holds the model's config and weights.")
-    if not any([*path.glob("*.safetensors"), *path.glob("*.bin")]):
-        raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
+    check_model(path)
     try:
         with quiet():
             loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(

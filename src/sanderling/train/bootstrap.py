@@ -99,6 +99,8 @@ def write_random_model(directory: Path, tokenizer: tokenizers.Tokenizer, shape: 
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
+    from sanderling.policy.model_directory import quiet
+
     write_tokenizer(directory, tokenizer)
     config = Qwen3Config(
         vocab_size=tokenizer.get_vocab_size(with_added_tokens=True),
@@ -119,7 +121,8 @@ def write_random_model(directory: Path, tokenizer: tokenizers.Tokenizer, shape: 
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
     partial = directory / "partial"
-    model.save_pretrained(partial)
+    with quiet():
+        model.save_pretrained(partial)
     for file in sorted(partial.iterdir(), key=lambda file: file.name == "config.json"):
         file.replace(directory / file.name)
     partial.rmdir()

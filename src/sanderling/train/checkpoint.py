@@ -19,6 +19,8 @@ from sanderling.errors import UserError
 from sanderling.files import sync
 from sanderling.policy.model_directory import load_model as load_model
 from sanderling.policy.model_directory import quiet
+from sanderling.train.checkpoint_places import PARTIAL, PREFIX, STATE
+from sanderling.train.checkpoint_places import checkpoints as checkpoints
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -29,9 +31,6 @@ TOKENIZER_FILES = (
     "merges.txt",
     "added_tokens.json",
 )
-_STATE = "trainer_state.pt"
-_PREFIX = "step_"
-_PARTIAL = ".partial-"
 
 
 def save_model(
@@ -47,7 +46,7 @@ def save_model(
 
     Raises UserError when the disk does not take it; what stood there is then untouched.
     """
-    partial = directory.with_name(_PARTIAL + directory.name)
+    partial = directory.with_name(PARTIAL + directory.name)
     shutil.rmtree(partial, ignore_errors=True)
     try:
         _write(model, partial, tokenizer_dir, state, weights)
@@ -57,7 +56,7 @@ def save_model(
         raise UserError(f"Cannot write the model {directory} ({told}): free some space and run again.") from error
     if directory.exists():
         # A directory cannot be replaced in one step; the moment between the two renames leaves the old one recoverable.
-        old = directory.with_name(_PARTIAL + "old-" + directory.name)
+        old = directory.with_name(PARTIAL + "old-" + directory.name)
         shutil.rmtree(old, ignore_errors=True)
         directory.rename(old)
         partial.rename(directory)
@@ -82,7 +81,7 @@ def _write(
         if tokenizer_dir is not None and (tokenizer_dir / name).is_file():
             shutil.copyfile(tokenizer_dir / name, partial / name)
     if state is not None:
-        torch.save(dict(state), partial / _STATE)
+        torch.save(dict(state), partial / STATE)
     for file in partial.iterdir():
         sync(file)
     sync(partial)
@@ -98,22 +97,15 @@ def save_checkpoint(
     weights: dict[str, Tensor] | None = None,
 ) -> Path:
     """Save ``root/step_…`` and drop all but the newest ``keep`` checkpoints, and remains of interrupted saves."""
-    directory = root / f"{_PREFIX}{step:08d}"
+    directory = root / f"{PREFIX}{step:08d}"
     save_model(model, directory, tokenizer_dir, state, weights)
     for old in checkpoints(root)[:-keep]:
-        old.rename(root / f"{_PARTIAL}old-{old.name}")  # killed amid its removal, it is known as remains
-    for remains in root.glob(_PARTIAL + "*"):
+        old.rename(root / f"{PARTIAL}old-{old.name}")  # killed amid its removal, it is known as remains
+    for remains in root.glob(PARTIAL + "*"):
         shutil.rmtree(remains, ignore_errors=True)
     return directory
 
 
-def checkpoints(root: Path) -> list[Path]:
-    """The whole checkpoints under ``root``, oldest first."""
-    if not root.is_dir():
-        return []
-    return sorted(path for path in root.iterdir() if path.name.startswith(_PREFIX) and (path / _STATE).is_file())
-
-
 def load_state(directory: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` stored beside the weights."""
-    return torch.load(directory / _STATE, weights_only=True)
+    return torch.load(directory / STATE, weights_only=True)

@@ -43,12 +43,16 @@ class Schedule(StrEnum):
 
 
 class Aggregation(StrEnum):
-    """How per-token losses become one number, over the whole optimizer batch, however it is cut into micro-batches."""
+    """How per-token losses become one number, over the whole optimizer batch; but for the last, whatever its micro-batches."""
 
     TOKEN_MEAN = "token_mean"
     """Every trained token counts the same (times its row's weight)."""
     TRAJECTORY_MEAN = "trajectory_mean"
     """Every trajectory counts the same (times its row's weight), however long it is and however many rows it has."""
+    MICRO_BATCH_MEAN = "micro_batch_mean"
+    """The mean over micro-batches of each one's mean over its trained tokens, as DR-Venus' released trainer has it. This one
+    depends on the cut: on ``micro_batch_tokens`` and the number of ranks. With one trajectory a micro-batch it is the mean over
+    trajectories."""
 
 
 class Recompute(StrEnum):
@@ -96,6 +100,8 @@ class TrainerConfig(BaseModel):
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest global gradient norm."""
     warmup_steps: int = Field(default=0, ge=0)
+    warmup_share: float = Field(default=0.0, ge=0, lt=1)
+    """Warm-up as a share of ``total_steps``, in place of ``warmup_steps``."""
     total_steps: int | None = Field(default=None, ge=1)
     """Where a linear or cosine schedule ends; the supervised runs fill it in themselves."""
     schedule: Schedule = Schedule.CONSTANT
@@ -114,9 +120,28 @@ class TrainerConfig(BaseModel):
     logit_chunk: int = Field(default=16_000_000, ge=1)
     """Most logits (positions times vocabulary) that exist at once."""
 
+    @model_validator(mode="after")
+    def _one_warmup(self) -> Self:
+        if self.warmup_steps and self.warmup_share:
+            raise ValueError("warmup_steps and warmup_share are both set: set one of them to 0")
+        return self
+
+
+class LoraConfig(BaseModel):
+    """Low-rank adapters beside frozen weights (Hu et al., 2021), made by peft. Without dropout, so that runs repeat."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rank: int = Field(default=0, ge=0)
+    """Columns of each adapter; 0: no adapters, all weights are trained."""
+    alpha: float = Field(default=32.0, gt=0)
+    """What adapters add is scaled by ``alpha / rank``."""
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    """Ends of the names of the linear layers that get an adapter."""
+
 
 class SupervisedConfig(BaseModel):
-    """A supervised run: rows in seeded order, epoch after epoch."""
+    """A supervised run: rows epoch after epoch."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -124,6 +149,10 @@ class SupervisedConfig(BaseModel):
     epochs: int = Field(default=1, ge=1)
     batch_tokens: int = Field(default=32_768, ge=1)
     """Tokens of an optimizer batch: it is closed by the trajectory that reaches this many."""
+    batch_trajectories: int = Field(default=0, ge=0)
+    """Trajectories of an optimizer batch, in place of ``batch_tokens``; 0: tokens count."""
+    shuffle: bool = True
+    """Whether each epoch has an order of its own, from the seed; otherwise trajectories come as they are given."""
     max_steps: int | None = Field(default=None, ge=1)
     """Stop after this many optimizer steps."""
     save_every: int = Field(default=100, ge=1)
@@ -131,3 +160,4 @@ class SupervisedConfig(BaseModel):
     keep: int = Field(default=1, ge=1)
     """Checkpoints that stay."""
     seed: int = Field(default=0, ge=0)
+    lora: LoraConfig = LoraConfig()

@@ -12,6 +12,7 @@ import numpy as np
 
 from sanderling.train.attention import Span, Stretch
 from sanderling.train.contract import IntArray, Row
+from sanderling.train.row_source import grouped
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,7 @@ class Layout:
 
 def families(rows: Sequence[Row]) -> list[list[int]]:
     """Rows (by index) of one trajectory together, in the order of first appearance; a row without a name is alone."""
-    found: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
-        found.setdefault(row.trajectory or f"\0{index}", []).append(index)
-    return list(found.values())
+    return grouped([row.trajectory for row in rows])
 
 
 def lay_out(rows: Sequence[Row]) -> Layout:

@@ -34,15 +34,16 @@ _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 class Sharded:
     """A team over FSDP2. Made of a team that replicates, whose process group it uses."""
 
-    def __init__(self, team: Team, *, bfloat16: bool = False) -> None:
+    def __init__(self, team: Team, *, bfloat16: bool = False, device: torch.device | None = None) -> None:
         self._team = team
+        self._device = device
         self.rank, self.size = team.rank, team.size
         self.sharded, self.gradient_scale = True, float(team.size)
         self._policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if bfloat16 else None
 
     def prepare(self, scored: TokenLogprobs) -> None:
-        """Shard a model in place: each rank loads all of it and keeps its part."""
-        device = scored.model.device
+        """Shard a model in place: each rank loads all of it and keeps its part, on the team's device or where the model is."""
+        device = self._device or scored.model.device
         mesh = init_device_mesh(device.type, (self.size,))
         options: dict[str, Any] = {"mesh": mesh} | ({"mp_policy": self._policy} if self._policy else {})
         for layer in decoder_layers(scored.model):

@@ -1,35 +1,29 @@
-"""Supervised training from start to finish: seeded order, batches by tokens, checkpoints, resuming. Used by `sft`.
+"""Supervised training from start to finish: seeded order, batches, checkpoints, resuming, adapters. Used by `sft`.
 
 The order of rows depends on the seed and epoch alone, so a run that was killed continues from its last checkpoint to the very
-same weights, bit for bit. The rows of one trajectory are never in two batches. Knows no text: it is handed rows by number.
+same weights, bit for bit. The rows of one trajectory are never in two batches. In a team every rank calls, and rank 0 writes.
+Knows no text: it is handed rows by number.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-import numpy as np
 import torch
 
 from sanderling.errors import UserError
+from sanderling.train.adapters import add_adapter, load_adapter
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint, save_model
-from sanderling.train.config import SupervisedConfig
-from sanderling.train.contract import IntArray, Row
+from sanderling.train.config import Precision, SupervisedConfig
+from sanderling.train.contract import Row
 from sanderling.train.losses.sft import sft
 from sanderling.train.metrics import MetricsLog
+from sanderling.train.row_source import RowSource
+from sanderling.train.sft_checks import check_same_architecture
+from sanderling.train.supervised_plan import CHECKPOINTS, METRICS, final_dir, is_finished, schedule
+from sanderling.train.team import SOLO, Team
 from sanderling.train.trainer import Trainer
-
-
-class RowSource(Protocol):
-    """Trajectories by number, each as its rows (a forked one has several), with their lengths known beforehand."""
-
-    @property
-    def lengths(self) -> IntArray:
-        """Tokens of each trajectory's rows."""
-        ...
-
-    def __getitem__(self, index: int) -> Sequence[Row]: ...
 
 
 @dataclass(frozen=True)
@@ -49,38 +43,22 @@ class RunResult:
     """Where a run ended."""
 
     model_dir: Path
-    """The trained model, a plain Hugging Face directory."""
+    """The trained model, a plain Hugging Face directory; after LoRA the adapter, as peft has it."""
     steps: int
     trained: bool
     """False when the run had been finished before and nothing was done."""
 
 
-def batches(lengths: IntArray, batch_tokens: int, seed: int, epoch: int) -> list[list[int]]:
-    """One epoch's optimizer batches: a seeded permutation, each closed by the trajectory that reaches ``batch_tokens``."""
-    order = np.random.default_rng((seed, epoch)).permutation(len(lengths))
-    found: list[list[int]] = []
-    tokens = batch_tokens
-    for index in order.tolist():
-        if tokens >= batch_tokens:
-            found.append([])
-            tokens = 0
-        found[-1].append(index)
-        tokens += int(lengths[index])
-    return found
-
-
-def schedule(lengths: IntArray, config: SupervisedConfig) -> list[list[int]]:
-    """Every optimizer batch of the run, in order, ``max_steps`` applied."""
-    plan: list[list[int]] = []
-    for epoch in range(config.epochs):
-        plan.extend(batches(lengths, config.batch_tokens, config.seed, epoch))
-    return plan[: config.max_steps]
-
-
 def run_supervised(
-    config: SupervisedConfig, source: RowSource, model_dir: Path, out_dir: Path, progress: OnProgress | None = None
+    config: SupervisedConfig,
+    source: RowSource,
+    model_dir: Path,
+    out_dir: Path,
+    progress: OnProgress | None = None,
+    team: Team = SOLO,
+    device: torch.device | str = "cpu",
 ) -> RunResult:
-    """Train the model at ``model_dir`` on every row and write ``out_dir/model``, ``out_dir/metrics.jsonl`` and checkpoints.
+    """Train the model at ``model_dir`` on every row and write what it became, ``out_dir/metrics.jsonl`` and checkpoints.
 
     Killed and called again with the same arguments, it continues from the last checkpoint; once finished, it does nothing.
     Raises UserError when there are no rows, no model, or a step is not finite.
@@ -88,27 +66,53 @@ def run_supervised(
     if len(source.lengths) == 0:
         raise UserError("There are no rows to train on: check the data and the length limit that rows were made with.")
     plan = schedule(source.lengths, config)
-    final = out_dir / "model"
-    if (final / "config.json").is_file():
+    final, root = final_dir(config, out_dir), out_dir / CHECKPOINTS
+    finished, last = team.gather((is_finished(config, out_dir), next(reversed(checkpoints(root)), None)))[0]
+    if finished:
         return RunResult(final, len(plan), trained=False)
-    root = out_dir / "checkpoints"
-    last = next(reversed(checkpoints(root)), None)
-    torch.manual_seed(config.seed)
-    model = load_model(last or model_dir)
+    model = _opened(config, model_dir, last)
+    if not team.sharded:
+        model.to(device)
     total = config.trainer.total_steps or len(plan)
-    trainer = Trainer(model, config.trainer.model_copy(update={"total_steps": total}))
+    trainer = Trainer(model, config.trainer.model_copy(update={"total_steps": total}), team)
     if last is not None:
         trainer.load_state(load_state(last))
-    log = MetricsLog(out_dir / "metrics.jsonl", resume_step=trainer.steps)
+    log = MetricsLog(out_dir / METRICS, resume_step=trainer.steps) if team.rank == 0 else None
     while trainer.steps < len(plan):
         metrics = trainer.step(_rows(source, plan[trainer.steps]), sft)
-        log.append({"step": trainer.steps, **metrics})
+        if log is not None:
+            log.append({"step": trainer.steps, **metrics})
         if progress is not None:
             progress(Progress(trainer.steps, len(plan), metrics))
         if trainer.steps % config.save_every == 0 and trainer.steps < len(plan):
-            save_checkpoint(root, trainer.steps, model, trainer.state(), model_dir, config.keep)
-    save_model(model, final, model_dir)
+            weights, state = trainer.weights(), trainer.state()
+            if team.rank == 0:
+                save_checkpoint(root, trainer.steps, model, state, model_dir, config.keep, weights)
+    weights = trainer.weights()
+    if team.rank == 0:
+        save_model(model, final, model_dir, weights=weights)
+    team.gather(None)
     return RunResult(final, len(plan), trained=True)
+
+
+def _opened(config: SupervisedConfig, model_dir: Path, last: Path | None) -> Any:
+    """The model as training has left it; at first, as it was given. Raises UserError for weights that are no numbers."""
+    torch.manual_seed(config.seed)
+    if config.lora.rank:
+        frozen = torch.bfloat16 if config.trainer.precision is Precision.BFLOAT16 else torch.float32
+        model = load_model(model_dir, frozen)
+    else:
+        if last is not None:
+            check_same_architecture(last, model_dir)
+        model = load_model(last or model_dir)
+    for name, parameter in model.named_parameters():
+        if not torch.isfinite(parameter).all():
+            raise UserError(f"The weights in {last or model_dir} are broken: {name} holds NaN or infinity; copy them again.")
+    if config.lora.rank:
+        add_adapter(model, config.lora)
+        if last is not None:
+            load_adapter(model, last)
+    return model
 
 
 def _rows(source: RowSource, indices: Sequence[int]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A team: the processes that train one model together on this machine, each with a copy of it (data parallelism).
+"""A team: the processes that train one model together, each with a copy of it (data parallelism).
 
 Every rank calls the same methods in the same order. What ranks do with gathered values is deterministic, and gradients are
 summed to the same bits everywhere, so the copies stay equal without ever being compared. A rank that fails tells the others why
@@ -114,8 +114,8 @@ def joined(team: Team, own: list[T]) -> list[T]:
     return [item for part in team.gather(own) for item in part]
 
 
-class GlooTeam:
-    """Processes of one machine, over torch.distributed's gloo. Made by :func:`join_team`."""
+class Replicated:
+    """Processes with a copy of the model each, over torch.distributed. Made by :func:`join_team` and :func:`member`."""
 
     sharded = False
     gradient_scale = 1.0
@@ -182,7 +182,7 @@ class GlooTeam:
 
 
 @contextmanager
-def join_team(rank: int, size: int, meeting: Path) -> Iterator[Team]:
+def join_team(rank: int, size: int, meeting: Path, backend: str = "gloo") -> Iterator[Team]:
     """Be one of ``size`` processes that meet in a directory, which has to be new: old traces in it would be taken for members.
 
     An error inside the block is told to the other ranks, and raised. One team at a time in a process. Raises UserError when the
@@ -191,12 +191,19 @@ def join_team(rank: int, size: int, meeting: Path) -> Iterator[Team]:
     if size == 1:
         yield SOLO
         return
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback())
     # Documented, but not among the names that torch marks as exported.
     store = dist.FileStore(str(meeting / "store"), size)  # pyright: ignore[reportPrivateImportUsage]
+    with member(store, rank, size, backend) as team:
+        yield team
+
+
+@contextmanager
+def member(store: Store, rank: int, size: int, backend: str) -> Iterator[Team]:
+    """As :func:`join_team`, for processes that share a store of torch's."""
     _meet(store, rank, size)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
-    team = GlooTeam(rank, size, store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_PATIENCE)
+    team = Replicated(rank, size, store)
     try:
         yield team
     except BaseException as error:
@@ -217,6 +224,6 @@ def _meet(store: Store, rank: int, size: int) -> None:
         ) from late
 
 
-def _loopback() -> str:
+def loopback() -> str:
     """The network interface that leads nowhere but here: ``lo``, or ``lo0``."""
     return next(name for _, name in socket.if_nameindex() if name.startswith("lo"))

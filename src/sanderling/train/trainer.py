@@ -1,8 +1,10 @@
 """The trainer executes rows: one optimizer step for a list of them. It knows no algorithm.
 
 Advantages, log-probabilities and weights come with the rows; how they become a scalar is the loss that is handed in.
-The loss is normalised over the whole optimizer batch, so the cut into micro-batches changes nothing but speed and memory. Nor
-does a team: each rank is handed all rows and computes its share, and all take the same step.
+The loss is normalised over the whole optimizer batch, so the cut into micro-batches changes nothing but speed and memory
+(unless ``micro_batch_mean`` is asked for by name). Nor does a team: each rank is handed all rows and computes its share, and
+all take the same step. Sharding, optimizers and recomputation are torch's own, called directly: trainers built around the same
+calls average the means of micro-batches, or run another form of parallelism than the one that was asked for.
 """
 
 import math
@@ -20,7 +22,7 @@ from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.train.attention import packed_attention
-from sanderling.train.config import Aggregation, Packing, Precision, Schedule, TrainerConfig
+from sanderling.train.config import Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import PER_TOKEN, FloatArray, Row
 from sanderling.train.logprobs import TokenLogprobs, TokenScores
 from sanderling.train.losses.contract import Loss, LossInputs
@@ -29,39 +31,23 @@ from sanderling.train.optimizers import Optimizers
 from sanderling.train.packing import MicroBatch, bundled, collate, deal, per_token, plan
 from sanderling.train.sharding import whole, whole_weights
 from sanderling.train.team import SOLO, Team
+from sanderling.train.weighting import row_weights
 
 
 def lr_at(step: int, config: TrainerConfig) -> float:
     """The learning rate of a step, counted from 0: linear warm-up, then the schedule down to ``final_lr_share``."""
-    if step < config.warmup_steps:
-        return config.lr * (step + 1) / config.warmup_steps
+    if config.total_steps is None and (config.warmup_share or config.schedule is not Schedule.CONSTANT):
+        what = f"A {config.schedule} schedule" if config.schedule is not Schedule.CONSTANT else "A share for warm-up"
+        raise UserError(f"{what} needs trainer.total_steps: set it to the number of optimizer steps.")
+    total = config.total_steps or 0
+    warmup = math.ceil(config.warmup_share * total) or config.warmup_steps
+    if step < warmup:
+        return config.lr * (step + 1) / warmup
     if config.schedule is Schedule.CONSTANT:
         return config.lr
-    if config.total_steps is None:
-        raise UserError(f"A {config.schedule} schedule needs trainer.total_steps: set it to the number of optimizer steps.")
-    done = min(1.0, (step - config.warmup_steps) / max(1, config.total_steps - config.warmup_steps))
+    done = min(1.0, (step - warmup) / max(1, total - warmup))
     left = 1.0 - done if config.schedule is Schedule.LINEAR else 0.5 * (1.0 + math.cos(math.pi * done))
     return config.lr * (config.final_lr_share + (1.0 - config.final_lr_share) * left)
-
-
-def row_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[float]:
-    """Weight of each of a row's trained tokens, such that all tokens' weights sum to 1. Rows without trained tokens get 0.
-
-    Rows of one trajectory (same id) share that trajectory's weight in ``trajectory_mean``; rows without an id stand alone.
-    """
-    counts = [int(row.loss_mask.sum()) for row in rows]
-    if aggregation is Aggregation.TOKEN_MEAN:
-        shares = [row.weight if count else 0.0 for row, count in zip(rows, counts, strict=True)]
-    else:
-        names = [row.trajectory or f"row {index}" for index, row in enumerate(rows)]
-        tokens: Counter[str] = Counter()
-        for name, count in zip(names, counts, strict=True):
-            tokens[name] += count
-        shares = [r.weight / tokens[n] if c else 0.0 for r, n, c in zip(rows, names, counts, strict=True)]
-    total = sum(share * count for share, count in zip(shares, counts, strict=True))
-    if total <= 0:
-        raise UserError("This batch has no token to train on: check the rows' loss masks and weights.")
-    return [share / total for share in shares]
 
 
 def row_logprobs(scored: TokenLogprobs, rows: Sequence[Row], config: TrainerConfig, team: Team = SOLO) -> list[FloatArray]:
@@ -72,7 +58,7 @@ def row_logprobs(scored: TokenLogprobs, rows: Sequence[Row], config: TrainerConf
     found: dict[int, FloatArray] = {}
     scored.eval()
     with torch.no_grad(), _attention(scored.model, config):
-        for indices in _plan(rows, config, team):
+        for indices in _passes(_plan(rows, config, team.size), team):
             batch = collate([rows[i] for i in indices] or [_idle(rows[0])], config.packing, scored.model.device)
             scores = _scores(scored, batch, config, team, entropy=False).logprobs.double().cpu().numpy()
             owner = batch.row_index.cpu().numpy()
@@ -87,13 +73,21 @@ def _attention(model: PreTrainedModel, config: TrainerConfig) -> AbstractContext
     return packed_attention(model) if config.packing is Packing.VARLEN else nullcontext()
 
 
-def _plan(rows: Sequence[Row], config: TrainerConfig, team: Team) -> list[list[int]]:
-    """The rank's micro-batches: indices of the rows that it computes, of all that every rank holds; empty: an idle pass."""
+def _plan(rows: Sequence[Row], config: TrainerConfig, ranks: int) -> list[list[list[int]]]:
+    """Each rank's micro-batches: indices of the rows that it computes, of all that every rank holds."""
     parts = bundled(rows, config.micro_batch_tokens, config.packing)
-    own = [parts[i] for i in deal([tokens for _, tokens in parts], team.size)[team.rank]]
-    groups = plan([tokens for _, tokens in own], config.micro_batch_tokens, config.packing)
-    passes = [[index for at in group for index in own[at][0]] for group in groups]
-    return passes + [[]] * (team.passes(len(passes)) - len(passes))
+    plans = []
+    for hand in deal([tokens for _, tokens in parts], ranks):
+        own = [parts[i] for i in hand]
+        groups = plan([tokens for _, tokens in own], config.micro_batch_tokens, config.packing)
+        plans.append([[index for at in group for index in own[at][0]] for group in groups])
+    return plans
+
+
+def _passes(plans: list[list[list[int]]], team: Team) -> list[list[int]]:
+    """The rank's own micro-batches; empty: an idle pass."""
+    own = plans[team.rank]
+    return own + [[]] * (team.passes(len(own)) - len(own))
 
 
 def _idle(row: Row) -> Row:
@@ -128,12 +122,13 @@ class Trainer:
         Raises UserError, before any weight changes, when the batch has nothing to train or its loss or gradient is not finite.
         """
         began = time.perf_counter()
-        weights = row_weights(rows, self.config.aggregation)
+        plans = _plan(rows, self.config, self.team.size)
+        weights = row_weights(rows, self.config.aggregation, [group for own in plans for group in own])
         lr = lr_at(self.steps, self.config)
         self.model.train()
         total, sums = 0.0, Counter[str]()
         with _attention(self.model, self.config):
-            for indices in _plan(rows, self.config, self.team):
+            for indices in _passes(plans, self.team):
                 used, shares = [rows[i] for i in indices], [weights[i] for i in indices]
                 value, seen = self._accumulate(used or [_idle(rows[0])], shares or [0.0], loss)
                 total += value

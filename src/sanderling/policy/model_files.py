@@ -1,0 +1,57 @@
+"""Whether the files of a local Hugging Face model are all there, told without loading them. Importable without torch."""
+
+import json
+from pathlib import Path
+
+from sanderling.errors import UserError
+
+_INDEX = "model.safetensors.index.json"
+_POINTER = b"version https://git-lfs"
+
+
+def check_model(path: Path) -> None:
+    """Raises UserError, one sentence, for what is no model, or one whose download was not finished."""
+    if not path.is_dir():
+        raise UserError(f"There is no model directory at {path}: give a local Hugging Face directory.")
+    if not (path / "config.json").is_file():
+        if (path / "adapter_config.json").is_file():
+            raise UserError(f"{path} is an adapter and no model: give the model that it was trained on, or merge the two.")
+        raise UserError(f"{path} has no config.json: give the directory that holds the model's config and weights.")
+    missing = [name for name in _listed(path) if not (path / name).is_file()]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UserError(f"The weights in {path} lack the file {missing[0]}{more}: finish the download.")
+    if not any([*path.glob("*.safetensors"), *path.glob("*.bin")]):
+        raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
+    for file in sorted(path.glob("*.safetensors")):
+        _check_whole(file)
+
+
+def _listed(path: Path) -> list[str]:
+    """The files of weights that an index names."""
+    try:
+        index = json.loads((path / _INDEX).read_text(encoding="utf-8"))
+        return sorted(set(index["weight_map"].values()))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path / _INDEX} cannot be read: copy it again from the model's source.") from error
+
+
+def _check_whole(file: Path) -> None:
+    """A file of safetensors begins with the length of its header, and that says where the last tensor ends."""
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as opened:
+            first = opened.read(8)
+            if first == _POINTER[:8]:
+                raise UserError(f"{file} is a pointer of Git LFS in place of weights: fetch the file itself (git lfs pull).")
+            length = int.from_bytes(first, "little")
+            header = json.loads(opened.read(length)) if 8 + length <= size else None
+        ends = [] if header is None else [v["data_offsets"][1] for k, v in header.items() if k != "__metadata__"]
+    except OSError as error:
+        raise UserError(f"Cannot read {file} ({error.strerror}): check the path.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{file} is not a readable file of weights: download it again.") from error
+    if header is None or size < 8 + length + max(ends, default=0):
+        raise UserError(f"{file} is cut short ({size:,} bytes): finish the download.")

@@ -1,0 +1,93 @@
+"""What a run in a directory was started with, so that it goes on with the same or not at all. Importable without torch.
+
+``sft.toml`` holds the resolved settings (and can be given as a recipe again), ``inputs.json`` what stands for the content of
+data and model. Settings that change no result beyond rounding may be changed between a kill and going on.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sanderling.config import read_config, to_toml
+from sanderling.errors import UserError
+from sanderling.files import replace_file
+from sanderling.recipes.data.inputs import content_hash
+from sanderling.recipes.stages import LOCK, locked
+from sanderling.train.config import Aggregation
+from sanderling.train.sft_config import SftConfig
+from sanderling.trajectory.importers.places import find_places
+
+SETTINGS, INPUTS = "sft.toml", "inputs.json"
+_FREE = ("title", "model", "data.files", "save_every", "keep", "merge", "parallel.", "trainer.memory.", "trainer.logit_chunk")
+"""Settings that may differ: paths (their content may not) and what only says how the work is done."""
+_UNTOLD = object()
+
+
+def is_begun(out: Path) -> bool:
+    """Whether a run was begun in a directory."""
+    return (out / SETTINGS).is_file()
+
+
+def check_same_run(config: SftConfig, out: Path) -> None:
+    """Raises UserError, saying what differs, when a directory holds a run with other settings, data or model."""
+    if not is_begun(out):
+        return
+    before, now = _flat(read_config(SftConfig, out / SETTINGS)), _flat(config)
+    free = _FREE if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN else (*_FREE, "trainer.micro_batch_tokens")
+    other = [
+        f"{key} {before.get(key, 'unset')}, now {now.get(key, 'unset')}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key, _UNTOLD) != now.get(key, _UNTOLD) and not key.startswith(free)
+    ]
+    try:
+        inputs = json.loads((out / INPUTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{out / INPUTS} is damaged: add --fresh to begin again, or choose another --out.") from error
+    other += [f"another {name}" for name, told in _inputs(config).items() if inputs.get(name) != told]
+    if other:
+        listed = "; ".join(other[:4]) + (f"; and {len(other) - 4} more" if len(other) > 4 else "")
+        raise UserError(f"{out} holds another run ({listed}): choose another --out, or add --fresh to begin again.")
+
+
+def write_record(config: SftConfig, out: Path) -> None:
+    """Remember what the run is made with; the settings last, since they say that it was begun."""
+    try:
+        replace_file(out / INPUTS, json.dumps(_inputs(config), indent=1) + "\n", durable=True)
+        replace_file(out / SETTINGS, to_toml(config), durable=True)
+    except OSError as error:
+        raise UserError(f"Cannot write in {out} ({error.strerror}): free some space, or choose another --out.") from error
+
+
+def clear(out: Path) -> None:
+    """Delete what a run left in its directory. Raises UserError when the directory is not one of a run, or in use."""
+    if not out.exists() or not any(path.name != LOCK for path in out.iterdir()):
+        return
+    if not is_begun(out):
+        raise UserError(f"{out} is not the directory of a run, so --fresh leaves it alone: choose another --out.")
+    with locked(out):
+        # The settings go last: cut short, the directory is still known as one of a run.
+        for path in sorted(out.iterdir(), key=lambda path: path.name == SETTINGS):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != LOCK:
+                path.unlink()
+
+
+def _flat(config: SftConfig) -> dict[str, Any]:
+    def walk(values: dict[str, Any], path: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in values.items():
+            found |= walk(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+        return found
+
+    return walk(config.model_dump(mode="json"), "")
+
+
+def _inputs(config: SftConfig) -> dict[str, Any]:
+    model = [config.model / "config.json", config.model / "tokenizer.json"] if config.model else []
+    model += sorted(config.model.glob("*.safetensors")) if config.model else []
+    return {
+        "data": [[place.name, content_hash(place.path)] for place in find_places(config.data.files).files],
+        "model": [[path.name, content_hash(path)] for path in model if path.is_file()],
+    }

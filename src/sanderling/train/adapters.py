@@ -1,0 +1,113 @@
+"""LoRA: adapters beside a model's frozen weights, through peft, in peft's own files.
+
+The adapter's layers are put into the loaded model, so its body and head stay where they are, and packed attention,
+recomputation and sharding work on it as on any other. Weights of adapters are float32 whatever the base is held in. Imports
+peft when it is needed. Knows no training.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import PreTrainedModel
+
+from sanderling.errors import UserError
+from sanderling.policy.model_directory import load_model
+from sanderling.train.config import LoraConfig
+from sanderling.train.supervised_plan import ADAPTER_WEIGHTS
+
+_PREFIX = "base_model.model."
+"""What peft writes before the names of a model's own tensors."""
+
+
+def add_adapter(model: PreTrainedModel, config: LoraConfig) -> None:
+    """Freeze a model and put new adapters into it, in place; at first they add nothing. Raises UserError.
+
+    Their first weights come from torch's random state.
+    """
+    peft = _peft()
+    _check_targets(model, config)
+    made = peft.LoraConfig(
+        r=config.rank, lora_alpha=config.alpha, target_modules=list(config.targets), lora_dropout=0.0, bias="none",
+        task_type="CAUSAL_LM",
+    )  # fmt: skip
+    model.add_adapter(made)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+
+
+def has_adapter(model: PreTrainedModel) -> bool:
+    """Whether :func:`add_adapter` was called."""
+    return bool(getattr(model, "peft_config", None))
+
+
+def load_adapter(model: PreTrainedModel, directory: Path) -> None:
+    """Give a model's adapters the weights of a saved one. Raises UserError when they are others."""
+    peft = _peft()
+    try:
+        saved = load_file(directory / ADAPTER_WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"The adapter in {directory} cannot be read ({error}): remove it, or copy it again.") from error
+    try:
+        found = peft.set_peft_model_state_dict(model, {name.removeprefix(_PREFIX): value for name, value in saved.items()})
+    except RuntimeError as error:  # torch: other shapes
+        raise UserError(_other(directory)) from error
+    lacking = [name for name in found.missing_keys if "lora_" in name]
+    if lacking or found.unexpected_keys:
+        raise UserError(_other(directory))
+
+
+def merge_adapter(base: Path, adapter: Path) -> Any:
+    """The model that a base and its adapter are together, in the base's own precision; the sums are taken in float32."""
+    peft = _peft()
+    model = load_model(base)
+    with _quiet():
+        merged = peft.PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    return merged.to(stored_dtype(base))
+
+
+def stored_dtype(directory: Path) -> torch.dtype:
+    """What a model's weights are stored in."""
+    from transformers import AutoConfig
+
+    found = AutoConfig.from_pretrained(directory, local_files_only=True).dtype
+    return found if isinstance(found, torch.dtype) else torch.float32
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ModuleNotFoundError as error:
+        if error.name != "peft":
+            raise
+        raise UserError(
+            "LoRA needs peft: run pip install '.[train]' in sanderling's own folder, or set lora.rank=0."
+        ) from error
+    return peft
+
+
+def _check_targets(model: PreTrainedModel, config: LoraConfig) -> None:
+    linear = {name.rpartition(".")[2] for name, part in model.base_model.named_modules() if isinstance(part, torch.nn.Linear)}
+    missing = [target for target in config.targets if target.rpartition(".")[2] not in linear]
+    if missing or not config.targets:
+        raise UserError(
+            f"This model has no linear layers called {', '.join(missing) or 'nothing'}: choose lora.targets among "
+            f"{', '.join(sorted(linear))}."
+        )
+
+
+def _other(directory: Path) -> str:
+    return f"The adapter in {directory} is of another model or another rank: choose another --out, or set lora as it was."
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,257 @@
+"""Where a trainer's rows come from: by number, trajectory after trajectory, with what is to be known of them beforehand.
+
+A file of rows is read through once, a row group at a time, for lengths and for whatever would stop training later; then rows
+are read where they lie, so memory holds a few row groups and never the whole. Importable without torch; knows no model.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sanderling.errors import UserError
+from sanderling.train.contract import IntArray, Row
+from sanderling.train.row_files import SCHEMA
+
+_HELD = 8
+"""Row groups in memory: 16 to 20 MB each as they are written."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What rows are like, as far as a model or a person has to know."""
+
+    rows: int = 0
+    tokens: int = 0
+    trained_tokens: int = 0
+    longest: int = 0
+    longest_row: str = ""
+    """The trajectory of the longest row."""
+    largest_id: int = -1
+    tokenizer: str | None = None
+    """Fingerprint of the tokenizer that made the ids, where it is known."""
+
+
+class RowSource(Protocol):
+    """Trajectories by number, each as its rows (a forked one has several), with their lengths known beforehand."""
+
+    @property
+    def lengths(self) -> IntArray:
+        """Tokens of each trajectory's rows."""
+        ...
+
+    @property
+    def survey(self) -> Survey: ...
+
+    def __getitem__(self, index: int) -> Sequence[Row]: ...
+
+
+def grouped(names: Sequence[str]) -> list[list[int]]:
+    """Places of equal names together, in the order of first appearance; one without a name is alone."""
+    found: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        found.setdefault(name or f"\0{place}", []).append(place)
+    return list(found.values())
+
+
+class ListSource:
+    """Rows held in memory, those of one trajectory together; rows with nothing to train are left out."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        trained = [row for row in rows if row.loss_mask.any()]
+        self._rows = [[trained[place] for place in places] for places in grouped([row.trajectory for row in trained])]
+        self._lengths = np.array([sum(len(row.ids) for row in family) for family in self._rows], dtype=np.int64)
+        longest = max(rows, key=lambda row: len(row.ids), default=None)
+        self._survey = Survey(
+            rows=len(rows),
+            tokens=sum(len(row.ids) for row in rows),
+            trained_tokens=sum(int(row.loss_mask.sum()) for row in rows),
+            longest=0 if longest is None else len(longest.ids),
+            longest_row="" if longest is None else longest.trajectory,
+            largest_id=max((int(row.ids.max()) for row in rows if len(row.ids)), default=-1),
+        )
+
+    @property
+    def lengths(self) -> IntArray:
+        return self._lengths
+
+    @property
+    def survey(self) -> Survey:
+        return self._survey
+
+    def __getitem__(self, index: int) -> Sequence[Row]:
+        return self._rows[index]
+
+
+@dataclass(frozen=True)
+class RowIndex:
+    """Where the rows of files lie: all that has to be known of them to train, and cheap to send to another process."""
+
+    paths: tuple[Path, ...]
+    families: tuple[tuple[tuple[int, int, int], ...], ...]
+    """For each trajectory its rows: number of the file, of the row group in it, of the row in that."""
+    lengths: IntArray
+    survey: Survey
+
+
+def holds_rows(path: Path) -> bool:
+    """Whether a file is one of rows; False for anything else, readable or not."""
+    if not path.is_file():
+        return False
+    try:
+        return set(SCHEMA.names) <= set(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def index_rows(paths: Sequence[Path]) -> RowIndex:
+    """Look through files of rows; rows with nothing to train are left out, those of one trajectory are together.
+
+    Raises UserError for files that cannot be read, or whose tokenizers differ, and for rows that nothing can be learnt from.
+    """
+    names: list[str] = []
+    places: list[tuple[int, int, int]] = []
+    lengths: list[int] = []
+    told: list[Survey] = []
+    for number, path in enumerate(paths):
+        try:
+            with pq.ParquetFile(path) as file:
+                meta = file.schema_arrow.metadata or {}
+                told.append(Survey(tokenizer=meta[b"tokenizer"].decode() if b"tokenizer" in meta else None))
+                for group in range(file.num_row_groups):
+                    table = file.read_row_group(group, columns=SCHEMA.names)
+                    look = _look(path, table)
+                    told.append(look.survey)
+                    for row in np.flatnonzero(look.trained).tolist():
+                        # Equal names in two files are two trajectories.
+                        names.append(f"{number}\0{look.names[row]}" if look.names[row] else "")
+                        places.append((number, group, row))
+                        lengths.append(int(look.lengths[row]))
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise UserError(f"{path} is not a readable file of rows ({_first(error)}): write it again.") from error
+    families = [tuple(family) for family in grouped(names)]
+    return RowIndex(
+        paths=tuple(paths),
+        families=tuple(tuple(places[row] for row in family) for family in families),
+        lengths=np.array([sum(lengths[row] for row in family) for family in families], dtype=np.int64),
+        survey=_together(told),
+    )
+
+
+class ParquetSource:
+    """The rows of files, read where they lie; a few row groups are held."""
+
+    def __init__(self, index: RowIndex) -> None:
+        self._index = index
+        self._held: OrderedDict[tuple[int, int], Any] = OrderedDict()
+
+    @property
+    def lengths(self) -> IntArray:
+        return self._index.lengths
+
+    @property
+    def survey(self) -> Survey:
+        return self._index.survey
+
+    def __getitem__(self, index: int) -> Sequence[Row]:
+        return [self._row(*place) for place in self._index.families[index]]
+
+    def _row(self, number: int, group: int, row: int) -> Row:
+        table = self._group(number, group)
+        ids, mask = (table[name][row].values.to_numpy(zero_copy_only=False) for name in ("ids", "loss_mask"))
+        return Row(
+            ids=ids.astype(np.int64),
+            loss_mask=mask.astype(np.bool_),
+            trajectory=table["trajectory"][row].as_py() or "",
+            group=table["group"][row].as_py() or "",
+        )
+
+    def _group(self, number: int, group: int) -> Any:
+        key = (number, group)
+        if key not in self._held:
+            path = self._index.paths[number]
+            try:
+                with pq.ParquetFile(path) as file:
+                    self._held[key] = file.read_row_group(group, columns=SCHEMA.names)
+            except (pa.ArrowException, OSError) as error:
+                raise UserError(f"{path} can no longer be read ({_first(error)}): put it back, then run again.") from error
+        self._held.move_to_end(key)
+        while len(self._held) > _HELD:
+            self._held.popitem(last=False)
+        return self._held[key]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A row group, looked through."""
+
+    names: list[str]
+    lengths: IntArray
+    trained: IntArray
+    """Trained tokens of each row."""
+    survey: Survey
+
+
+def _look(path: Path, table: pa.Table) -> _Look:
+    names = [name or "" for name in table["trajectory"].to_pylist()]
+    ids, mask = (table[name].combine_chunks() for name in ("ids", "loss_mask"))
+    if ids.null_count or mask.null_count:
+        raise UserError(f"{path} holds a row without ids or without a loss mask: write it again.")
+    lengths, mask_lengths = (np.diff(values.offsets.to_numpy()).astype(np.int64) for values in (ids, mask))
+    values, trains = ids.flatten().to_numpy(), mask.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    unlike = np.flatnonzero(lengths != mask_lengths)
+    if unlike.size:
+        row = int(unlike[0])
+        raise UserError(
+            f"{path}: row {names[row] or row} has {lengths[row]:,} ids and {mask_lengths[row]:,} places in its loss mask: "
+            "write it again."
+        )
+    ends = np.cumsum(lengths)
+    sums = np.concatenate(([0], np.cumsum(trains)))
+    first = (
+        np.flatnonzero((lengths > 0) & (trains[np.minimum(ends - lengths, max(len(trains) - 1, 0))] > 0)) if len(trains) else []
+    )
+    if len(first):
+        row = int(first[0])
+        raise UserError(f"{path}: row {names[row] or row} trains its first token, which nothing precedes: write it again.")
+    if values.size and int(values.min()) < 0:
+        raise UserError(f"{path} holds negative ids: write it again.")
+    longest = int(np.argmax(lengths)) if len(lengths) else 0
+    return _Look(
+        names,
+        lengths,
+        sums[ends] - sums[ends - lengths],
+        Survey(
+            rows=len(names),
+            tokens=int(lengths.sum()),
+            trained_tokens=int(trains.sum()),
+            longest=int(lengths.max(initial=0)),
+            longest_row=names[longest] if names else "",
+            largest_id=int(values.max(initial=-1)),
+        ),
+    )
+
+
+def _together(told: Sequence[Survey]) -> Survey:
+    tokenizers = sorted({one.tokenizer for one in told if one.tokenizer is not None})
+    if len(tokenizers) > 1:
+        raise UserError(f"The files of rows are of several tokenizers ({', '.join(tokenizers)}): train on those of one.")
+    longest = max(told, key=lambda one: one.longest, default=Survey())
+    return Survey(
+        rows=sum(one.rows for one in told),
+        tokens=sum(one.tokens for one in told),
+        trained_tokens=sum(one.trained_tokens for one in told),
+        longest=longest.longest,
+        longest_row=longest.longest_row,
+        largest_id=max((one.largest_id for one in told), default=-1),
+        tokenizer=tokenizers[0] if tokenizers else None,
+    )
+
+
+def _first(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,80 @@
+"""What can be known to go wrong before the first step: rows that the model cannot read, a checkpoint of another model.
+
+Each is one sentence. Reads configurations only, so it takes no time and no torch.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.policy.model_files import check_model
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.train.row_source import Survey
+
+_SHAPE = (
+    "model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+    "intermediate_size", "vocab_size", "tie_word_embeddings",
+)  # fmt: skip
+"""What makes one architecture another."""
+
+
+def check_rows(survey: Survey, model_dir: Path) -> None:
+    """Raises UserError when the model in a directory is not whole, or rows cannot be trained on with it."""
+    if not survey.rows:
+        raise UserError("There are no rows to train on: check the data and the length limit that rows were made with.")
+    if not survey.trained_tokens:
+        raise UserError(f"None of the {survey.rows:,} rows has a token to train: check the loss masks of the trajectories.")
+    check_model(model_dir)
+    config = _config(model_dir)
+    if survey.tokenizer is not None:
+        own = load_tokenizer(model_dir).fingerprint
+        if own != survey.tokenizer:
+            raise UserError(
+                f"The rows are ids of tokenizer {survey.tokenizer}, the model's is {own}: make the rows again from the "
+                "trajectories with the model's tokenizer."
+            )
+    vocabulary = config.get("vocab_size")
+    if isinstance(vocabulary, int) and survey.largest_id >= vocabulary:
+        raise UserError(
+            f"The rows hold token {survey.largest_id:,}, and the model's vocabulary ends at {vocabulary - 1:,}: "
+            "make the rows again with the model's tokenizer."
+        )
+    positions = _positions(config)
+    if positions is not None and survey.longest > positions:
+        raise UserError(
+            f"Row {survey.longest_row or 'of no name'} has {survey.longest:,} tokens, the model has {positions:,} positions: "
+            f"set data.max_tokens={positions} (data.overlong says what becomes of longer ones), or choose another model."
+        )
+
+
+def check_same_architecture(checkpoint: Path, model_dir: Path) -> None:
+    """Raises UserError when a checkpoint is of another architecture than the model that training began with."""
+    ours, theirs = _config(checkpoint), _config(model_dir)
+    for key in _SHAPE:
+        if key in ours and key in theirs and ours[key] != theirs[key]:
+            raise UserError(
+                f"The checkpoint {checkpoint} is of another architecture ({key} {ours[key]}; {model_dir} has {theirs[key]}): "
+                "give the model that the run began with, or choose another --out."
+            )
+
+
+def _config(directory: Path) -> dict[str, Any]:
+    path = directory / "config.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: give a local Hugging Face directory with a whole config.json.") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{path} is no configuration of a model: copy it again from the model's source.")
+    return found
+
+
+def _positions(config: dict[str, Any]) -> int | None:
+    """How long a text may be, stretched positions included; None where the configuration does not tell."""
+    most = config.get("max_position_embeddings")
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
+    if isinstance(original, int) and isinstance(factor, int | float):
+        most = max(most or 0, int(original * factor))
+    return most if isinstance(most, int) else None

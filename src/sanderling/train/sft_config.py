@@ -1,0 +1,63 @@
+"""The settings of supervised fine-tuning as a command runs it: model, data, and how many processes share the work.
+
+Importable without torch. Paths are given on the command line more often than in a file; what trains is
+:class:`~sanderling.train.config.SupervisedConfig`.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sanderling.train.config import SupervisedConfig
+from sanderling.train.overlong import Limit, Overlong
+
+
+class DataConfig(BaseModel):
+    """What is trained on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    files: tuple[Path, ...] = ()
+    """Files of trajectories, or files of rows (``.parquet``, made by ``sanderling data rows``)."""
+    profile: str = ""
+    """How messages become tokens, such as ``dr-venus-4b``. Rows have been made with one."""
+    max_tokens: int = Field(default=0, ge=0)
+    """A row's limit; 0: the profile's context."""
+    overlong: Overlong = Overlong.DROP
+    """What becomes of a branch beyond the limit."""
+
+    def limit(self, context: int) -> Limit:
+        """The limit of a row, where the profile's context has so many tokens."""
+        return Limit(self.max_tokens or context, self.overlong)
+
+
+class ParallelKind(StrEnum):
+    """What several processes do."""
+
+    NONE = "none"
+    """There is one process only."""
+    REPLICATE = "replicate"
+    """Each holds the whole model and optimizer, and computes a share of every batch."""
+    FSDP = "fsdp"
+    """Each holds a shard of weights, gradients and optimizer (FSDP2), and computes a share of every batch."""
+
+
+class ParallelConfig(BaseModel):
+    """How the model lies over processes. How many there are is said where they are started; one alone needs no parallelism."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: ParallelKind = ParallelKind.FSDP
+
+
+class SftConfig(SupervisedConfig):
+    """Everything ``sanderling train sft`` does, resolved."""
+
+    title: str = "sft"
+    model: Path | None = None
+    """The Hugging Face directory that training starts from."""
+    data: DataConfig = DataConfig()
+    parallel: ParallelConfig = ParallelConfig()
+    merge: bool = False
+    """After LoRA: also write base and adapter as one plain model."""
