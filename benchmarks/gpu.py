@@ -1,271 +1,104 @@
-"""What the rooms cost on an accelerator, with a randomly initialised Qwen3-4B.
+"""What training, sampling and scoring cost on one accelerator, with a randomly initialised Qwen3-4B.
 
-    PYTHONPATH=src python3 benchmarks/gpu.py                        # a Qwen3-4B on the first CUDA device
+    PYTHONPATH=src python3 benchmarks/gpu.py --seconds 550          # what is not measured yet, most wanted first
+    PYTHONPATH=src python3 benchmarks/gpu.py "full 32K" scoring     # these, again
     PYTHONPATH=src python3 benchmarks/gpu.py --device cpu --small   # does every part run? Figures of no interest
 
-Training, sampling, scoring, and how far bfloat16's log-probabilities lie from float32's. Each part stands in the result file as
-soon as it is measured. Needs torch, transformers, numpy, pydantic and tokenizers, and no network.
+A list in order of priority. Each item runs in a process of its own, below eight minutes, and stands in the result file as soon
+as it ends, out of memory included; called again, the list goes on with what is missing. Needs torch, transformers, numpy,
+pydantic and tokenizers, and no network.
 """
 
 import argparse
-import asyncio
 import json
-import random
-import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-import transformers
-from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
-
-from sanderling.evaluate.provenance import command_line
-from sanderling.policy.contract import Delta, SampleKey
-from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.sampling import Sampling
-from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
-from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.losses.sft import sft
-from sanderling.train.scorer import ModelScorer
-from sanderling.train.trainer import Trainer, row_logprobs
-
-OUT = Path(__file__).parent / "results" / "gpu.json"
+HERE = Path(__file__).parent
+LONGEST = 480.0
+"""Seconds that one item may take."""
+ITEMS = (
+    "full 32K", "full 256K", "agreement", "scoring", "full 128K", "full 64K", "full 32K, all recomputed", "full 32K in 8 rows",
+    "sampling",
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """A model's shape and the work it is given; lengths in tokens."""
+def measure(item: str, device: str, small: bool) -> dict[str, Any]:
+    """One item, in this process."""
+    import torch
+    from gpu_parts import PARTS, SMALL, Bench, Sizes
+    from gpu_training import QWEN3_4B, TRAININGS, train
+    from gpu_training import SMALL as SMALL_SHAPE
 
-    hidden: int = 2560
-    intermediate: int = 9728
-    layers: int = 36
-    heads: int = 32
-    kv_heads: int = 8
-    head_dim: int = 128
-    vocabulary: int = 151_936
-    row: int = 16_384
-    rows: int = 4
-    sessions: int = 32
-    prompt: int = 4_096
-    observation: int = 1_024
-    sampled: int = 128
-    trajectory: int = 32_768
-    boundaries: int = 32
-    continuation: int = 64
+    at = torch.device(device)
+    if item in TRAININGS:
+        return train(TRAININGS[item], at, SMALL_SHAPE if small else QWEN3_4B)
+    return PARTS[item](Bench(at, SMALL if small else Sizes()))
 
 
-SMALL = Sizes(64, 128, 2, 4, 2, 16, 500, 128, 3, 4, 64, 16, 8, 256, 4, 8)
+def described(device: str) -> dict[str, Any]:
+    """What the figures were measured with."""
+    import torch
+    import transformers
+
+    from sanderling.evaluate.provenance import command_line
+
+    name = torch.cuda.get_device_name() if device == "cuda" else device
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    return {"command": command_line(), "device": name, "versions": versions, "date": datetime.now(UTC).date().isoformat()}
 
 
-class NoEnd:
-    """A tokenizer whose end token is never sampled, so that every turn has its full length."""
-
-    fingerprint = "no-end"
-
-    def __init__(self, vocabulary: int) -> None:
-        self.vocab_size = vocabulary
-
-    def encode(self, text: str) -> list[int]:
-        return [ord(character) % self.vocab_size for character in text]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(map(str, ids))
-
-    def token_id(self, token: str) -> int:
-        return self.vocab_size
-
-
-class Bench:
-    """The parts, over one device and one set of sizes."""
-
-    def __init__(self, device: torch.device, sizes: Sizes) -> None:
-        self.device, self.sizes = device, sizes
-        self._random = random.Random(0)
-
-    def model(self, dtype: torch.dtype) -> PreTrainedModel:
-        """The model with weights of one kind, the same whenever it is made."""
-        s = self.sizes
-        torch.manual_seed(0)
-        config = Qwen3Config(
-            vocab_size=s.vocabulary, hidden_size=s.hidden, intermediate_size=s.intermediate, num_hidden_layers=s.layers,
-            num_attention_heads=s.heads, num_key_value_heads=s.kv_heads, head_dim=s.head_dim, max_position_embeddings=65_536,
-            tie_word_embeddings=True, eos_token_id=None, bos_token_id=None, pad_token_id=0,
-        )  # fmt: skip
-        with self.device:
-            return AutoModelForCausalLM.from_config(config, dtype=dtype)
-
-    def ids(self, count: int) -> tuple[int, ...]:
-        """Random ids."""
-        return tuple(self._random.randrange(self.sizes.vocabulary) for _ in range(count))
-
-    def rows(self) -> list[Row]:
-        """Rows of which a quarter is trained, in stretches, as an agent's turns are."""
-        mask = np.arange(self.sizes.row) % 64 >= 48
-        return [Row(np.array(self.ids(self.sizes.row)), mask, trajectory=f"t{n}") for n in range(self.sizes.rows)]
-
-    def clock(self) -> float:
-        """Seconds, once the device has caught up."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter()
-
-    def peak_gb(self) -> float | None:
-        """Most device memory allocated since the last call."""
-        if self.device.type != "cuda":
-            return None
-        peak = torch.cuda.max_memory_allocated() / 1e9
-        torch.cuda.reset_peak_memory_stats()
-        return peak
-
-    # -- the parts -----------------------------------------------------------------------------------------------------
-
-    def training(self) -> dict[str, Any]:
-        """Optimizer steps of SFT: float32 weights and AdamW, bfloat16 products, activations recomputed."""
-        model = self.model(torch.float32)
-        parameters = sum(p.numel() for p in model.parameters())
-        config = TrainerConfig(
-            precision=Precision.BFLOAT16,
-            memory=MemoryConfig(recompute=Recompute.FULL),
-            micro_batch_tokens=self.sizes.row,
-            logit_chunk=400_000_000,
-        )
-        trainer, rows, seconds = Trainer(model, config), self.rows(), []
-        for _ in range(5):
-            began = self.clock()
-            trainer.step(rows, sft)
-            seconds.append(self.clock() - began)
-        step = statistics.median(seconds[2:])
-        tokens = self.sizes.row * self.sizes.rows
-        return {
-            "parameters": parameters,
-            "seconds_per_step": step,
-            "tokens_per_second": tokens / step,
-            "tflops_of_weights": 6 * parameters * tokens / step / 1e12,
-            "peak_gb": self.peak_gb(),
-        }
-
-    def sampling(self) -> dict[str, Any]:
-        """A first turn on long prompts, and a second one on the kept cache; and `generate` on what the second turn sees."""
-        s, model = self.sizes, self.model(torch.bfloat16).eval()
-        policy = TransformersPolicy(
-            model, NoEnd(s.vocabulary), max_batch=s.sessions, max_length=s.prompt + s.observation + 3 * s.sampled
-        )
-        opened = [policy.open(SampleKey(0, "q", number, 0)) for number in range(s.sessions)]
-        prompts, observations = ([self.ids(n) for _ in opened] for n in (s.prompt, s.observation))
-
-        def turn(index: int, parts: list[tuple[int, ...]], sampled: int) -> float:
-            async def all_of_them() -> None:
-                sampling = Sampling(max_tokens=sampled)
-                jobs = [
-                    session.generate(Delta((), part), sampling, SampleKey(0, "q", number, index))
-                    for number, (session, part) in enumerate(zip(opened, parts, strict=True))
-                ]
-                await asyncio.gather(*jobs)
-
-            began = self.clock()
-            asyncio.run(all_of_them())
-            return self.clock() - began
-
-        first, second = turn(0, prompts, s.sampled), turn(1, observations, s.sampled)
-        for session in opened:
-            session.close()
-        whole = torch.tensor(
-            [(*p, *self.ids(s.sampled), *o) for p, o in zip(prompts, observations, strict=True)], device=self.device
-        )
-        began = self.clock()
-        with torch.inference_mode():
-            model.generate(
-                whole, attention_mask=torch.ones_like(whole), max_new_tokens=s.sampled, min_new_tokens=s.sampled,
-                do_sample=True, top_k=0, pad_token_id=0,
-            )  # pyright: ignore[reportCallIssue]  # fmt: skip
-        theirs = self.clock() - began
-        sampled = s.sessions * s.sampled
-        return {
-            "first_turn_tokens_per_second": sampled / first,
-            "second_turn_tokens_per_second": sampled / second,
-            "generate_tokens_per_second": sampled / theirs,
-            "second_turn_speedup": theirs / second,
-            "peak_gb": self.peak_gb(),
-        }
-
-    def scoring(self) -> dict[str, Any]:
-        """Information gain's log-probabilities at all boundaries of one trajectory: one pass, and one pass for each."""
-        s = self.sizes
-        scorer = ModelScorer(self.model(torch.bfloat16), micro_batch_tokens=s.trajectory)
-        ids, step = self.ids(s.trajectory), s.trajectory // s.boundaries
-        cuts = tuple(step * (n + 1) for n in range(s.boundaries))
-        continuation, span = self.ids(s.continuation), (s.continuation // 2, s.continuation)
-
-        def request(at: Sequence[int]) -> ScoreRequest:
-            return ScoreRequest(ids, tuple(at), (continuation,) * len(at), (span,) * len(at))
-
-        scorer.score_many([request(cuts[:1])])
-        began = self.clock()
-        together = scorer.score_many([request(cuts)])[0]
-        one_pass = self.clock() - began
-        began = self.clock()
-        apart = [scorer.score_many([request([cut])])[0][0] for cut in cuts]
-        passes = self.clock() - began
-        gap = max(float(np.abs(a - b).max()) for a, b in zip(together, apart, strict=True))
-        return {
-            "one_pass_s": one_pass,
-            "a_pass_each_s": passes,
-            "speedup": passes / one_pass,
-            "largest_gap_nats": gap,
-            "peak_gb": self.peak_gb(),
-        }
-
-    def agreement(self) -> dict[str, Any]:
-        """Log-probabilities of the same tokens by the trainer in bfloat16, and by float32: mean and largest gap in nats."""
-        model, rows = self.model(torch.float32), self.rows()[:1]
-        found = {
-            precision: row_logprobs(TokenLogprobs(model), rows, TrainerConfig(precision=precision, logit_chunk=400_000_000))[0][
-                rows[0].loss_mask
-            ]
-            for precision in Precision
-        }
-        gap = np.abs(found[Precision.BFLOAT16] - found[Precision.FLOAT32])
-        return {
-            "tokens": len(gap),
-            "mean_gap_nats": float(gap.mean()),
-            "largest_gap_nats": float(gap.max()),
-            "peak_gb": self.peak_gb(),
-        }
+def in_a_process(item: str, arguments: argparse.Namespace, seconds: float) -> dict[str, Any]:
+    """One item in a process of its own; how it ended where it did not end well."""
+    command = [
+        sys.executable,
+        __file__,
+        "--item",
+        item,
+        "--device",
+        arguments.device,
+        *(["--small"] if arguments.small else []),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done after {seconds:.0f} seconds"}
+    if done.returncode:
+        told = done.stderr.strip().splitlines()
+        return {"failed": told[-1][:500] if told else f"exit status {done.returncode}"}
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
-    """Measure what was asked for; write the file after each part."""
+    """Measure what was asked for, or what is missing; write the file after each item."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("items", nargs="*", metavar="ITEM", help="; ".join(ITEMS))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true", help="a minuscule model and little work")
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("parts", nargs="*", help="training, sampling, scoring, agreement; all by default")
-    chosen = parser.parse_args()
-    device, sizes = torch.device(chosen.device), SMALL if chosen.small else Sizes()
-    name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
-    bench = Bench(device, sizes)
-    parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "training": bench.training, "sampling": bench.sampling, "scoring": bench.scoring, "agreement": bench.agreement,
-    }  # fmt: skip
-    record: dict[str, Any] = {
-        "command": command_line(),
-        "device": name,
-        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-        "date": datetime.now(UTC).date().isoformat(),
-        "sizes": asdict(sizes),
-    }
-    for part in chosen.parts or parts:
-        record[part] = parts[part]()
-        print(part, json.dumps(record[part]), flush=True)
-        chosen.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no item is begun that might not end by then")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "gpu.json")
+    parser.add_argument("--item", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.item is not None:
+        print(json.dumps(measure(arguments.item, arguments.device, arguments.small)))
+        return
+    if unknown := set(arguments.items) - set(ITEMS):
+        parser.error(f"no such item: {', '.join(sorted(unknown))}; there are {', '.join(ITEMS)}")
+    record = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.is_file() else {}
+    end = time.monotonic() + arguments.seconds
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    for item in arguments.items or [name for name in ITEMS if "failed" in record.get(name, {"failed": ""})]:
+        left = end - time.monotonic()
+        if left < 30:
+            print(f"{item}: no time left, and what follows; call again")
+            break
+        record[item] = in_a_process(item, arguments, min(LONGEST, left)) | {"measured": described(arguments.device)}
+        print(item, json.dumps(record[item]), flush=True)
+        arguments.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
