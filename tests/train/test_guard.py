@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.errors import UserError
-from sanderling.train.guard import DivergenceGuard, GuardConfig
+from sanderling.train.config import GuardConfig
+from sanderling.train.guard import DivergenceGuard
 
 
 def end(losses: list[float], config: GuardConfig | None = None) -> int | None:

@@ -2,7 +2,9 @@
 
 import typer
 
+from sanderling.cli.train_plan import plan
 from sanderling.cli.train_sft import sft
 
 app = typer.Typer(no_args_is_help=True)
 app.command("sft")(sft)
+app.command("plan")(plan)

@@ -140,6 +140,19 @@ class LoraConfig(BaseModel):
     """Ends of the names of the linear layers that get an adapter."""
 
 
+class GuardConfig(BaseModel):
+    """When a run has gone astray."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    factor: float = Field(default=3.0, gt=1)
+    """A step is bad when its loss is above this many times the median …"""
+    window: int = Field(default=50, ge=1)
+    """… of so many good steps before."""
+    patience: int = Field(default=5, ge=1)
+    """Bad steps in a row that end a run."""
+
+
 class SupervisedConfig(BaseModel):
     """A supervised run: rows epoch after epoch."""
 
@@ -161,3 +174,6 @@ class SupervisedConfig(BaseModel):
     """Checkpoints that stay."""
     seed: int = Field(default=0, ge=0)
     lora: LoraConfig = LoraConfig()
+    guard: GuardConfig = GuardConfig()
+    watch: tuple[str, ...] = ()
+    """Where the run can be watched beside metrics.jsonl: ``tensorboard``, ``trackio``, ``wandb``."""

@@ -9,22 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from statistics import median
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from sanderling.errors import UserError
-
-
-class GuardConfig(BaseModel):
-    """When a run has gone astray."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    factor: float = Field(default=3.0, gt=1)
-    """A step is bad when its loss is above this many times the median …"""
-    window: int = Field(default=50, ge=1)
-    """… of so many good steps before."""
-    patience: int = Field(default=5, ge=1)
-    """Bad steps in a row that end a run."""
+from sanderling.train.config import GuardConfig
 
 
 class DivergenceGuard:
@@ -47,8 +33,7 @@ class DivergenceGuard:
         listed = ", ".join(rows[:8]) + (f" and {len(rows) - 8} more" if len(rows) > 8 else "")
         raise UserError(
             f"The loss was above {self._config.factor:g} times its median ({before:.4g}) for {self._bad} steps and is "
-            f"{loss:.4g} in step {step}, so training stopped: go on from the last checkpoint with a lower trainer.lr, "
-            f"or look at rows {listed}."
+            f"{loss:.4g} in step {step}, so training stopped: begin again with a lower trainer.lr, or look at rows {listed}."
         )
 
     def _see(self, loss: float) -> None:

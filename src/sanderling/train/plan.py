@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
-from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
+from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 
 MFU = 0.4
 """The share of a device's peak that a step is expected to reach; `benchmarks/train_step.py` measures it."""
@@ -124,6 +124,17 @@ def read_shape(model_dir: Path) -> Shape:
         vocab=told["vocab_size"],
         tied=bool(told.get("tie_word_embeddings", False)),
     )
+
+
+def lora_parameters(shape: Shape, config: LoraConfig) -> int:
+    """Parameters of adapters on every layer: rank times both ends of each target."""
+    heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    ends = {
+        "q_proj": shape.hidden + heads, "k_proj": shape.hidden + pairs, "v_proj": shape.hidden + pairs,
+        "o_proj": heads + shape.hidden, "gate_proj": shape.hidden + shape.intermediate,
+        "up_proj": shape.hidden + shape.intermediate, "down_proj": shape.intermediate + shape.hidden,
+    }  # fmt: skip
+    return config.rank * shape.layers * sum(ends.get(name, 0) for name in config.targets)
 
 
 def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:

@@ -5,7 +5,8 @@ same weights, bit for bit. The rows of one trajectory are never in two batches. 
 Knows no text: it is handed rows by number.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ from sanderling.train.adapters import add_adapter, load_adapter
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint, save_model
 from sanderling.train.config import Precision, SupervisedConfig
 from sanderling.train.contract import Row
+from sanderling.train.guard import DivergenceGuard
 from sanderling.train.losses.sft import sft
-from sanderling.train.metrics import MetricsLog
+from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.row_source import RowSource
 from sanderling.train.sft_checks import check_same_architecture
 from sanderling.train.supervised_plan import CHECKPOINTS, METRICS, final_dir, is_finished, schedule
 from sanderling.train.team import SOLO, Team
 from sanderling.train.trainer import Trainer
+from sanderling.train.watchers import open_watcher
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+RecordStep = Callable[[Sequence[Row], dict[str, float]], None]
 
 
 @dataclass(frozen=True)
@@ -77,17 +81,17 @@ def run_supervised(
     trainer = Trainer(model, config.trainer.model_copy(update={"total_steps": total}), team)
     if last is not None:
         trainer.load_state(load_state(last))
-    log = MetricsLog(out_dir / METRICS, resume_step=trainer.steps) if team.rank == 0 else None
-    while trainer.steps < len(plan):
-        metrics = trainer.step(_rows(source, plan[trainer.steps]), sft)
-        if log is not None:
-            log.append({"step": trainer.steps, **metrics})
-        if progress is not None:
-            progress(Progress(trainer.steps, len(plan), metrics))
-        if trainer.steps % config.save_every == 0 and trainer.steps < len(plan):
-            weights, state = trainer.weights(), trainer.state()
-            if team.rank == 0:
-                save_checkpoint(root, trainer.steps, model, state, model_dir, config.keep, weights)
+    with _record(config, out_dir, trainer) as record:
+        while trainer.steps < len(plan):
+            rows = _rows(source, plan[trainer.steps])
+            metrics = trainer.step(rows, sft)
+            record(rows, metrics)
+            if progress is not None:
+                progress(Progress(trainer.steps, len(plan), metrics))
+            if trainer.steps % config.save_every == 0 and trainer.steps < len(plan):
+                weights, state = trainer.weights(), trainer.state()
+                if team.rank == 0:
+                    save_checkpoint(root, trainer.steps, model, state, model_dir, config.keep, weights)
     weights = trainer.weights()
     if team.rank == 0:
         save_model(model, final, model_dir, weights=weights)
@@ -113,6 +117,29 @@ def _opened(config: SupervisedConfig, model_dir: Path, last: Path | None) -> Any
         if last is not None:
             load_adapter(model, last)
     return model
+
+
+@contextmanager
+def _record(config: SupervisedConfig, out_dir: Path, trainer: Trainer) -> Iterator[RecordStep]:
+    """Writes down each step, shows it where that was asked for, and stops a run that goes astray. Rank 0 alone writes."""
+    before = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= trainer.steps]
+    guard = DivergenceGuard(config.guard, [line["loss"] for line in before])
+    writes = trainer.team.rank == 0
+    log = MetricsLog(out_dir / METRICS, resume_step=trainer.steps) if writes else None
+    with ExitStack() as stack:
+        views = [
+            stack.enter_context(closing(open_watcher(name, out_dir, config.model_dump(mode="json"), trainer.steps)))
+            for name in (config.watch if writes else ())
+        ]
+
+        def record(rows: Sequence[Row], metrics: dict[str, float]) -> None:
+            if log is not None:
+                log.append({"step": trainer.steps, **metrics})
+            for view in views:
+                view.log(trainer.steps, metrics)
+            guard.check(trainer.steps, metrics["loss"], [row.trajectory for row in rows])
+
+        yield record
 
 
 def _rows(source: RowSource, indices: Sequence[int]) -> list[Row]:

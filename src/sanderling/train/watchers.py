@@ -4,7 +4,8 @@
 told before the first step. Runs are named by their directory, and a resumed run goes on in the same one. Knows no training.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -83,11 +84,16 @@ WATCHERS: dict[str, Callable[[Path, Mapping[str, Any], int], Watcher]] = {
 }
 
 
+def check_watchers(names: Sequence[str]) -> None:
+    """Before long work: raises UserError for unknown names and missing libraries. Imports none of them."""
+    for name in names:
+        if name not in WATCHERS:
+            raise UserError(f"There is no view {name!r}: choose {', '.join(WATCHERS)}.")
+        if find_spec(name) is None:
+            raise UserError(f"{name} is not installed: pip install {name}, or leave it out of watch.")
+
+
 def open_watcher(name: str, out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
-    """The view of that name, for a run that is at ``step``. Raises UserError for unknown names and missing libraries."""
-    if name not in WATCHERS:
-        raise UserError(f"There is no view {name!r}: choose {', '.join(WATCHERS)}.")
-    try:
-        return WATCHERS[name](out_dir, settings, step)
-    except ImportError as error:
-        raise UserError(f"{name} is not installed: pip install {name}, or leave it out of watch.") from error
+    """The view of that name, for a run that is at ``step``. Raises UserError as :func:`check_watchers`."""
+    check_watchers([name])
+    return WATCHERS[name](out_dir, settings, step)

@@ -26,6 +26,7 @@ from sanderling.train.row_source import ParquetSource, RowIndex, index_rows
 from sanderling.train.sft_checks import check_rows
 from sanderling.train.sft_config import SftConfig
 from sanderling.train.supervised_plan import CHECKPOINTS, METRICS, MODEL, final_dir, is_finished, schedule
+from sanderling.train.watchers import check_watchers
 
 if TYPE_CHECKING:
     from sanderling.train.supervised import OnProgress, Progress
@@ -109,6 +110,7 @@ def _prepare(config: SftConfig, out: Path, report: Report, processes: int) -> Jo
     if config.model is None:
         raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
     check_parallel(config.parallel.kind, processes)
+    check_watchers(config.watch)
     check_model(config.model)
     check_same_run(config, out)
     if is_begun(out) and is_finished(config, out):

@@ -1,0 +1,77 @@
+"""``sanderling train plan``: memory and time of a run, before it runs. All logic is in `recipes.sft.plan`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sanderling.errors import UserError
+
+if TYPE_CHECKING:
+    from sanderling.recipes.sft.plan import Plan
+
+
+def plan(
+    model: Annotated[Path, typer.Option("--model", help="The directory of the model; its config.json suffices.")],
+    recipe: Annotated[
+        str, typer.Option("--recipe", help="lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file.")
+    ] = "lora-24gb",
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; as often as you like.")
+    ] = None,
+    row_tokens: Annotated[
+        int | None, typer.Option("--row-tokens", min=1, help="The longest row; the recipe's limit by default.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="NAME", help="A device that is not here, such as H200; with --memory.")
+    ] = None,
+    memory: Annotated[float | None, typer.Option("--memory", min=0.1, help="Its memory, in GiB.")] = None,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many of it.")] = 1,
+) -> None:
+    """Say what a step needs in memory and time, and what to set when it does not fit; exit status 2 then."""
+    from sanderling.recipes.sft.find import find_sft_recipe
+    from sanderling.recipes.sft.plan import described, devices_here, plan_run
+
+    if (device is None) != (memory is None):
+        raise UserError("--device and --memory go together: a name such as H200, and the GiB of one.")
+    devices = devices_here() if device is None or memory is None else described(device, memory, count)
+    config = find_sft_recipe(recipe, overrides or []).model_copy(update={"model": model})
+    found = plan_run(config, devices, row_tokens)
+    _show(Console(highlight=False), config.title, found)
+    if not found.verdict.fits:
+        raise UserError(found.verdict.sentence)
+
+
+def _show(console: Console, title: str, found: "Plan") -> None:
+    """A table of memory, and sentences on time and keys and values."""
+    estimate, shape, devices = found.verdict.estimate, found.shape, found.devices
+    trained = "all" if found.load.lora_parameters is None else f"{found.load.lora_parameters / 1e6:,.1f} million"
+    console.print(f"{title}: {shape.parameters / 1e9:.3g} billion parameters, {trained} trained", markup=False)
+    table = Table(f"on each of {devices.count} × {devices.name}", "GiB")
+    for name, size in estimate.parts.items():
+        table.add_row(name, f"{size / 2**30:,.2f}")
+    table.add_section()
+    table.add_row("altogether", f"{estimate.total / 2**30:,.2f}")
+    table.add_row("there is", f"{devices.bytes / 2**30:,.2f}")
+    if estimate.host:
+        table.add_row("in the host's memory, for each", f"{estimate.host / 2**30:,.2f}")
+    console.print(table)
+    step = f"Rows of up to {found.load.row_tokens:,} tokens; a step of {found.batch}, at most {found.step_tokens:,} tokens"
+    if found.step_seconds is not None:
+        step += f", takes {_duration(found.step_seconds)} or less if 40% of the device's peak is reached"
+    console.print(f"{step}.", soft_wrap=True)
+    console.print(
+        "Keys and values of one session of that length, where the model also samples: "
+        f"{shape.kv_bytes(found.load.row_tokens) / 2**30:,.2f} GiB.",
+        soft_wrap=True,
+    )
+
+
+def _duration(seconds: float) -> str:
+    """Two digits' worth of seconds, minutes or hours."""
+    for size, name in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {name}"
+    return f"{seconds:,.2g} seconds"
