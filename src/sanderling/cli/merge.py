@@ -3,6 +3,7 @@
 import typer
 
 from sanderling.cli.merge_run import run
+from sanderling.cli.merge_sweep import sweep
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -13,3 +14,4 @@ def merge() -> None:
 
 
 app.command()(run)
+app.command()(sweep)

@@ -22,6 +22,19 @@ QUICK = (
 )
 """What `--quick` lays over the recipe: every stage runs, and nothing is learnt well enough to claim."""
 
+MERGE_TINY = "merge-tiny"
+MERGE_QUICK = (
+    "title='merge-tiny, quick'",
+    "worlds.train=4",
+    "questions.per_world=30",
+    "questions.validation=6",
+    "questions.held_out=10",
+    "first.max_steps=20",
+    "second.max_steps=10",
+    "both.max_steps=30",
+    "sweep.values=[0.0, 0.5, 1.0]",
+)
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -36,6 +49,8 @@ def find_recipe(name: str, *, quick: bool = False, overrides: Sequence[str] = ()
     """The recipe of that name, or the tiny one with the settings of a TOML file. Raises UserError."""
     from sanderling.recipes.tiny.run import run_tiny
 
+    if name == MERGE_TINY:
+        return _merge_tiny(quick, overrides)
     laid_over = [*(QUICK if quick else ()), *overrides]
     if name == "tiny":
         text = (_HERE / "tiny.toml").read_text(encoding="utf-8")
@@ -43,7 +58,17 @@ def find_recipe(name: str, *, quick: bool = False, overrides: Sequence[str] = ()
     elif name.endswith(".toml"):
         config = read_config(TinyConfig, Path(name), laid_over)
     else:
-        raise UserError(f"There is no recipe {name!r}: choose tiny, or give a .toml file with its settings.")
+        raise UserError(f"There is no recipe {name!r}: choose tiny or {MERGE_TINY}, or give a .toml file with tiny's settings.")
     return Recipe(
         "tiny" if name == "tiny" else Path(name).stem, lambda out, report, command: run_tiny(config, out, report, command)
     )
+
+
+def _merge_tiny(quick: bool, overrides: Sequence[str]) -> Recipe:
+    """The recipe on forgetting, with its own settings."""
+    from sanderling.recipes.merge_tiny.config import MergeTinyConfig
+    from sanderling.recipes.merge_tiny.run import run_merge_tiny
+
+    text = (_HERE / f"{MERGE_TINY}.toml").read_text(encoding="utf-8")
+    config = load_config(MergeTinyConfig, text, f"{MERGE_TINY}.toml", [*(MERGE_QUICK if quick else ()), *overrides])
+    return Recipe(MERGE_TINY, lambda out, report, command: run_merge_tiny(config, out, report, command))

@@ -1,0 +1,162 @@
+"""``sanderling merge sweep``: coefficients measured through the one agent loop. Thin: `sanderling.merge` does the work."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending
+from sanderling.cli.backend import Place
+from sanderling.cli.judges import JudgePrices, opened_judge
+from sanderling.cli.merge_run import (
+    Base,
+    Density,
+    Epsilon,
+    MethodName,
+    Models,
+    Normalize,
+    Scale,
+    StoredAs,
+    TokenizerOf,
+    Weights,
+    merge_settings,
+)
+from sanderling.cli.world_dynamics import Dynamics, WorldSeed
+from sanderling.cli.world_embed import Search
+from sanderling.errors import UserError
+from sanderling.evaluate.attempts import Progress
+from sanderling.evaluate.provenance import command_line
+from sanderling.merge.axis import Axis
+from sanderling.protocol.clock import SystemClock
+from sanderling.protocol.profile import Profile
+from sanderling.protocol.profiles import PROFILES, get_profile
+from sanderling.terminal import visible
+from sanderling.trajectory.questions import read_questions, require_distinct
+from sanderling.world.dense.opening import SearchMode
+
+if TYPE_CHECKING:
+    from sanderling.merge.measuring import Skill
+    from sanderling.merge.sweep import OnProgress
+    from sanderling.policy.contract import Policy
+
+
+def sweep(
+    method: MethodName,
+    models: Models,
+    out: Annotated[Path, typer.Option("--out", help="Directory of the sweep; the best model is its best/.")],
+    skills: Annotated[list[str], typer.Option("--skill", metavar="NAME=QUESTIONS", help="A file of questions; repeatable.")],
+    worlds: Annotated[list[Path], typer.Option("--world", help="A world for all skills, or one for each in their order.")],
+    axis: Annotated[Axis, typer.Option("--over", help="What is swept.")] = Axis.WEIGHT,
+    values: Annotated[str, typer.Option("--values", help="Where.")] = "0,0.25,0.5,0.75,1",
+    base: Base = None,
+    weights: Weights = None,
+    scale: Scale = None,
+    density: Density = None,
+    epsilon: Epsilon = None,
+    normalize: Normalize = None,
+    merge_seed: Annotated[int, typer.Option("--merge-seed", min=0, help="For dare and della.")] = 0,
+    dtype: StoredAs = None,
+    tokenizer: TokenizerOf = None,
+    profile: Annotated[str, typer.Option("--profile", help=f"Prompt, tools and budgets: {', '.join(PROFILES)}.")] = "tiny",
+    judges: Annotated[
+        list[str] | None, typer.Option("--judge", help="Who judges (see data generate); exact by default.")
+    ] = None,
+    judge_price: JudgePrices = None,
+    attempts: Annotated[int, typer.Option("--attempts", min=1, help="Attempts at each question.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal episodes.")] = 0,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Episodes at the same time.")] = 32,
+    device: Annotated[str, typer.Option("--device", help="Where the model runs: cpu or cuda.")] = "cpu",
+    run_dtype: Annotated[str, typer.Option("--run-dtype", help="What it computes in: float32 or bfloat16.")] = "float32",
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    cache: Cache = None,
+    dynamics: Dynamics = None,
+    world_seed: WorldSeed = 0,
+    mode: Search = SearchMode.LEXICAL,
+) -> None:
+    """Measure merges along an axis on several skills, write the curve, and keep the best merged model.
+
+    The inputs are measured, too. Killed or stopped, the same command goes on; other values are added to those that are there.
+    """
+    from sanderling.merge.measuring import Measuring
+    from sanderling.merge.page import terminal_table, told, write_page
+    from sanderling.merge.sweep import Sweep, run_sweep
+    from sanderling.policy.load import open_policy
+
+    settings = merge_settings(
+        method=method, models=models, weights=weights, base=base, scale=scale, density=density, epsilon=epsilon,
+        normalize=normalize, seed=merge_seed, dtype=dtype, tokenizer=tokenizer,
+    )  # fmt: skip
+    chosen = get_profile(profile)
+    places = [Place(world, dynamics=dynamics, world_seed=world_seed, mode=mode) for world in worlds]
+    specs = judges or ["exact"]
+    console = Console(stderr=True)
+    spending = Spending(out.with_name(f"{out.name}.judging"), max_tokens, max_cost, cache)
+
+    def open_model(path: Path) -> "Policy":
+        return open_policy(str(path), device=device, dtype=run_dtype, max_batch=concurrency)
+
+    how = Measuring(
+        chosen,
+        SystemClock(),
+        open_model,
+        lambda: opened_judge(specs, judge_price or [], spending, concurrency=concurrency, console=console),
+        attempts,
+        seed,
+        concurrency,
+    )
+    swept = Sweep(settings, axis, _values(values), _skills(skills, places, chosen), how, ", ".join(specs))
+    with _bar(console) as show:
+        report = run_sweep(swept, out, command_line(), show)
+    page = write_page(report, out)
+    printed = Console(soft_wrap=True, highlight=False)
+    printed.print(terminal_table(report))
+    for line in told(report):
+        printed.print(line, markup=False)
+    printed.print(f"The page is {visible(str(page))}, the best model {visible(str(out / report.model))}.", markup=False)
+
+
+def _values(words: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in words.split(","))
+    except ValueError as error:
+        raise UserError(f"--values {words!r} are no numbers: write for example 0,0.25,0.5,0.75,1.") from error
+
+
+def _skills(specs: Sequence[str], places: Sequence[Place], profile: Profile) -> tuple["Skill", ...]:
+    """The skills with their questions and worlds. Raises UserError."""
+    from sanderling.merge.measuring import Skill
+
+    if len(places) not in (1, len(specs)):
+        raise UserError(f"{len(places)} worlds were given for {len(specs)} skills: give one for all, or one for each.")
+    backends = [place.open(profile) for place in places] * (len(specs) if len(places) == 1 else 1)
+    found: list[Skill] = []
+    for spec, backend in zip(specs, backends, strict=True):
+        name, equals, file = spec.partition("=")
+        if not (equals and file and name.replace("-", "").replace("_", "").isalnum()):
+            raise UserError(f"--skill {spec!r} is none: write NAME=QUESTIONS, the name in letters, digits and dashes.")
+        questions = read_questions(Path(file))
+        require_distinct(questions)
+        found.append(Skill(name, tuple(questions), backend.tools(None), backend.name, backend.fingerprint))
+    return tuple(found)
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator["OnProgress"]:
+    """A bar for what is measured now."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=console) as bars:
+        tasks: dict[tuple[str, str], TaskID] = {}
+
+        def show(model: str, skill: str, progress: Progress) -> None:
+            key = (model, skill)
+            if key not in tasks:
+                tasks[key] = bars.add_task(f"{visible(model)}: {skill}", total=progress.total)
+            bars.update(tasks[key], completed=progress.done)
+
+        yield show

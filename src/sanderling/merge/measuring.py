@@ -1,0 +1,98 @@
+"""A model measured on a skill: its questions through the one agent loop, resumable amid an episode. Knows no merging."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sanderling.agent.journal import Journal
+from sanderling.agent.loop import run_episode
+from sanderling.evaluate.attempts import Progress
+from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.run import evaluate
+from sanderling.policy.contract import Policy
+from sanderling.protocol.clock import Clock
+from sanderling.protocol.profile import Profile
+from sanderling.reward.judge import Judge
+from sanderling.tools.contract import Tool
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+
+@dataclass(frozen=True)
+class Skill:
+    """Something a model can do or not: questions, and where they are researched."""
+
+    name: str
+    questions: tuple[Question, ...]
+    tools: Mapping[str, Tool]
+    world: str
+    """Its name, as records say it."""
+    world_sha256: str
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How every model is measured, the same for all."""
+
+    profile: Profile
+    clock: Clock
+    open_policy: Callable[[Path], Policy]
+    open_judge: Callable[[], AbstractAsyncContextManager[Judge]]
+    attempts: int = 1
+    seed: int = 0
+    concurrency: int = 8
+
+
+def measure(
+    how: Measuring,
+    policy: Policy,
+    skill: Skill,
+    place: Path,
+    about: str,
+    command: str,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> EvalResult:
+    """The figures of one model on one skill, in ``place/SKILL.json``; what is there is read and not made again.
+
+    ``about`` tells the weights from others: unfinished episodes of other weights are not gone on with.
+    """
+    saved = place / f"{skill.name}.json"
+    if saved.is_file():
+        return EvalResult.load(saved)
+    place.mkdir(parents=True, exist_ok=True)
+    store = TrajectoryStore(place / f"{skill.name}.jsonl")
+
+    async def run(journal: Journal) -> EvalResult:
+        async def rollout(question: Question, attempt: int) -> Trajectory:
+            return await run_episode(
+                question,
+                policy=policy,
+                tools=skill.tools,
+                profile=how.profile,
+                clock=how.clock,
+                trajectory_id=f"{question.id}-{attempt}",
+                seeds=Seeds(run=how.seed, episode=how.seed, attempt=attempt),
+                world=skill.world,
+                journal=journal,
+            )
+
+        async with how.open_judge() as judge:
+            return await evaluate(
+                skill.questions,
+                how.attempts,
+                rollout,
+                judge,
+                store,
+                command=command,
+                seed=how.seed,
+                concurrency=how.concurrency,
+                on_progress=on_progress,
+                on_stored=journal.stored,
+            )
+
+    with Journal(saved.with_suffix(".journal"), f"{about} over {skill.world_sha256}") as journal:
+        result = asyncio.run(run(journal))
+    result.save(saved)
+    return result

@@ -1,0 +1,156 @@
+"""A sweep as a page that needs nothing else and as a table for the terminal; the same figures, none computed here."""
+
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from sanderling.evaluate.bars import Bar, bars
+from sanderling.evaluate.format import duration, percent, points, span
+from sanderling.evaluate.markup import Html, tag
+from sanderling.evaluate.page import figure, page, section
+from sanderling.evaluate.plots import Line, curves, legend
+from sanderling.files import replace_file
+from sanderling.merge.axis import Axis
+from sanderling.merge.report import Measured, Score, SweepReport
+
+HTML_NAME = "sweep.html"
+_AXES = {
+    Axis.WEIGHT: "share of the second model",
+    Axis.SCALE: "scale λ of what is added to the base",
+    Axis.DENSITY: "density",
+}
+
+
+def write_page(report: SweepReport, directory: Path) -> Path:
+    """Write the page, whole or not at all; returns its path."""
+    replace_file(directory / HTML_NAME, render(report))
+    return directory / HTML_NAME
+
+
+def render(report: SweepReport) -> str:
+    """The page. The same report gives the same page."""
+    title = f"Sweep of {report.settings.method}"
+    names = ", ".join(skill_names(report))
+    header = tag(
+        "header",
+        tag("p", "Sanderling · merging", class_="eyebrow"),
+        tag("h1", title),
+        tag("p", f"{len(report.points)} merges over {_AXES[report.axis]}, measured on {names}.", class_="summary"),
+        tag("p", " · ".join([report.date, f"sanderling {report.version}", report.machine]), class_="meta"),
+    )
+    verdict = tag("div", *[tag("p", line, class_="lead" if not place else None) for place, line in enumerate(told(report))])
+    main = tag(
+        "main",
+        section("verdict", "What this shows", verdict),
+        section("curve", "The curve", _curve(report)),
+        section("figures", "Every figure", tag("div", _table(report), class_="scroll")),
+    )
+    return page(title, header, main, _footer(report))
+
+
+def skill_names(report: SweepReport) -> list[str]:
+    """The skills, in the order they were given."""
+    return list(dict.fromkeys(name for item in (*report.inputs, *report.points) for name in item.skills))
+
+
+def told(report: SweepReport) -> list[str]:
+    """What the sweep shows, in sentences made of its numbers."""
+    chosen = report.chosen
+    if chosen is None or chosen.mean is None:
+        return ["No point could be measured: too many attempts ended in outages."]
+    each = "; ".join(f"{name} {_score(score)}" for name, score in chosen.skills.items())
+    lines = [f"Best at {report.axis} {chosen.name}: {_score(chosen.mean)} in the mean over skills ({each})."]
+    if chosen.sha256 in {item.sha256 for item in report.inputs}:
+        lines.append("It is an input itself, bit for bit: no merge between them was better.")
+    elif report.gain is not None:
+        found = report.gain
+        side = "above" if found.interval.low > 0 else "below" if found.interval.high < 0 else "not to be told from"
+        lines.append(
+            f"That is {points(found.difference)} points beside the better input, {found.over} (95% interval "
+            f"{points(found.interval.low)} to {points(found.interval.high)}): {side} it."
+        )
+    lines.append("The questions that chose the best of several points flatter it: measure it on others before a claim.")
+    return lines
+
+
+def terminal_table(report: SweepReport) -> Table:
+    """Inputs and points with every skill, the mean, and intervals."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
+    for place, name in enumerate(_headings(report)):
+        table.add_column(Text(name), justify="left" if not place else "right", no_wrap=place > 0)
+    for item in (*report.inputs, *report.points):
+        style = "bold" if item.value is not None and item.value == report.best else ""
+        table.add_row(*[Text(cell) for cell in _cells(report, item)], style=style)
+    return table
+
+
+def _curve(report: SweepReport) -> Html:
+    names = skill_names(report)
+    xs = sorted(point.value for point in report.points if point.value is not None)
+    by_value = {point.value: point for point in report.points}
+    lines = [Line(name, xs, [_value(by_value[x].skills.get(name)) for x in xs]) for name in names]
+    lines.append(Line("mean", xs, [_value(by_value[x].mean) for x in xs]))
+    plot = curves(lines, title="Pass@1 along the axis", x_label=_AXES[report.axis], y_label="pass@1", percent=True)
+    chosen = [report.chosen] if report.chosen else []
+    shown = [
+        Bar(f"{_short(item)} · {name}", score.value, score.interval)
+        for item in (*report.inputs, *chosen)
+        for name, score in item.skills.items()
+    ]
+    return tag(
+        "div",
+        figure("Pass@1 at every point", plot, legend([line.name for line in lines])),
+        figure("Inputs and the best point, with 95% intervals", bars(shown, title="Inputs and the best point")),
+        class_="grid2",
+    )
+
+
+def _table(report: SweepReport) -> Html:
+    head = tag("tr", *[tag("th", name) for name in _headings(report)])
+    rows = [tag("tr", *[tag("td", cell) for cell in _cells(report, item)]) for item in (*report.inputs, *report.points)]
+    return tag("table", tag("thead", head), tag("tbody", *rows))
+
+
+def _headings(report: SweepReport) -> list[str]:
+    return [report.axis.value, *skill_names(report), "mean"]
+
+
+def _cells(report: SweepReport, item: Measured) -> list[str]:
+    mark = " (best)" if item.value is not None and item.value == report.best else ""
+    mark += " (invalid)" if item.invalid_because else ""
+    return [_short(item) + mark, *[_score(item.skills.get(name)) for name in skill_names(report)], _score(item.mean)]
+
+
+def _short(item: Measured) -> str:
+    """A point's value, or an input by the last parts of its path that are not just "model"."""
+    if item.value is not None:
+        return item.name
+    path = Path(item.name)
+    return path.parent.name or path.name if path.name == "model" else path.name
+
+
+def _score(score: Score | None) -> str:
+    return "–" if score is None else f"{percent(score.value)} ({span(score.interval)})"
+
+
+def _value(score: Score | None) -> float | None:
+    return None if score is None else score.value
+
+
+def _footer(report: SweepReport) -> Html:
+    chosen = report.chosen or (report.points[0] if report.points else None)
+    asked = {name: score.questions for name, score in chosen.skills.items()} if chosen else {}
+    counts = ", ".join(f"{name} {count}" for name, count in asked.items())
+    inputs = ", ".join(item.name for item in report.inputs)
+    return tag(
+        "footer",
+        tag("p", "Made by ", tag("code", report.command), f" in {duration(report.seconds)}."),
+        tag(
+            "p",
+            f"Inputs: {inputs}. Questions: {counts}, {report.attempts} attempts each, seed {report.seed}, profile "
+            f"{report.profile}, judged by {report.judge}. Intervals are 95%, by resampling questions within each skill. The "
+            f"best point: {report.rule}. The same figures for machines: sweep.json.",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The small recipe on forgetting: one skill, then another, then a merge that may keep both."""

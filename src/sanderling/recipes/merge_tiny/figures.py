@@ -1,0 +1,119 @@
+"""What the recipe found: every model on both skills, and the differences that tell forgetting from keeping. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from sanderling.evaluate.format import chance, percent, points, span
+from sanderling.evaluate.metrics import Interval, paired_difference
+from sanderling.evaluate.result import EvalResult
+from sanderling.recipes.merge_tiny.models import BOTH, FIRST, MERGED, SECOND
+
+
+class Part(BaseModel):
+    """Base of the frozen models here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Cell(Part):
+    """A model on a skill."""
+
+    pass_at_1: float | None
+    interval: Interval | None
+    questions: int
+    attempts: int
+    unscored: int
+
+
+class Difference(Part):
+    """How far one model is above another on a skill, on the same questions."""
+
+    skill: str
+    model: str
+    beside: str
+    difference: float
+    interval: Interval
+    p_value: float
+    questions: int
+
+    @property
+    def sentence(self) -> str:
+        """In plain words."""
+        low, high = self.interval
+        side = "above" if low > 0 else "below" if high < 0 else "not to be told from"
+        return (
+            f"{self.model} is {side} {self.beside} on {self.skill}: {points(self.difference)} points (95% interval "
+            f"{points(low)} to {points(high)}, {chance(self.p_value)}, {self.questions} questions)."
+        )
+
+
+class Figures(Part):
+    """Everything the recipe found."""
+
+    command: str
+    version: str
+    mergekit: str
+    machine: str
+    date: str
+    settings: dict[str, Any]
+    stages: dict[str, float]
+    """Seconds of each."""
+    method: str
+    weight: float | None
+    """The second model's share in the merge that was chosen on the validation world."""
+    validation: dict[str, dict[str, str]]
+    """Every point of the sweep, as the terminal shows it; `sweep/sweep.json` has the numbers."""
+    held_out: dict[str, dict[str, Cell]]
+    differences: tuple[Difference, ...]
+
+
+COMPARED = ((SECOND, FIRST), (MERGED, FIRST), (MERGED, SECOND), (MERGED, BOTH))
+"""The model and what it is compared with, on both skills."""
+
+
+def cells(results: Mapping[str, Mapping[str, EvalResult]]) -> dict[str, dict[str, Cell]]:
+    """The figures of each model on each skill."""
+    return {
+        name: {
+            skill: Cell(
+                pass_at_1=result.pass_at_1.value,
+                interval=result.pass_at_1.interval,
+                questions=len(result.questions),
+                attempts=result.attempts,
+                unscored=result.unscored,
+            )
+            for skill, result in of_model.items()
+        }
+        for name, of_model in results.items()
+    }
+
+
+def differences(results: Mapping[str, Mapping[str, EvalResult]]) -> tuple[Difference, ...]:
+    """Paired differences on every skill."""
+    return tuple(
+        _difference(skill, model, results[model][skill], beside, results[beside][skill])
+        for model, beside in COMPARED
+        for skill in results[model]
+    )
+
+
+def _difference(skill: str, model: str, mine: EvalResult, beside: str, theirs: EvalResult) -> Difference:
+    one, two = mine.per_question(), theirs.per_question()
+    names = [name for name in one if name in two]
+    found = paired_difference([one[name] for name in names], [two[name] for name in names], seed=0)
+    return Difference(
+        skill=skill,
+        model=model,
+        beside=beside,
+        difference=found.difference,
+        interval=found.interval,
+        p_value=found.p_value,
+        questions=found.questions,
+    )
+
+
+def shown(cell: Cell) -> str:
+    """A cell as text."""
+    return f"{percent(cell.pass_at_1)} ({span(cell.interval)})"

@@ -1,0 +1,126 @@
+"""The recipe's material: worlds, questions of one hop sorted into two skills, and a teacher's trajectories of each.
+
+The teacher makes no mistakes but those its world leads it into; only what it got right is trained on. Knows no model.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sanderling.agent.run_many import Job, run_episodes
+from sanderling.errors import UserError
+from sanderling.recipes.merge_tiny.config import MergeTinyConfig
+from sanderling.recipes.progress import Advance, Report
+from sanderling.recipes.tiny.data import is_right
+from sanderling.recipes.tiny.layout import Layout, WorldPlan
+from sanderling.synth.questions import chain_questions
+from sanderling.synth.teacher import TeacherPolicy
+from sanderling.tools.registry import world_tools
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.questions import read_questions, write_questions
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.world.encyclopedia.schema import BY_NAME
+from sanderling.world.store import build_world
+
+_DRAWN = 4
+"""Questions drawn for each that is wanted of a skill: enough that every skill gets its number."""
+_TEACHER_SEED = 22
+
+
+@dataclass(frozen=True)
+class Material:
+    """A run's directory and settings."""
+
+    root: Path
+    config: MergeTinyConfig
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.root, self.config.tiny)
+
+    @property
+    def skills(self) -> tuple[str, str]:
+        """The skill that is learnt first, and the other."""
+        first, second = self.config.skills
+        return first, second
+
+    def questions_file(self, plan: WorldPlan, skill: str) -> Path:
+        return self.root / "questions" / f"{plan.name}.{skill}.jsonl"
+
+    def store(self, skill: str) -> Path:
+        """The teacher's trajectories."""
+        return self.root / "teacher" / f"{skill}.jsonl"
+
+    def right(self, skill: str) -> list[Trajectory]:
+        """What is trained on, by id: the store's order depends on which of them ended first."""
+        return sorted((t for t in TrajectoryStore(self.store(skill)) if is_right(t)), key=lambda trajectory: trajectory.id)
+
+
+def build(material: Material, report: Report) -> dict[str, Any]:
+    """Generate and index every world of the run, and draw the questions of each skill."""
+    layout, wanted = material.layout, material.config.questions
+    counts = {layout.validation.name: wanted.validation, layout.held_out.name: wanted.held_out}
+    plans = [*layout.training, layout.validation, layout.held_out]
+    with report.task("Worlds and questions", len(plans)) as advance:
+        for plan in plans:
+            world = plan.generate()
+            directory = layout.world_directory(plan)
+            if not directory.is_dir():
+                pages = (item.page for item in world.pages)
+                build_world(directory, pages, name=world.name, source="encyclopedia", seed=plan.seed)
+            count = counts.get(plan.name, wanted.per_world)
+            for skill, questions in _by_skill(material, plan, count).items():
+                write_questions(material.questions_file(plan, skill), questions)
+            advance(1)
+    return {"worlds": len(plans), "held_out_sha256": layout.open_world(layout.held_out).fingerprint}
+
+
+def _by_skill(material: Material, plan: WorldPlan, count: int) -> dict[str, list[Question]]:
+    drawn = chain_questions(plan.generate(), _DRAWN * count, material.config.questions.seed, {1: 1.0})
+    found: dict[str, list[Question]] = {}
+    for skill, kinds in material.config.skills.items():
+        of_it = [question for question in drawn if BY_NAME[question.meta["relations"][0]].subject in kinds]
+        if len(of_it) < count:
+            raise UserError(f"World {plan.name} has only {len(of_it)} questions of the skill {skill}: ask fewer of them.")
+        found[skill] = of_it[:count]
+    return found
+
+
+def teach(material: Material, report: Report) -> dict[str, Any]:
+    """Let the teacher research every training question of each skill, through the one loop."""
+    figures: dict[str, Any] = {}
+    for skill in material.skills:
+        store = TrajectoryStore(material.store(skill))
+        done = store.ids()
+        total = len(material.layout.training) * material.config.questions.per_world
+        with report.task(f"Teacher's trajectories: {skill}", total, start=len(done)) as advance:
+            for plan in material.layout.training:
+                questions = read_questions(material.questions_file(plan, skill))
+                missing = [question for question in questions if question.id not in done]
+                if missing:
+                    asyncio.run(_teach(material, plan, missing, store, advance))
+        figures[skill] = {"trajectories": total, "right": len(material.right(skill))}
+    return figures
+
+
+async def _teach(
+    material: Material, plan: WorldPlan, questions: list[Question], store: TrajectoryStore, advance: Advance
+) -> None:
+    layout = material.layout
+    world = layout.open_world(plan)
+
+    def keep(trajectory: Trajectory) -> None:
+        store.append(trajectory)
+        advance(1)
+
+    await run_episodes(
+        [Job(question, Seeds(run=_TEACHER_SEED), question.id) for question in questions],
+        policy=TeacherPolicy(plan.generate(), {question.id: question for question in questions}, material.config.teacher),
+        tools=world_tools(world, layout.profile),
+        profile=layout.profile,
+        clock=layout.clock(),
+        concurrency=32,
+        world=world.name,
+        on_done=keep,
+    )

@@ -1,0 +1,116 @@
+"""The recipe's models: trained in turn and both at once, swept on the validation world, measured on the held-out one.
+
+Each function here runs in a worker process of one thread. Measuring is `merge.measuring`'s, for the sweep and for the
+held-out world alike.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sanderling.evaluate.attempts import Progress
+from sanderling.evaluate.result import EvalResult
+from sanderling.merge.axis import Axis
+from sanderling.merge.measuring import Measuring, Skill, measure
+from sanderling.merge.report import SweepReport
+from sanderling.merge.settings import TRAITS, MergeSettings
+from sanderling.policy.contract import Policy
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.merge_tiny.material import Material
+from sanderling.recipes.tiny.layout import WorldPlan
+from sanderling.recipes.tiny.measure import JUDGE
+from sanderling.reward.judge import Judge
+from sanderling.tools.registry import world_tools
+from sanderling.train.config import SupervisedConfig
+from sanderling.train.metrics import read_metrics
+from sanderling.trajectory.questions import read_questions
+
+FIRST, SECOND, BOTH, MERGED = "first", "second", "both", "merged"
+
+
+def model_of(material: Material, name: str) -> Path:
+    """A model's directory."""
+    return material.root / "sweep" / "best" if name == MERGED else material.root / name / "model"
+
+
+def train_in_turn(material: Material) -> dict[str, Any]:
+    """The first skill from the base model, then the second one from there."""
+    one, two = material.skills
+    first = _train(material, FIRST, material.layout.base, (one,), material.config.first)
+    return {FIRST: first, SECOND: _train(material, SECOND, model_of(material, FIRST), (two,), material.config.second)}
+
+
+def train_both(material: Material) -> dict[str, Any]:
+    """Both skills at once, from the base model."""
+    return {BOTH: _train(material, BOTH, material.layout.base, material.skills, material.config.both)}
+
+
+def _train(material: Material, name: str, start: Path, skills: tuple[str, ...], config: SupervisedConfig) -> dict[str, Any]:
+    from sanderling.train.encoding import Encoding
+    from sanderling.train.overlong import Limit
+    from sanderling.train.sft import run_sft
+    from sanderling.train.sft_rows import sft_rows
+
+    profile = material.layout.profile
+    trajectories = [trajectory for skill in skills for trajectory in material.right(skill)]
+    found = sft_rows(trajectories, Encoding(load_tokenizer(start), profile), Limit(profile.budgets.max_context_tokens))
+    run_sft(config, found.rows, start, material.root / name)
+    metrics = read_metrics(material.root / name / "metrics.jsonl")
+    return {"trajectories": len(trajectories), "steps": len(metrics), "final_nll": metrics[-1]["nll"]}
+
+
+def sweep_models(material: Material, command: str) -> SweepReport:
+    """The merges of the two models, measured on the validation world; the best one is kept."""
+    from sanderling.merge.page import write_page
+    from sanderling.merge.sweep import Sweep, run_sweep
+
+    wanted = material.config.sweep
+    settings = MergeSettings(
+        method=wanted.method,
+        models=(model_of(material, FIRST), model_of(material, SECOND)),
+        base=material.layout.base if TRAITS[wanted.method].base else None,
+    )
+    skills = tuple(_skill(material, material.layout.validation, name) for name in material.skills)
+    out = material.root / "sweep"
+
+    def note(model: str, skill: str, progress: Progress) -> None:
+        (material.root / "sweep.count").write_text(f"{model} · {skill} {progress.done}/{progress.total}", encoding="utf-8")
+
+    sweep = Sweep(settings, Axis.WEIGHT, wanted.values, skills, _how(material), JUDGE.name)
+    report = run_sweep(sweep, out, command, note)
+    write_page(report, out)
+    return report
+
+
+def measure_model(material: Material, name: str, command: str) -> dict[str, EvalResult]:
+    """A model on both skills of the held-out world."""
+    how, plan = _how(material), material.layout.held_out
+    policy = how.open_policy(model_of(material, name))
+    place = material.root / "held-out" / name
+    results: dict[str, EvalResult] = {}
+    for skill in material.skills:
+        results[skill] = measure(how, policy, _skill(material, plan, skill), place, name, command)
+    return results
+
+
+def _skill(material: Material, plan: WorldPlan, name: str) -> Skill:
+    world = material.layout.open_world(plan)
+    questions = tuple(read_questions(material.questions_file(plan, name)))
+    return Skill(name, questions, world_tools(world, material.layout.profile), world.name, world.fingerprint)
+
+
+def _how(material: Material) -> Measuring:
+    from sanderling.policy.transformers_policy import TransformersPolicy
+
+    settings = material.config.evaluation
+
+    @asynccontextmanager
+    async def judge() -> AsyncIterator[Judge]:
+        yield JUDGE
+
+    def open_policy(path: Path) -> Policy:
+        return TransformersPolicy.load(path, max_batch=settings.concurrency)
+
+    layout = material.layout
+    return Measuring(layout.profile, layout.clock(), open_policy, judge, settings.attempts, settings.seed, settings.concurrency)

@@ -1,0 +1,160 @@
+"""The recipe on forgetting from end to end, and what it found in plain words, whichever way it went."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sanderling import __version__
+from sanderling.evaluate.format import percent, span
+from sanderling.evaluate.provenance import machine
+from sanderling.evaluate.result import EvalResult
+from sanderling.files import replace_file
+from sanderling.merge.extra import require_mergekit
+from sanderling.merge.report import SweepReport
+from sanderling.recipes.merge_tiny.config import MergeTinyConfig
+from sanderling.recipes.merge_tiny.figures import Figures, cells, differences, shown
+from sanderling.recipes.merge_tiny.material import Material, build, teach
+from sanderling.recipes.merge_tiny.models import (
+    BOTH,
+    FIRST,
+    MERGED,
+    SECOND,
+    measure_model,
+    sweep_models,
+    train_both,
+    train_in_turn,
+)
+from sanderling.recipes.progress import Report
+from sanderling.recipes.stages import Stage, StageRecord, fingerprint, run_stages
+from sanderling.recipes.workers import Task, run_tasks
+from sanderling.train.metrics import read_metrics
+
+FIGURES = "figures.json"
+
+
+def run_merge_tiny(config: MergeTinyConfig, directory: Path, report: Report, command: str) -> None:
+    """Run what is not done yet, write ``figures.json`` and print it. Raises UserError as the tiny recipe does."""
+    mergekit = require_mergekit()
+    material = Material(directory.resolve(), config)
+    material.layout.check()
+    stages = [
+        Stage("worlds", "Worlds, and questions of each skill", lambda: build(material, report)),
+        Stage("teach", "Trajectories of a teacher", lambda: teach(material, report)),
+        Stage("sft", "SFT on one skill, then on the other; and on both", lambda: _train(material, report), 2),
+        Stage("sweep", "Merges, measured on the validation world", lambda: _sweep(material, command, report), 1),
+        Stage("measure", "Every model on the held-out world", lambda: _measure(material, command, report), config.workers),
+    ]
+
+    def announce(stage: Stage, record: StageRecord | None) -> None:
+        done = f" (done before, {record.seconds:.0f} s)" if record else ""
+        report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
+
+    records = run_stages(stages, material.root, fingerprint(config), announce)
+    results = {name: _results(material, name) for name in (FIRST, SECOND, BOTH, MERGED)}
+    sweep = SweepReport.load(material.root / "sweep" / "sweep.json")
+    found = Figures(
+        command=command,
+        version=__version__,
+        mergekit=mergekit,
+        machine=machine(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        settings=config.model_dump(mode="json"),
+        stages={record.name: round(record.seconds, 1) for record in records},
+        method=config.sweep.method.value,
+        weight=sweep.best,
+        validation={
+            point.name: {name: f"{percent(score.value)} ({span(score.interval)})" for name, score in point.skills.items()}
+            for point in sweep.points
+        },
+        held_out=cells(results),
+        differences=differences(results),
+    )
+    replace_file(material.root / FIGURES, found.model_dump_json(indent=1) + "\n")
+    report.console.print(_table(found))
+    for difference in found.differences:
+        report.say(difference.sentence)
+    report.say(f"The curve is {material.root / 'sweep' / 'sweep.html'}, the figures are {material.root / FIGURES}.")
+
+
+def _train(material: Material, report: Report) -> dict[str, Any]:
+    """Both ways of training at the same time, a process each."""
+    config = material.config
+    total = sum(part.max_steps or 0 for part in (config.first, config.second, config.both))
+    with report.task("SFT", total) as advance:
+        seen = 0
+
+        def poll() -> None:
+            nonlocal seen
+            done = sum(len(read_metrics(material.root / name / "metrics.jsonl")) for name in (FIRST, SECOND, BOTH))
+            advance(done - seen)
+            seen = done
+
+        tasks = [Task(train_in_turn, (material,)), Task(train_both, (material,))]
+        in_turn, both = run_tasks(tasks, config.workers, poll)
+    return {**in_turn, **both}
+
+
+def _sweep(material: Material, command: str, report: Report) -> dict[str, Any]:
+    counter = material.root / "sweep.count"
+    points = len(material.config.sweep.values)
+    with report.task("Sweep", points) as advance:
+        seen = 0
+
+        def poll() -> None:
+            nonlocal seen
+            done = len(list((material.root / "sweep" / "points").glob("*.json")))
+            advance(done - seen, counter.read_text(encoding="utf-8") if counter.is_file() else None)
+            seen = done
+
+        (found,) = run_tasks([Task(sweep_models, (material, command))], 1, poll)
+    chosen = found.chosen
+    return {"best": found.best, "mean": chosen.mean.value if chosen is not None and chosen.mean is not None else None}
+
+
+def _measure(material: Material, command: str, report: Report) -> dict[str, Any]:
+    names = (FIRST, SECOND, BOTH, MERGED)
+    with report.task("Measure on held-out", len(names)) as advance:
+        seen = 0
+
+        def poll() -> None:
+            nonlocal seen
+            done = sum(all(_file(material, name, skill).is_file() for skill in material.skills) for name in names)
+            advance(done - seen)
+            seen = done
+
+        tasks = [Task(measure_model, (material, name, command)) for name in names]
+        results = run_tasks(tasks, material.config.workers, poll)
+    return {
+        name: {skill: result.pass_at_1.value for skill, result in found.items()}
+        for name, found in zip(names, results, strict=True)
+    }
+
+
+def _file(material: Material, name: str, skill: str) -> Path:
+    return material.root / "held-out" / name / f"{skill}.json"
+
+
+def _results(material: Material, name: str) -> Mapping[str, EvalResult]:
+    return {skill: EvalResult.load(_file(material, name, skill)) for skill in material.skills}
+
+
+def _table(found: Figures) -> Table:
+    """Models by skills, on the held-out world."""
+    skills = list(next(iter(found.held_out.values())))
+    one, two = skills
+    meaning = {
+        FIRST: f"SFT on {one}",
+        SECOND: f"… then on {two}",
+        MERGED: f"{found.method} merge of the two, weight {found.weight}",
+        BOTH: "SFT on both at once",
+    }
+    table = Table("model", "what it is", *map(escape, skills), box=box.SIMPLE_HEAD, header_style="bold")
+    for name, words in meaning.items():
+        table.add_row(name, words, *[Text(shown(found.held_out[name][skill])) for skill in skills])
+    return table
