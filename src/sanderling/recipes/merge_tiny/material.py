@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.errors import UserError
 from sanderling.recipes.merge_tiny.config import MergeTinyConfig
 from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.data import is_right
@@ -23,8 +22,6 @@ from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.encyclopedia.schema import BY_NAME
 from sanderling.world.store import build_world
 
-_DRAWN = 4
-"""Questions drawn for each that is wanted of a skill: enough that every skill gets its number."""
 _TEACHER_SEED = 22
 
 
@@ -77,14 +74,17 @@ def build(material: Material, report: Report) -> dict[str, Any]:
 
 
 def _by_skill(material: Material, plan: WorldPlan, count: int) -> dict[str, list[Question]]:
-    drawn = chain_questions(plan.generate(), _DRAWN * count, material.config.questions.seed, {1: 1.0})
-    found: dict[str, list[Question]] = {}
-    for skill, kinds in material.config.skills.items():
-        of_it = [question for question in drawn if BY_NAME[question.meta["relations"][0]].subject in kinds]
-        if len(of_it) < count:
-            raise UserError(f"World {plan.name} has only {len(of_it)} questions of the skill {skill}: ask fewer of them.")
-        found[skill] = of_it[:count]
-    return found
+    """``count`` questions of each skill. Raises UserError when the world has not that many."""
+    world, drawn = plan.generate(), 4 * count
+    while True:
+        questions = chain_questions(world, drawn, material.config.questions.seed, {1: 1.0})
+        found = {
+            skill: [question for question in questions if BY_NAME[question.meta["relations"][0]].subject in kinds][:count]
+            for skill, kinds in material.config.skills.items()
+        }
+        if all(len(of_it) == count for of_it in found.values()):
+            return found
+        drawn *= 2  # the same questions and as many more
 
 
 def teach(material: Material, report: Report) -> dict[str, Any]:

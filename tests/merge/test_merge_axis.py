@@ -1,0 +1,80 @@
+"""Which point of a sweep is the best, and what can be swept."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.errors import UserError
+from sanderling.merge.axis import Axis, at, best, check_axis, mean_over_skills
+from sanderling.merge.settings import MergeSettings
+
+A, B, C = Path("a"), Path("b"), Path("c")
+LINEAR = MergeSettings.model_validate({"method": "linear", "models": [A, B]})
+TIES = MergeSettings.model_validate({"method": "ties", "models": [A, B], "base": C, "weights": [0.4, 0.6]})
+MEANS = st.dictionaries(st.floats(0, 1), st.one_of(st.none(), st.sampled_from([0.2, 0.5, 0.7])), min_size=1, max_size=8)
+
+
+def test_the_best_is_the_highest_mean() -> None:
+    assert best({0.0: 0.5, 0.5: 0.4, 1.0: 0.6}) == 1.0
+
+
+def test_ties_go_to_the_middle_and_then_to_the_smaller() -> None:
+    assert best({0.0: 0.5, 0.4: 0.5, 1.0: 0.5}) == 0.4
+    assert best({0.0: 0.1, 0.25: 0.5, 0.75: 0.5, 1.0: 0.1}) == 0.25
+
+
+def test_a_point_without_a_mean_is_never_the_best() -> None:
+    assert best({0.0: 0.1, 0.5: None, 1.0: 0.05}) == 0.0
+    assert best({0.5: None}) is None and best({}) is None
+
+
+@given(MEANS)
+def test_the_best_has_no_better_and_no_equal_nearer_to_the_middle(means: dict[float, float | None]) -> None:
+    told = {value: mean for value, mean in means.items() if mean is not None}
+    found = best(means)
+    assert (found is None) == (not told)
+    if found is not None:
+        middle = (min(means) + max(means)) / 2
+        assert told[found] == max(told.values())
+        assert all(abs(found - middle) <= abs(v - middle) for v, mean in told.items() if mean == told[found])
+
+
+def test_each_axis_changes_its_own_coefficient() -> None:
+    assert at(LINEAR, Axis.WEIGHT, 0.25).weights == (0.75, 0.25)
+    slerp = MergeSettings.model_validate({"method": "slerp", "models": [A, B]})
+    assert at(slerp, Axis.WEIGHT, 0.25).t == 0.25 and at(slerp, Axis.WEIGHT, 0.25).weights == ()
+    assert at(TIES, Axis.SCALE, 0.5).scale == 0.5 and at(TIES, Axis.SCALE, 0.5).weights == (0.4, 0.6)
+    assert at(TIES, Axis.DENSITY, 0.5).density == 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "axis", "values", "told"),
+    [
+        ({"method": "linear", "models": [A, B, C]}, Axis.WEIGHT, (0.5,), "between two models, and 3"),
+        ({"method": "linear", "models": [A, B], "weights": [1, 2]}, Axis.WEIGHT, (0.5,), "leave --weight out"),
+        ({"method": "linear", "models": [A, B]}, Axis.SCALE, (0.5,), "linear has no scale"),
+        ({"method": "task-arithmetic", "models": [A], "base": B}, Axis.DENSITY, (0.5,), "has no density"),
+        ({"method": "linear", "models": [A, B]}, Axis.WEIGHT, (), "different values"),
+        ({"method": "linear", "models": [A, B]}, Axis.WEIGHT, (0.5, 0.5), "different values"),
+        ({"method": "slerp", "models": [A, B]}, Axis.WEIGHT, (0.5, 2.0), "no merge at weight 2"),
+        ({"method": "ties", "models": [A], "base": B}, Axis.DENSITY, (0.0,), "no merge at density 0"),
+        ({"method": "linear", "models": [A, B]}, Axis.WEIGHT, (float("nan"),), "no merge at weight nan"),
+    ],
+)
+def test_a_sweep_that_is_none_is_refused(settings: dict[str, Any], axis: Axis, values: tuple[float, ...], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        check_axis(MergeSettings.model_validate(settings), axis, values)
+
+
+def test_the_mean_over_skills_weighs_skills_alike_and_its_interval_is_the_normal_one() -> None:
+    rng = np.random.default_rng(1)
+    small, large = (rng.random(n) < p for n, p in ((100, 0.2), (900, 0.7)))
+    value, interval = mean_over_skills([small.astype(float), large.astype(float)])
+    assert value == pytest.approx((small.mean() + large.mean()) / 2)
+    error = np.sqrt(small.var() / 100 + large.var() / 900) / 2
+    assert interval.low == pytest.approx(value - 1.96 * error, abs=0.006)
+    assert interval.high == pytest.approx(value + 1.96 * error, abs=0.006)

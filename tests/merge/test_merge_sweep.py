@@ -1,0 +1,215 @@
+"""A sweep with real merges and the real loop; what a model can do is scripted by its weights."""
+
+import datetime
+import json
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from merge_models import needs_mergekit, save_models, weights_of
+
+from sanderling.cli import main as shell
+from sanderling.errors import UserError
+from sanderling.merge.axis import Axis
+from sanderling.merge.measuring import Measuring, Skill
+from sanderling.merge.page import render, terminal_table, told
+from sanderling.merge.report import SweepReport
+from sanderling.merge.run import read_merge
+from sanderling.merge.settings import MergeSettings
+from sanderling.merge.sweep import Sweep, run_sweep
+from sanderling.policy.contract import PolicyOutageError, SampleKey
+from sanderling.policy.scripted import ScriptedPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.messages import Message
+from sanderling.protocol.profiles import get_profile
+from sanderling.reward.judge import Judge, RuleJudge
+from sanderling.reward.outcome import exact_match
+from sanderling.trajectory.record import Question
+
+pytestmark = needs_mergekit
+NORM = "model.norm.weight"
+COUNT = 4
+
+
+@dataclass
+class Lab:
+    """Models whose first norm weight says how far they lie from the first (0) to the second (1); and what they are asked."""
+
+    models: list[Path]
+    opened: list[str] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)
+    breaks_after: int | None = None
+    outage: bool = False
+
+    def open_policy(self, path: Path) -> ScriptedPolicy:
+        share = float(weights_of(path)[NORM][0])
+        self.opened.append(f"{share:.2f}")
+
+        def reply(messages: Sequence[Message], key: SampleKey) -> str:
+            if self.breaks_after is not None and sum(self.asked.values()) >= self.breaks_after:
+                raise KeyboardInterrupt
+            if self.outage:
+                raise PolicyOutageError("away")
+            skill, number = messages[-1].content.split()[-2:]
+            self.asked[f"{share:.2f} {skill} {number}"] += 1
+            # The first skill fades with the share, the second comes with it; both are whole from 0.4 to 0.6.
+            able = share <= 0.65 + int(number) / 10 if skill == "old" else share >= 0.35 - int(number) / 10
+            return f"<think>x</think>\n<answer>{'yes' if able else 'no'}</answer>"
+
+        return ScriptedPolicy(reply)
+
+    def sweep(self, values: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)) -> Sweep:
+        @asynccontextmanager
+        async def judge() -> AsyncIterator[Judge]:
+            yield RuleJudge("exact", exact_match)
+
+        how = Measuring(
+            get_profile("tiny"), FixedClock(datetime.date(2026, 1, 1)), self.open_policy, judge, concurrency=2, seed=3
+        )
+        settings = MergeSettings.model_validate({"method": "linear", "models": self.models})
+        return Sweep(settings, Axis.WEIGHT, values, (skill("old"), skill("new")), how, "exact")
+
+
+def skill(name: str, count: int = COUNT) -> Skill:
+    questions = tuple(Question(id=f"{name}-{i}", text=f"Can you do {name} {i}", answers=("yes",)) for i in range(count))
+    return Skill(name, questions, {}, "nowhere", "0" * 64)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    from safetensors.torch import load_file, save_file
+
+    models = save_models(tmp_path, 2)
+    for place, model in enumerate(models):
+        weights = load_file(model / "model.safetensors")
+        weights[NORM][:] = float(place)
+        save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+    return Lab(models)
+
+
+def test_the_sweep_finds_the_merge_that_keeps_both(lab: Lab, tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    report = run_sweep(lab.sweep(), out, "a test")
+    figures = {point.name: (point.skills["old"].value, point.skills["new"].value) for point in report.points}
+    assert figures == {"0": (1.0, 0.0), "0.25": (1.0, 0.75), "0.5": (1.0, 1.0), "0.75": (0.75, 1.0), "1": (0.0, 1.0)}
+    assert report.best == 0.5 and report.chosen is not None and report.chosen.mean is not None
+    assert report.chosen.mean.value == 1.0
+    assert report.gain is not None and report.gain.difference == pytest.approx(0.5) and report.gain.interval.low > 0
+    assert SweepReport.load(out / "sweep.json") == report
+    assert read_merge(out / "best").sha256 == report.chosen.sha256
+    assert float(weights_of(out / "best")[NORM][0]) == 0.5
+    assert not (out / "model").exists(), "other merged models are gone"
+    assert [item.name for item in report.inputs] == [str(model) for model in lab.models]
+
+
+def test_equal_weights_are_measured_once(lab: Lab, tmp_path: Path) -> None:
+    report = run_sweep(lab.sweep((0.0, 0.5, 1.0)), tmp_path / "sweep", "a test")
+    assert sorted(lab.opened) == ["0.00", "0.50", "1.00"], "the ends of the axis are the inputs, bit for bit"
+    assert report.points[0].sha256 == report.inputs[0].sha256
+    assert set(lab.asked.values()) == {1}
+
+
+@pytest.mark.parametrize("after", [1, 9, 17, 21])
+def test_a_sweep_that_was_stopped_goes_on_and_repeats_no_turn(lab: Lab, after: int, tmp_path: Path) -> None:
+    lab.breaks_after = after
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(lab.sweep(), tmp_path / "sweep", "a test")
+    lab.breaks_after = None
+    report = run_sweep(lab.sweep(), tmp_path / "sweep", "a test")
+    assert set(lab.asked.values()) == {1} and len(lab.asked) == 5 * 2 * COUNT
+    whole = run_sweep(Lab(lab.models).sweep(), tmp_path / "whole", "a test")
+    assert report.points == whole.points and report.best == whole.best
+
+
+def test_a_finished_sweep_does_nothing_again_and_takes_further_values(lab: Lab, tmp_path: Path) -> None:
+    run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
+    asked = dict(lab.asked)
+    run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
+    assert dict(lab.asked) == asked
+    report = run_sweep(lab.sweep((0.0, 0.4, 1.0)), tmp_path / "sweep", "a test")
+    assert report.best == 0.4 and len(lab.asked) == len(asked) + 2 * COUNT
+
+
+def test_another_sweep_is_not_mixed_with_this_one(lab: Lab, tmp_path: Path) -> None:
+    run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
+    sweep = lab.sweep((0.0, 1.0))
+    with pytest.raises(UserError, match="other models, questions or settings"):
+        run_sweep(replace(sweep, how=replace(sweep.how, seed=4)), tmp_path / "sweep", "a test")
+    with pytest.raises(UserError, match="other models, questions or settings"):
+        run_sweep(replace(sweep, skills=(skill("old", 3), skill("new"))), tmp_path / "sweep", "a test")
+    with pytest.raises(UserError, match="no sweep"):
+        run_sweep(sweep, lab.models[0], "a test")
+
+
+def test_skills_need_names_and_questions(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="different names"):
+        run_sweep(replace(lab.sweep(), skills=(skill("old"), skill("old"))), tmp_path / "sweep", "a test")
+    with pytest.raises(UserError, match="The skill new has no questions"):
+        run_sweep(replace(lab.sweep(), skills=(skill("old"), skill("new", 0))), tmp_path / "sweep", "a test")
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_the_page_and_the_table_hold_every_figure_and_load_nothing(lab: Lab, tmp_path: Path) -> None:
+    from rich.console import Console
+
+    report = run_sweep(lab.sweep(), tmp_path / "sweep", "sanderling <merge> sweep")
+    page = render(report)
+    assert page == render(report) and "&lt;merge&gt;" in page
+    assert "default-src &#x27;none&#x27;" in page and not any(word in page for word in ('src="', 'href="', "@import", "url("))
+    for point in report.points:
+        assert f"<td>{point.name}" in page
+    assert page.count("100.0%") >= 6 and "Best at weight 0.5" in page
+    console = Console(width=100, record=True)
+    console.print(terminal_table(report))
+    text = console.export_text()
+    assert "0.5 (best)" in text and "old" in text and "mean" in text
+    assert any("above it" in line for line in told(report))
+
+
+def test_that_no_merge_was_better_is_said(lab: Lab, tmp_path: Path) -> None:
+    report = run_sweep(lab.sweep((0.0, 1.0)), tmp_path / "sweep", "a test")
+    assert any("It is an input itself" in line for line in told(report))
+
+
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    monkeypatch.setattr(sys, "argv", ["sanderling", "merge", "sweep", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        shell.main()
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--skill", "old", "--world", "W"), "write NAME=QUESTIONS"),
+        (("--skill", "../x=Q", "--world", "W"), "write NAME=QUESTIONS"),
+        (("--skill", "old=Q", "--world", "W", "--world", "W"), "2 worlds were given for 1 skills"),
+        (("--skill", "old=Q", "--world", "W", "--values", "0,half"), "are no numbers"),
+        (("--skill", "old=Q", "--world", "W", "--density", "0.2"), "no use for --density"),
+        (("--skill", "old=Q", "--world", "NOWHERE"), "NOWHERE"),
+    ],
+)
+def test_bad_options_are_one_sentence(
+    options: tuple[str, ...],
+    message: str,
+    lab: Lab,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from sanderling.world.encyclopedia import Names, generate_encyclopedia
+    from sanderling.world.store import build_world
+
+    world = generate_encyclopedia(40, 1, Names.TRAIN)
+    build_world(tmp_path / "W", (item.page for item in world.pages), name="w", source="encyclopedia", seed=1)
+    (tmp_path / "Q").write_text(json.dumps({"id": "q", "text": "t", "answers": ["a"]}) + "\n")
+    placed = [
+        str(tmp_path / word) if word in ("W", "NOWHERE") else word.replace("=Q", f"={tmp_path / 'Q'}") for word in options
+    ]
+    assert message in run_cli(monkeypatch, capsys, "linear", *lab.models, "--out", tmp_path / "out", *placed)
+    assert not (tmp_path / "out").exists()

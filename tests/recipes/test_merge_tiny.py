@@ -1,0 +1,94 @@
+"""The recipe on forgetting: its settings, its skills, and the whole of it with a minuscule model."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sanderling.config import load_config
+from sanderling.errors import UserError
+from sanderling.recipes.base import BaseConfig, write_untrained
+from sanderling.recipes.merge_tiny.config import MergeTinyConfig
+from sanderling.recipes.merge_tiny.material import Material, build, teach
+from sanderling.recipes.progress import Report
+from sanderling.recipes.registry import find_recipe
+from sanderling.train.bootstrap import ModelShape
+from sanderling.trajectory.questions import read_questions
+from sanderling.world.encyclopedia.schema import BY_NAME
+
+TRAIN = "{ max_steps = 2, epochs = 5, batch_tokens = 512 }"
+SMALL = f"""
+worlds = {{ train = 2, train_entities = 60, held_out_entities = 60 }}
+questions = {{ per_world = 8, validation = 3, held_out = 4 }}
+skills = {{ people = ["person"], things = ["place", "work"] }}
+first = {TRAIN}
+second = {TRAIN}
+both = {TRAIN}
+sweep = {{ values = [0.0, 0.5, 1.0] }}
+evaluation = {{ attempts = 1, concurrency = 8 }}
+"""
+
+
+def small(*overrides: str) -> MergeTinyConfig:
+    return load_config(MergeTinyConfig, SMALL, "small.toml", overrides)
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("skills.more=['event']", "give two skills"),
+        ("skills.things=['person']", "kinds of things of its own"),
+        ("skills.things=['year']", "no question starts from a year"),
+        ("first={epochs = 1}", "set max_steps of each"),
+        ("sweep.metod='ties'", r"did you mean sweep\.method"),
+    ],
+)
+def test_settings_that_cannot_be(override: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        small(override)
+
+
+def test_the_shipped_settings_are_right_and_quick_ones_too() -> None:
+    assert find_recipe("merge-tiny").name == "merge-tiny"
+    assert find_recipe("merge-tiny", quick=True, overrides=["evaluation.attempts=1"]).name == "merge-tiny"
+    with pytest.raises(UserError, match="tiny or merge-tiny"):
+        find_recipe("merge")
+
+
+def test_skills_share_no_relation_and_are_taught_right(tmp_path: Path) -> None:
+    material = Material(tmp_path, small())
+    report = Report(Console(quiet=True))
+    build(material, report)
+    seen: dict[str, set[str]] = {skill: set() for skill in material.skills}
+    for plan in (*material.layout.training, material.layout.validation, material.layout.held_out):
+        for skill, kinds in material.config.skills.items():
+            for question in read_questions(material.questions_file(plan, skill)):
+                (relation,) = question.meta["relations"]
+                assert BY_NAME[relation].subject in kinds
+                seen[skill].add(relation)
+    assert not seen["people"] & seen["things"] and len(seen["people"]) >= 3
+    figures = teach(material, report)
+    assert figures["people"]["trajectories"] == 16 and figures["people"]["right"] >= 12
+    assert teach(material, report) == figures, "nothing is taught twice"
+
+
+@pytest.mark.slow
+def test_the_recipe_from_end_to_end(tmp_path: Path) -> None:
+    pytest.importorskip("mergekit", reason="the extra [merge] is not installed")
+    from sanderling.recipes.merge_tiny.run import run_merge_tiny
+
+    shape = ModelShape(hidden=32, layers=1, heads=2, kv_heads=2, head_dim=16, intermediate=32, max_positions=2048)
+    base = tmp_path / "base"
+    write_untrained(BaseConfig(shape=shape, vocab_size=800, tokenizer_worlds=1), base)
+    config = small().model_copy(update={"base": base})
+    out = tmp_path / "run"
+    run_merge_tiny(config, out, Report(Console(quiet=True)), "sanderling recipe run merge-tiny")
+    found = json.loads((out / "figures.json").read_text())
+    assert set(found["held_out"]) == {"first", "second", "both", "merged"}
+    assert all(cell["questions"] == 4 for cells in found["held_out"].values() for cell in cells.values())
+    assert len(found["differences"]) == 8 and found["weight"] in (0.0, 0.5, 1.0)
+    assert (out / "sweep/sweep.html").is_file() and (out / "sweep/best/merge.json").is_file()
+    before = (out / "held-out/merged/people.json").read_bytes()
+    run_merge_tiny(config, out, Report(Console(quiet=True)), "sanderling recipe run merge-tiny")
+    assert (out / "held-out/merged/people.json").read_bytes() == before
