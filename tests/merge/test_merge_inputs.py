@@ -65,6 +65,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "pickles": (lambda it: (it / "model.safetensors").rename(it / "pytorch_model.bin"), "pickles"),
     "no weights": (lambda it: (it / "model.safetensors").unlink(), "has no weights"),
     "no config": (lambda it: (it / "config.json").unlink(), "Cannot read .*config.json"),
+    "an adapter": (lambda it: (it / "config.json").rename(it / "adapter_config.json"), "holds a LoRA adapter"),
     "a config that is none": (lambda it: (it / "config.json").write_text("{"), "not JSON"),
     "NaN": (lambda it: change(it, lambda w: poison(w, float("nan"))), f"{LAYER} in .* holds NaN"),
     "infinity": (lambda it: change(it, lambda w: poison(w, float("inf"))), f"{LAYER} in .* holds infinity"),

@@ -65,7 +65,8 @@ def run(
     )  # fmt: skip
     for doubt in settings.doubts():
         warnings.warn(doubt, stacklevel=1)
-    record = merge(settings, out, command_line())
+    with Console(stderr=True).status("Checking and merging"):
+        record = merge(settings, out, command_line())
     told = f"{method} of {len(models)} models in {visible(str(out))} ({record.dtype}, {duration(record.seconds)})"
     Console(soft_wrap=True, highlight=False).print(told, markup=False)
 

@@ -66,6 +66,8 @@ def read_model(path: Path) -> ModelFiles:
     """A directory's config and the headers of its weights. Raises UserError where a part is missing or damaged."""
     if not path.is_dir():
         raise UserError(f"There is no model directory at {path}: give a local Hugging Face directory.")
+    if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+        raise UserError(f"{path} holds a LoRA adapter and no model: give the model that it was merged into.")
     config = _json(path / "config.json")
     tensors: dict[str, Stored] = {}
     for name in _shards(path):

@@ -18,7 +18,7 @@ from sanderling.errors import UserError
 from sanderling.merge.settings import Dtype, MergeSettings, Method
 from sanderling.policy.model_directory import quiet
 
-SHARD_BYTES = 5 * 10**9
+SHARD_BYTES = 10**9
 
 
 def write_merged(settings: MergeSettings, dtype: Dtype, out: Path, shard_bytes: int = SHARD_BYTES) -> None:
