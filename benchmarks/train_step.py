@@ -38,10 +38,10 @@ ROWS = 24
 def recorded_lengths(root: Path) -> dict[str, list[int]]:
     """Lengths in tokens, about, of the DR-Venus trajectories and of all."""
     found: dict[str, list[int]] = {"dr-venus": [], "all recorded": []}
-    for file in sorted(path for path in root.rglob("*") if path.suffix in {".json", ".jsonl", ".parquet"}):
-        lengths = [sum(len(node.text) for node in trajectory.nodes) // 4 for trajectory in open_trajectories(file)]
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+        lengths = [sum(len(node.text) for node in trajectory.nodes) // 4 for trajectory in open_trajectories(folder)]
         found["all recorded"] += lengths
-        if "venus" in str(file.relative_to(root)).lower():
+        if "venus" in folder.name.lower():
             found["dr-venus"] += lengths
     return {name: sorted(lengths) for name, lengths in found.items() if lengths}
 

@@ -4,12 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 from shard_ranks import take_steps, train_and_save
 from test_team import STEADY, alone, pair, same_figures  # noqa: F401  # pair is a fixture
-from tiny_qwen3 import save_tiny
+from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
-from sanderling.train.config import Aggregation, MemoryConfig, Packing, TrainerConfig
+from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
+from sanderling.train.launch import Place, opened_team
+from sanderling.train.losses.sft import sft
+from sanderling.train.sft_config import ParallelKind
+from sanderling.train.trainer import Trainer
 
 SETTINGS = {
     "packed": (STEADY, 7, False),
@@ -45,3 +50,17 @@ def test_a_run_goes_on_with_another_number_of_ranks(pair, tmp_path: Path):  # no
     assert ours.keys() == theirs.keys()
     for name in theirs:
         np.testing.assert_allclose(ours[name], theirs[name], atol=1e-6, rtol=0)
+
+
+def test_one_process_in_bfloat16_is_a_mesh_of_one_with_weights_in_float32():
+    losses = {}
+    for kind in (ParallelKind.FSDP, ParallelKind.NONE):
+        config = TrainerConfig(lr=1e-2, precision=Precision.BFLOAT16)
+        with opened_team(kind, Place(), None, bfloat16=True) as (team, _):
+            model, widths = tiny_model(), set()
+            model.model.norm.register_forward_pre_hook(lambda _, given, seen=widths: seen.add(given[0].dtype))
+            trainer = Trainer(model, config, team)
+            losses[kind] = [trainer.step(random_rows(4), sft)["loss"] for _ in range(3)]
+            assert {p.dtype for p in model.parameters()} == {torch.float32}
+            assert widths == ({torch.bfloat16} if team.sharded else {torch.float32})
+    assert losses[ParallelKind.FSDP] == pytest.approx(losses[ParallelKind.NONE], rel=0.01)

@@ -56,9 +56,12 @@ def opened_team(
 ) -> "Iterator[tuple[Team, torch.device]]":
     """The team of a run and this process' device. ``meeting``: see :func:`~sanderling.train.team.join_team`; None: torchrun.
 
+    One process in bfloat16 is a mesh of one: what layers hand on is then 16 bits wide; automatic mixed precision leaves it at 32.
+
     Raises UserError when there are fewer GPUs than processes, and as ``join_team`` does.
     """
     import torch
+    from torch.distributed import HashStore
     from torch.distributed.rendezvous import rendezvous
 
     from sanderling.train.sharding import Sharded
@@ -72,7 +75,11 @@ def opened_team(
         device = torch.device("cuda", place.local)
         torch.cuda.set_device(device)
     backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
-    if meeting is not None or place.size == 1:
+    alone_in_shards = place.size == 1 and kind is ParallelKind.FSDP and bfloat16
+    if alone_in_shards:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback())
+        joining = member(HashStore(), 0, 1, backend)
+    elif meeting is not None or place.size == 1:
         joining = join_team(place.rank, place.size, meeting or Path(), backend)
     else:
         if place.local_size == place.size:
@@ -80,5 +87,5 @@ def opened_team(
         store, _, _ = next(iter(rendezvous("env://")))
         joining = member(store, place.rank, place.size, backend)
     with joining as team:
-        sharded = kind is ParallelKind.FSDP and team.size > 1
+        sharded = kind is ParallelKind.FSDP and (team.size > 1 or alone_in_shards)
         yield Sharded(team, bfloat16=bfloat16, device=device) if sharded else team, device

@@ -44,7 +44,10 @@ class ParallelKind(StrEnum):
 
 
 class ParallelConfig(BaseModel):
-    """How the model lies over processes. How many there are is said where they are started; one alone needs no parallelism."""
+    """How the model lies over processes. How many there are is said where they are started.
+
+    One alone needs no parallelism; in bfloat16 with ``fsdp`` it is a mesh of one, whose hidden states are 16 bits wide.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
