@@ -56,7 +56,7 @@ def opened_team(
 ) -> "Iterator[tuple[Team, torch.device]]":
     """The team of a run and this process' device. ``meeting``: see :func:`~sanderling.train.team.join_team`; None: torchrun.
 
-    One process in bfloat16 is a mesh of one: what layers hand on is then 16 bits wide; automatic mixed precision leaves it at 32.
+    One process in bfloat16 is a mesh of one: what layers hand on is then 16 bits wide; automatic mixed precision keeps 32.
 
     Raises UserError when there are fewer GPUs than processes, and as ``join_team`` does.
     """
