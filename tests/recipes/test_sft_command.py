@@ -11,6 +11,7 @@ from sft_runs import weights, write_base, write_data, write_settings
 from sanderling.errors import UserError
 from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.find import RECIPES, find_sft_recipe
+from sanderling.recipes.sft.prepare import Order
 from sanderling.recipes.sft.run import run_sft_command
 from sanderling.train.metrics import read_metrics
 from sanderling.train.sft_config import SftConfig
@@ -31,9 +32,9 @@ def config_of(given: Path, *overrides: str, data: str = "data.jsonl") -> SftConf
     return config.model_copy(update={"model": given / "base", **files})
 
 
-def run(config: SftConfig, out: Path, processes: int = 1) -> str:
+def run(config: SftConfig, out: Path, *, change: bool = False) -> str:
     console = Console(file=io.StringIO(), width=200)
-    run_sft_command(config, out, Report(console), processes)
+    run_sft_command(Order(config, out, change=change), Report(console))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

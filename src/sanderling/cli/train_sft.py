@@ -1,5 +1,6 @@
 """``sanderling train sft``: supervised fine-tuning, whole or LoRA, in one process or many. All logic is in `recipes.sft`."""
 
+import time
 import warnings
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,9 @@ from rich.console import Console
 
 from sanderling.cli import exits
 from sanderling.errors import UserError
+
+_LAST_WORDS_S = 5
+"""torchrun ends all processes as soon as one has failed: the first gets so long to say why."""
 
 
 def sft(
@@ -34,6 +38,9 @@ def sft(
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Processes on this machine, one for each GPU; or start with torchrun.")
     ] = 1,
+    change: Annotated[
+        bool, typer.Option("--change", help="Go on with other settings (trainer, epochs) than the run was begun with.")
+    ] = False,
     merge: Annotated[bool, typer.Option("--merge", help="After LoRA, also write base and adapter as one model.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
 ) -> None:
@@ -43,6 +50,7 @@ def sft(
     """
     from sanderling.recipes.progress import Report
     from sanderling.recipes.sft.find import find_sft_recipe
+    from sanderling.recipes.sft.prepare import Order
     from sanderling.recipes.sft.record import clear
     from sanderling.recipes.sft.run import run_sft_command, speaks
 
@@ -59,10 +67,11 @@ def sft(
     try:
         if fresh and first:
             clear(directory)
-        run_sft_command(config, directory, Report(Console(quiet=not first)), processes)
+        run_sft_command(Order(config, directory, processes, change), Report(Console(quiet=not first)))
     except UserError:
         if first:
             raise
+        time.sleep(_LAST_WORDS_S)
         raise typer.Exit(exits.USER_ERROR) from None
     except KeyboardInterrupt:
         if first:

@@ -4,11 +4,13 @@ Each task is a module-level function with picklable arguments. A worker ends as 
 about, so a run that was killed does not go on writing behind the one that takes it up again. Knows no task's content.
 """
 
+import math
 import multiprocessing
 import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -29,16 +31,28 @@ class Task:
     arguments: tuple[Any, ...]
 
 
-def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], every_s: float = 0.5) -> list[Any]:
+_FEWER = "with --set workers=1 --set rl_processes=1"
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    workers: int,
+    poll: Callable[[], None],
+    every_s: float = 0.5,
+    linger_s: float = math.inf,
+    fewer: str = _FEWER,
+) -> list[Any]:
     """Run all tasks, at most ``workers`` at a time; returns their results in order. ``poll`` is called now and then meanwhile.
 
-    After a failure no further task is begun, and the first exception is raised as itself when the tasks that run have ended.
-    After Ctrl-C, or what ``poll`` raises, the workers are ended at once. Raises UserError when a worker was killed.
+    After a failure no further task is begun, and the first exception is raised as itself when the tasks that run have ended;
+    after ``linger_s`` they are ended. After Ctrl-C, or what ``poll`` raises, the workers are ended at once. Raises UserError
+    when a worker was killed; ``fewer`` says how the next ones need less memory.
     """
     context = multiprocessing.get_context("spawn")
     futures: list[Future[Any]] = []
     running: set[Future[Any]] = set()
     failure: BaseException | None = None
+    failed = 0.0
     try:
         with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool, _ended_with_us():
             while True:
@@ -52,25 +66,36 @@ def run_tasks(tasks: Sequence[Task], workers: int, poll: Callable[[], None], eve
                     break
                 done, running = wait(running, timeout=every_s, return_when=FIRST_COMPLETED)
                 poll()
-                failure = failure or next((future.exception() for future in done if future.exception() is not None), None)
+                if failure is None:
+                    failure = next((future.exception() for future in done if future.exception() is not None), None)
+                    failed = time.monotonic()
+                elif time.monotonic() - failed > linger_s:
+                    raise failure
         if failure is not None:
             raise failure
     except BrokenProcessPool as error:
         raise UserError(
             "A worker process was killed, most likely for want of memory: run the same command again to go on, "
-            "with --set workers=1 --set rl_processes=1 if it happens again."
+            f"{fewer} if it happens again."
         ) from error
     return [future.result() for future in futures]
 
 
-def run_team(function: Callable[..., Any], arguments: tuple[Any, ...], size: int, poll: Callable[[], None]) -> list[Any]:
+def run_team(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    size: int,
+    poll: Callable[[], None],
+    linger_s: float = math.inf,
+    fewer: str = _FEWER,
+) -> list[Any]:
     """Run ``function(rank, size, meeting, *arguments)`` in ``size`` workers together; returns the ranks' results.
 
-    ``meeting`` is a new directory in which the ranks find each other. Raises as :func:`run_tasks` does.
+    ``meeting`` is a new directory in which the ranks find each other. The rest, and what it raises, as in :func:`run_tasks`.
     """
     with tempfile.TemporaryDirectory(prefix="sanderling-") as meeting:
         tasks = [Task(function, (rank, size, Path(meeting), *arguments)) for rank in range(size)]
-        return run_tasks(tasks, size, poll)
+        return run_tasks(tasks, size, poll, linger_s=linger_s, fewer=fewer)
 
 
 @contextmanager

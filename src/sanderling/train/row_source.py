@@ -104,7 +104,8 @@ def holds_rows(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        return set(SCHEMA.names) <= set(pq.read_schema(path).names)
+        with path.open("rb") as file:
+            return set(SCHEMA.names) <= set(pq.read_schema(file).names)
     except (pa.ArrowException, OSError):
         return False
 
@@ -120,7 +121,7 @@ def index_rows(paths: Sequence[Path]) -> RowIndex:
     told: list[Survey] = []
     for number, path in enumerate(paths):
         try:
-            with pq.ParquetFile(path) as file:
+            with path.open("rb") as opened, pq.ParquetFile(opened) as file:
                 meta = file.schema_arrow.metadata or {}
                 told.append(Survey(tokenizer=meta[b"tokenizer"].decode() if b"tokenizer" in meta else None))
                 for group in range(file.num_row_groups):
@@ -176,7 +177,7 @@ class ParquetSource:
         if key not in self._held:
             path = self._index.paths[number]
             try:
-                with pq.ParquetFile(path) as file:
+                with path.open("rb") as opened, pq.ParquetFile(opened) as file:
                     self._held[key] = file.read_row_group(group, columns=SCHEMA.names)
             except (pa.ArrowException, OSError) as error:
                 raise UserError(f"{path} can no longer be read ({_first(error)}): put it back, then run again.") from error

@@ -169,6 +169,10 @@ class Replicated:
         except RuntimeError as lost:
             raise self._failure() from lost
 
+    def cause(self, error: RuntimeError) -> Exception:
+        """What made another rank leave first, where an error is but the loss of its connection; else the error itself."""
+        return error if json.loads(self._store.get(_REASON))["rank"] == self.rank else self._failure()
+
     def _failure(self) -> Exception:
         if not self._store.check([_REASON]):
             return UserError(
@@ -206,6 +210,9 @@ def member(store: Store, rank: int, size: int, backend: str) -> Iterator[Team]:
     team = Replicated(rank, size, store)
     try:
         yield team
+    except RuntimeError as error:
+        team.tell(error)
+        raise team.cause(error) from error
     except BaseException as error:
         team.tell(error)
         raise

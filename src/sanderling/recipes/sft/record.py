@@ -19,9 +19,21 @@ from sanderling.train.sft_config import SftConfig
 from sanderling.trajectory.importers.places import find_places
 
 SETTINGS, INPUTS = "sft.toml", "inputs.json"
-_FREE = ("title", "model", "data.files", "save_every", "keep", "merge", "parallel.", "trainer.memory.", "trainer.logit_chunk")
+_FREE = (
+    "title",
+    "model",
+    "data.files",
+    "save_every",
+    "keep",
+    "merge",
+    "parallel.",
+    "trainer.memory.",
+    "trainer.logit_chunk",
+    "watch",
+)
 """Settings that may differ: paths (their content may not) and what only says how the work is done."""
-_UNTOLD = object()
+_CHANGEABLE = ("trainer.", "epochs", "max_steps", "guard.")
+"""Settings that a person may change on purpose and go on."""
 
 
 def is_begun(out: Path) -> bool:
@@ -29,32 +41,39 @@ def is_begun(out: Path) -> bool:
     return (out / SETTINGS).is_file()
 
 
-def check_same_run(config: SftConfig, out: Path) -> None:
-    """Raises UserError, saying what differs, when a directory holds a run with other settings, data or model."""
+def check_same_run(config: SftConfig, out: Path, *, change: bool) -> None:
+    """Raises UserError, saying what differs, when a directory holds a run with other settings, data or model.
+
+    ``change``: how it trains may differ (trainer, epochs, max_steps, guard); data, batches and adapters never do.
+    """
     if not is_begun(out):
         return
     before, now = _flat(read_config(SftConfig, out / SETTINGS)), _flat(config)
     free = _FREE if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN else (*_FREE, "trainer.micro_batch_tokens")
-    other = [
-        f"{key} {before.get(key, 'unset')}, now {now.get(key, 'unset')}"
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key, _UNTOLD) != now.get(key, _UNTOLD) and not key.startswith(free)
-    ]
+    unlike = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key) and not key.startswith(free)]
+    if change:
+        unlike = [key for key in unlike if not key.startswith(_CHANGEABLE)]
+    told = [f"{key} {before.get(key)}, now {now.get(key)}" for key in unlike]
+    inputs = _read_inputs(out)
+    told += [f"other {name}" for name, content in _inputs(config).items() if inputs.get(name) != content]
+    if told:
+        listed = "; ".join(told[:4]) + (f"; and {len(told) - 4} more" if len(told) > 4 else "")
+        on = ", or --change to go on with them" if all(key.startswith(_CHANGEABLE) for key in unlike) and unlike else ""
+        raise UserError(f"{out} holds another run ({listed}): choose another --out, or add --fresh to begin again{on}.")
+
+
+def _read_inputs(out: Path) -> dict[str, Any]:
     try:
-        inputs = json.loads((out / INPUTS).read_text(encoding="utf-8"))
+        return json.loads((out / INPUTS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{out / INPUTS} is damaged: add --fresh to begin again, or choose another --out.") from error
-    other += [f"another {name}" for name, told in _inputs(config).items() if inputs.get(name) != told]
-    if other:
-        listed = "; ".join(other[:4]) + (f"; and {len(other) - 4} more" if len(other) > 4 else "")
-        raise UserError(f"{out} holds another run ({listed}): choose another --out, or add --fresh to begin again.")
 
 
 def write_record(config: SftConfig, out: Path) -> None:
     """Remember what the run is made with; the settings last, since they say that it was begun."""
     try:
         replace_file(out / INPUTS, json.dumps(_inputs(config), indent=1) + "\n", durable=True)
-        replace_file(out / SETTINGS, to_toml(config), durable=True)
+        replace_file(out / SETTINGS, to_toml(_in_text(config)), durable=True)
     except OSError as error:
         raise UserError(f"Cannot write in {out} ({error.strerror}): free some space, or choose another --out.") from error
 
@@ -81,7 +100,17 @@ def _flat(config: SftConfig) -> dict[str, Any]:
             found |= walk(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
         return found
 
-    return walk(config.model_dump(mode="json"), "")
+    return walk(_in_text(config).model_dump(mode="json"), "")
+
+
+def _in_text(config: SftConfig) -> SftConfig:
+    """The settings with paths that can be written; paths that are no text are told apart by content only."""
+
+    def text(path: Path) -> Path:
+        return Path(str(path).encode("utf-8", "replace").decode())
+
+    files = config.data.model_copy(update={"files": tuple(map(text, config.data.files))})
+    return config.model_copy(update={"data": files, "model": config.model and text(config.model)})
 
 
 def _inputs(config: SftConfig) -> dict[str, Any]:

@@ -1,0 +1,77 @@
+"""Everything that can be done and known before the first step, without torch: rows, checks, the record of the run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sanderling.errors import UserError
+from sanderling.policy.model_files import check_model
+from sanderling.recipes.progress import Report
+from sanderling.recipes.sft.record import check_same_run, is_begun, write_record
+from sanderling.recipes.sft.rows import prepare_rows
+from sanderling.train.checkpoint_places import last_step
+from sanderling.train.config import Precision
+from sanderling.train.launch import check_parallel
+from sanderling.train.row_source import RowIndex, index_rows
+from sanderling.train.sft_checks import check_rows
+from sanderling.train.sft_config import SftConfig
+from sanderling.train.supervised_plan import CHECKPOINTS, is_finished, schedule
+from sanderling.train.watchers import check_watchers
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a person asked for."""
+
+    config: SftConfig
+    out: Path
+    processes: int = 1
+    change: bool = False
+    """Whether a run is to go on with other settings than it was begun with."""
+
+    @property
+    def bfloat16(self) -> bool:
+        return self.config.trainer.precision is Precision.BFLOAT16
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every process has to know in order to train."""
+
+    order: Order
+    model: Path
+    index: RowIndex
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the whole run."""
+        return len(schedule(self.index.lengths, self.order.config))
+
+    @property
+    def done(self) -> int:
+        """Steps behind the last checkpoint."""
+        return last_step(self.order.out / CHECKPOINTS)
+
+
+def prepare(order: Order, report: Report, processes: int) -> Job | None:
+    """Make rows, check everything, and write the record; None when the run is finished. Raises UserError."""
+    config, out = order.config, order.out
+    if config.model is None:
+        raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
+    check_parallel(config.parallel.kind, processes)
+    check_watchers(config.watch)
+    check_model(config.model)
+    begun = is_begun(out)
+    check_same_run(config, out, change=order.change)
+    if begun and is_finished(config, out):
+        return None
+    index = index_rows(prepare_rows(config, out, report, made=begun))
+    check_rows(index.survey, config.model)
+    write_record(config, out)
+    job, survey = Job(order, config.model, index), index.survey
+    report.say(
+        f"{len(index.lengths):,} trajectories in {survey.rows:,} rows; {survey.tokens:,} tokens, {survey.trained_tokens:,} "
+        f"trained; the longest row has {survey.longest:,}; {job.steps:,} steps."
+    )
+    if job.done:
+        report.say(f"Goes on after step {job.done:,}.")
+    return job

@@ -1,0 +1,192 @@
+"""What `sanderling train sft` refuses before the first step: one sentence each, and nothing is begun."""
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from safetensors.numpy import load_file, save_file
+from sft_runs import write_base, write_data, write_settings
+
+from sanderling.errors import UserError
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.progress import Report
+from sanderling.recipes.sft.find import find_sft_recipe
+from sanderling.recipes.sft.prepare import Order, prepare
+from sanderling.recipes.sft.record import clear
+from sanderling.recipes.sft.run import run_sft_command
+from sanderling.train.row_files import SCHEMA
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    write_base(tmp_path / "base")
+    write_data(tmp_path / "data.jsonl", 4)
+    write_settings(tmp_path / "settings.toml")
+    return tmp_path
+
+
+def order(given: Path, *overrides: str, data: str = "data.jsonl", change: bool = False) -> Order:
+    config = find_sft_recipe(str(given / "settings.toml"), overrides)
+    files = config.data.model_copy(update={"files": (given / data,) if data else ()})
+    return Order(config.model_copy(update={"model": given / "base", "data": files}), given / "run", change=change)
+
+
+def refused(asked: Order) -> str:
+    """The sentence; what runs in `prepare` runs before torch is there."""
+    with pytest.raises(UserError) as caught:
+        prepare(asked, Report(Console(file=io.StringIO())), 1)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def write_rows(given: Path, ids: list[int], mask: list[bool], tokenizer: str | None = None) -> str:
+    told = tokenizer or load_tokenizer(given / "base").fingerprint
+    table = [{"trajectory": "t0", "group": "g", "ids": ids, "loss_mask": mask}]
+    pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA.with_metadata({"tokenizer": told})), given / "rows.parquet")
+    return "rows.parquet"
+
+
+def test_rows_of_another_tokenizer(given: Path) -> None:
+    data = write_rows(given, [1, 2], [False, True], "other")
+    assert "ids of tokenizer other, the model's is" in refused(order(given, data=data))
+    assert not (given / "run" / "sft.toml").exists(), "no run was begun"
+
+
+def test_rows_longer_than_the_model_sees(given: Path) -> None:
+    data = write_rows(given, [1] * 2049, [False] + [True] * 2048)
+    assert "Row t0 has 2,049 tokens, the model has 2,048 positions" in refused(order(given, data=data))
+    config = json.loads((given / "base" / "config.json").read_text())
+    config["rope_parameters"] = {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 2048,
+        "rope_theta": 1e4,
+    }
+    (given / "base" / "config.json").write_text(json.dumps(config))
+    assert prepare(order(given, data=data), Report(Console(file=io.StringIO())), 1) is not None, "stretched positions count"
+
+
+def test_rows_without_a_trained_token(given: Path) -> None:
+    assert "None of the 1 rows has a token to train" in refused(order(given, data=write_rows(given, [1, 2], [False, False])))
+
+
+def test_ids_beyond_the_vocabulary(given: Path) -> None:
+    assert "token 90,000, and the model's vocabulary ends" in refused(
+        order(given, data=write_rows(given, [1, 90_000], [False, True]))
+    )
+
+
+def test_no_data_no_model_no_profile_nothing_that_is_there(given: Path) -> None:
+    assert "name files of trajectories" in refused(order(given, data=""))
+    assert "There is no file" in refused(order(given, data="nowhere.jsonl"))
+    assert "give --profile" in refused(order(given, 'data.profile=""'))
+    without = order(given)
+    assert "give --model" in refused(Order(without.config.model_copy(update={"model": None}), without.out))
+    write_rows(given, [1, 2], [False, True])
+    mixed = without.config.data.model_copy(update={"files": (given / "data.jsonl", given / "rows.parquet")})
+    assert "holds rows, others hold trajectories" in refused(
+        Order(without.config.model_copy(update={"data": mixed}), without.out)
+    )
+    assert "no rows to train on" in refused(order(given, "data.max_tokens=5"))
+
+
+def cut(weights: Path) -> None:
+    weights.write_bytes(weights.read_bytes()[:-10])
+
+
+def pointer(weights: Path) -> None:
+    weights.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+
+
+def sharded(weights: Path) -> None:
+    names = {name: f"model-0000{1 + (n % 2)}-of-00002.safetensors" for n, name in enumerate(load_file(weights))}
+    weights.rename(weights.with_name("model-00001-of-00002.safetensors"))
+    weights.with_name("model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+
+
+def adapter(weights: Path) -> None:
+    weights.with_name("config.json").rename(weights.with_name("adapter_config.json"))
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        (cut, "is cut short"),
+        (pointer, "is a pointer of Git LFS"),
+        (sharded, "lack the file model-00002-of-00002.safetensors: finish the download"),
+        (adapter, "is an adapter and no model"),
+        (Path.unlink, "has no weights"),
+    ],
+)
+def test_a_download_that_was_not_finished(given: Path, harm: Callable[[Path], None], sentence: str) -> None:
+    harm(given / "base" / "model.safetensors")
+    assert sentence in refused(order(given))
+
+
+def test_weights_that_are_no_numbers(given: Path) -> None:
+    tensors = load_file(given / "base" / "model.safetensors")
+    name = next(name for name in tensors if "q_proj" in name)
+    tensors[name][3] = np.nan
+    save_file(tensors, given / "base" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match=rf"{name} holds NaN or infinity"):
+        run_sft_command(order(given), Report(Console(file=io.StringIO())))
+
+
+def begun(given: Path, *overrides: str) -> None:
+    assert prepare(order(given, *overrides), Report(Console(file=io.StringIO())), 1) is not None
+
+
+def test_a_directory_of_another_run_and_what_differs(given: Path) -> None:
+    begun(given)
+    begun(given, "save_every=7", "trainer.memory.recompute=full", "parallel.kind=none", "trainer.micro_batch_tokens=300")
+    said = refused(order(given, "trainer.lr=2e-2", "lora.rank=3", "seed=9"))
+    assert "lora.rank 0, now 3; seed 3, now 9; trainer.lr 0.01, now 0.02" in said and "--change" not in said
+    assert "or --change to go on with them" in refused(order(given, "trainer.lr=2e-2"))
+    assert "lora.rank" in refused(order(given, "trainer.lr=2e-2", "lora.rank=3", change=True))
+    assert prepare(order(given, "trainer.lr=2e-2", change=True), Report(Console(file=io.StringIO())), 1) is not None
+    assert "trainer.lr 0.02, now 0.01" in refused(order(given)), "the record is of what trains now"
+    write_data(given / "data.jsonl", 5)
+    assert "other data" in refused(order(given, "trainer.lr=2e-2"))
+    write_base(given / "base", seed=2)
+    assert "other model" in refused(order(given, "trainer.lr=2e-2"))
+
+
+def test_a_checkpoint_of_another_architecture(given: Path) -> None:
+    run_sft_command(order(given, "save_every=1"), Report(Console(file=io.StringIO())))
+    (given / "run" / "model").rename(given / "gone")
+    saved = max((given / "run" / "checkpoints").iterdir()) / "config.json"
+    config = json.loads(saved.read_text())
+    saved.write_text(json.dumps({**config, "num_hidden_layers": 5}))
+    with pytest.raises(UserError, match=r"another architecture \(num_hidden_layers 5; .* has 2\)"):
+        run_sft_command(order(given, "save_every=1"), Report(Console(file=io.StringIO())))
+
+
+def test_fresh_empties_runs_only(given: Path) -> None:
+    begun(given)
+    clear(given / "run")
+    assert [path.name for path in (given / "run").iterdir()] == [".lock"]
+    clear(given / "run")
+    clear(given / "nowhere")
+    with pytest.raises(UserError, match="not the directory of a run"):
+        clear(given / "base")
+
+
+def test_settings_that_contradict_each_other_and_unknown_views(given: Path) -> None:
+    with pytest.raises(UserError, match="set one of them to 0"):
+        order(given, "trainer.warmup_steps=3")
+    with pytest.raises(UserError, match="no view 'tensorbord'"):
+        run_sft_command(order(given, 'watch=["tensorbord"]'), Report(Console(file=io.StringIO())))
+
+
+def test_names_that_are_no_text_are_names(given: Path) -> None:
+    name = os.fsdecode(b"data\xff.jsonl")
+    (given / "data.jsonl").rename(given / name)
+    assert prepare(order(given, data=name), Report(Console(file=io.StringIO())), 1) is not None
+    assert prepare(order(given, data=name), Report(Console(file=io.StringIO())), 1) is not None
