@@ -61,7 +61,7 @@ def opened_team(
     Raises UserError when there are fewer GPUs than processes, and as ``join_team`` does.
     """
     import torch
-    from torch.distributed import HashStore
+    from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]
     from torch.distributed.rendezvous import rendezvous
 
     from sanderling.train.sharding import Sharded
