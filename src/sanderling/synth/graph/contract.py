@@ -72,6 +72,8 @@ class FactGraph:
     facts: tuple[Fact, ...]
     complete: bool = False
     """Whether the world holds no fact of these relations beyond these: only then can uniqueness be proven."""
+    possible: tuple[Fact, ...] = ()
+    """What may hold as well: no question rests on it, but what it makes an answer is a second answer."""
     outgoing: dict[str, list[Fact]] = field(init=False, repr=False, compare=False)
     """Entity id -> facts of which it is the subject."""
     incoming: dict[str, list[Fact]] = field(init=False, repr=False, compare=False)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from sanderling.synth.graph.contract import Capability, Fact
 from sanderling.synth.graph.ground import Ground
-from sanderling.synth.graph.query import Query
+from sanderling.synth.graph.query import Node, Query
 from sanderling.synth.graph.sampling import Subgraph
 
 
@@ -70,6 +70,8 @@ class Draft:
     """The longest way from a name in the question to the answer."""
     touching: tuple[Fact, ...] = ()
     """Of its facts, those about the answer itself; empty where the answer is computed."""
+    between: tuple[tuple[Node, tuple[Fact, ...]], ...] = ()
+    """The things on the way that are not named, each with the facts that tell it."""
     path: tuple[str, ...] = ()
     """The things on that way, the named one first."""
     hidden: tuple[str, ...] = ()

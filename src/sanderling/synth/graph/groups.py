@@ -56,7 +56,7 @@ def draw_group(ground: Ground, part: Subgraph, hops: Range, sizes: Range, rng: r
         member, shared = subject_of(fact), object_of(fact)
         kind = ground.kind(member)
         members = of_kind(ground, ground.index.subjects[(fact.relation, shared)], kind)
-        if not kind or not sizes.least <= len(members) <= sizes.most:
+        if not kind or not sizes.least <= len(members) <= sizes.most or not _is_whole(ground, fact, members):
             continue
         if shared.is_literal:
             spot = Spot(shared, is_named=True)
@@ -78,9 +78,19 @@ def draw_group(ground: Ground, part: Subgraph, hops: Range, sizes: Range, rng: r
 
 def _anywhere(ground: Ground, relation: str, rng: random.Random) -> list[Fact]:
     """A few facts of a relation, each of them about another thing that members share: large groups would else come up alone."""
-    shared = sorted(ground.index.all_objects[relation])
-    found = rng.sample(shared, min(len(shared), _TRIED))
-    return [_stated(ground, rng.choice(sorted(ground.index.subjects[(relation, node)])), relation, node) for node in found]
+    shared: dict[Node, list[Fact]] = {}
+    for fact in ground.facts_of[relation]:
+        shared.setdefault(object_of(fact), []).append(fact)
+    return [rng.choice(shared[node]) for node in rng.sample(sorted(shared), min(len(shared), _TRIED))]
+
+
+def _is_whole(ground: Ground, fact: Fact, members: frozenset[Node]) -> bool:
+    """Whether each of them is stated to share what a fact's subject does, and none may have been taken for another kind."""
+    relation, shared = fact.relation, object_of(fact)
+    all_kinds = ground.index.subjects[(relation, shared)]
+    if not ground.graph.complete and ground.words.of(relation).is_of_one_kind and all_kinds != members:
+        return False
+    return all(ground.pages.get((node, relation, shared)) for node in members)
 
 
 def of_kind(ground: Ground, nodes: frozenset[Node], kind: str) -> frozenset[Node]:

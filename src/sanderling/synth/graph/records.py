@@ -12,7 +12,7 @@ from sanderling.synth.graph.query import object_of, subject_of
 from sanderling.trajectory.record import Question
 
 MAKER = "graph"
-MAKER_VERSION = 4
+MAKER_VERSION = 5
 """Raised whenever the same graph and seed give other questions."""
 
 

@@ -2,10 +2,11 @@
 
 import random
 
-from sanderling.synth.graph.contract import Capability
+from sanderling.synth.graph.contract import Capability, Fact
 from sanderling.synth.graph.draft import Draft
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.growing import is_unique
+from sanderling.synth.graph.query import Node
 from sanderling.synth.graph.tree import Spot, to_query
 from sanderling.synth.graph.wording import Speaker, TangledError
 
@@ -25,9 +26,16 @@ def draft_of(ground: Ground, root: Spot, capability: Capability, form: str, rng:
         form=form,
         named=names_in(ground, root),
         depth=root.depth(),
+        between=between(root),
         path=path_of(ground, root),
         touching=tuple(clause.fact for clause in root.clauses),
     )
+
+
+def between(root: Spot) -> tuple[tuple[Node, tuple[Fact, ...]], ...]:
+    """See `Draft.between`."""
+    spots = (spot for spot in root.spots() if spot is not root and spot.clauses)
+    return tuple((spot.node, tuple(clause.fact for clause in spot.clauses)) for spot in spots)
 
 
 def path_of(ground: Ground, root: Spot) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 from itertools import permutations
 
-from sanderling.synth.graph.capabilities.drafting import names_in, path_of
+from sanderling.synth.graph.capabilities.drafting import between, names_in, path_of
 from sanderling.synth.graph.contract import Capability
 from sanderling.synth.graph.draft import Draft, Dropped, Range
 from sanderling.synth.graph.ground import Ground
@@ -46,6 +46,7 @@ def enumeration(ground: Ground, part: Subgraph, hops: Range, rng: random.Random)
         form="list",
         named=names_in(ground, group.root),
         depth=group.root.depth(),
+        between=between(group.root),
         path=path_of(ground, group.root)[:-1],
         extra={"items": [list(ground.answers(node)) for node in group.members]},
     )

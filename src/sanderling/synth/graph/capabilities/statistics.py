@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from sanderling.synth.graph.capabilities.drafting import names_in, path_of
+from sanderling.synth.graph.capabilities.drafting import between, names_in, path_of
 from sanderling.synth.graph.contract import Capability, Fact
 from sanderling.synth.graph.draft import Draft, Dropped, Range
 from sanderling.synth.graph.ground import Ground
@@ -63,6 +63,7 @@ def _draft(ground: Ground, group: Group, text: str, answers: tuple[str, ...], mo
         form=form,
         named=names_in(ground, group.root),
         depth=group.root.depth() + bool(more),
+        between=between(group.root),
         path=path_of(ground, group.root)[:-1],
         extra={"items": [list(ground.answers(node)) for node in group.members]},
     )

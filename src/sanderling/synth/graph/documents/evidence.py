@@ -17,7 +17,7 @@ from sanderling.synth.graph.documents.naming import last_part
 from sanderling.synth.graph.documents.relations import Relation
 from sanderling.synth.graph.draft import Draft, Dropped
 from sanderling.synth.graph.ground import Ground
-from sanderling.synth.graph.query import object_of, subject_of
+from sanderling.synth.graph.query import Node, object_of, subject_of
 from sanderling.world.canonical import canonical_url
 
 Search = Callable[[str], Sequence[str]]
@@ -60,9 +60,13 @@ class Evidence:
         if len(hidden) > _MOST_HIDDEN:
             return Dropped.SHORTCUT
         draft = replace(draft, hidden=tuple(hidden))
+        if any(self._rivals(node, facts) for node, facts in draft.between):
+            return Dropped.RIVAL
         if not draft.touching or self._is_value_of_many(draft):
             return draft, Uniqueness.UNCHECKED
-        return Dropped.RIVAL if self._rivals(draft) else (draft, Uniqueness.SUPPORTED)
+        first = draft.touching[0]
+        answer = next(node for node in (subject_of(first), object_of(first)) if self.ground.answers(node) == draft.answers)
+        return Dropped.RIVAL if self._rivals(answer, draft.touching) else (draft, Uniqueness.SUPPORTED)
 
     def _is_value_of_many(self, draft: Draft) -> bool:
         """Whether the answer is a value of relations that may have several: no search is made for values."""
@@ -75,22 +79,22 @@ class Evidence:
             return []
         return self.lines.holding(frozenset().union(*names, words_of(answers[0])))
 
-    def _rivals(self, draft: Draft) -> set[str]:
-        """Things of the answer's kind that the words of pages do not tell from the answer."""
+    def _rivals(self, answer: Node, facts: Sequence[Fact]) -> set[str]:
+        """Things of the kind of what is told, be it the answer or on the way, that the words of pages do not tell from it."""
         left: set[str] | None = None
-        for fact in draft.touching:
-            found = self._beside(draft, fact)
+        for fact in facts:
+            found = self._beside(answer, fact)
             if found is not None:
                 left = found if left is None else left & found
             if left == set():
                 break
         return left or set()
 
-    def _beside(self, draft: Draft, fact: Fact) -> set[str] | None:
+    def _beside(self, answer: Node, fact: Fact) -> set[str] | None:
         """What stands in one line with the other end of a fact; nothing where the relation has one object alone."""
         subject, object = subject_of(fact), object_of(fact)
-        is_subject = self.ground.answers(subject) == draft.answers
-        answer, other = (subject, object) if is_subject else (object, subject)
+        is_subject = subject == answer
+        other = object if is_subject else subject
         if not is_subject and self.ground.words.of(fact.relation).is_functional:
             return set()
         kind = self.ground.kind(answer)

@@ -16,6 +16,7 @@ from sanderling.synth.graph.documents.labels import definitions_in
 from sanderling.synth.graph.documents.names_index import NamesIndex
 from sanderling.synth.graph.documents.naming import Heading, key_of
 from sanderling.synth.graph.documents.outline import Outline, Part, outline
+from sanderling.synth.graph.documents.possible import Possible
 from sanderling.synth.graph.documents.reading import Reader
 from sanderling.synth.graph.documents.releases import Release, releases_in
 from sanderling.world.canonical import canonical_url
@@ -44,11 +45,14 @@ def documents_graph(pages: Iterable[Page], progress: Progress = lambda _: None) 
         survey.name_things(found)
     survey.tell_methods()
     kinds = {id: entity.kind for id, entity in survey.entities.items()}
-    reader = Reader(survey.index, survey.releases, survey.version_of_page, kinds, survey.product())
+    reader = Reader(survey.index, survey.releases, survey.version_of_page, kinds, survey.product(), survey.spread())
     for found in outlines:
         reader.read(found, survey.things_of[found.page.url])
     reader.finish()
-    return _kept(survey, reader)
+    possible = Possible(survey.index, kinds, reader.release, survey.version_of_page, reader.facts, survey.spoken())
+    for found in outlines:
+        possible.read(found, survey.things_of[found.page.url])
+    return _kept(survey, reader, possible.found())
 
 
 @dataclass
@@ -121,7 +125,7 @@ class _Survey:
             told = next((one for one in definitions_in(found.top.lines[:3]) if one.name == heading.name), None)
             kind = noun_in(told.what) if told else ""
         if not kind:
-            kind = (heading.part or "section") if heading.number else "page"
+            kind = (heading.part or ("section" if "." in heading.number else "chapter")) if heading.number else "page"
         self.index.add_subject(url, heading.name, url)
         spoken = f"the {kind} “{heading.name}”" if kind in _OF_TEXT else f"the {heading.name} {kind}"
         self.entities[url] = Entity(url, heading.name, kind, (spoken,), (url,))
@@ -137,6 +141,18 @@ class _Survey:
         """What most releases are releases of; empty when none is said to be."""
         names = Counter(release.name.rpartition(" ")[0] for release in self.releases.values())
         return names.most_common(1)[0][0] if names else ""
+
+    def spread(self) -> frozenset[str]:
+        """What owns definitions on several pages: no page has them all."""
+        pages: dict[str, set[str]] = defaultdict(set)
+        for id, entity in self.entities.items():
+            if "#" in id and (owner := entity.name.removesuffix("()").rpartition(".")[0]):
+                pages[owner].add(entity.pages[0])
+        return frozenset(owner for owner, urls in pages.items() if len(urls) > 1)
+
+    def spoken(self) -> dict[str, str]:
+        """What pages are about, as prose calls it, to its thing."""
+        return {name.casefold(): url for url, one in self.entities.items() if "#" not in url for name in one.aliases}
 
     def _definition(self, url: str, part: Part) -> str:
         first = part.signatures[0]
@@ -179,7 +195,7 @@ def _is_title(name: str) -> bool:
     return 2 <= len(name.split()) <= 10 and name[:1].isupper() and "⟦" not in name
 
 
-def _kept(survey: _Survey, reader: Reader) -> FactGraph:
+def _kept(survey: _Survey, reader: Reader, possible: Iterable[Fact]) -> FactGraph:
     """The facts whose ends are all known, each once for each page that states it, and the entities that they join."""
     entities = {**survey.entities, **reader.entities}
     for id, (name, kind) in survey.index.standards.items():
@@ -188,9 +204,11 @@ def _kept(survey: _Survey, reader: Reader) -> FactGraph:
     for fact in reader.facts:
         if fact.subject in entities and (fact.is_literal or fact.object in entities) and fact.subject != fact.object:
             facts[fact] = None
+    doubts = tuple(dict.fromkeys(fact for fact in possible if fact.subject in entities and fact.object in entities))
     used = {fact.subject for fact in facts} | {fact.object for fact in facts if not fact.is_literal}
+    used |= {end for fact in doubts for end in (fact.subject, fact.object)}
     names = {
         key_of(entities[id].name) for id in used
     }  # what nothing is said of, but has the name of something, makes it no name
     known = {id: entity for id, entity in entities.items() if id in used or key_of(entity.name) in names}
-    return FactGraph(known, tuple(facts))
+    return FactGraph(known, tuple(facts), possible=doubts)

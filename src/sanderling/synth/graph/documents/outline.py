@@ -77,9 +77,16 @@ def outline(page: Page, confirmed: Confirmed) -> Outline | None:
             current = Part()  # what follows is not about the definition before
             parts.append(current)
         else:
+            is_whole = is_whole and not _is_without_words(line)
             current.lines.append(line)
         number = behind if signatures else number + 1
     return Outline(page, top, parts, is_whole)
+
+
+def _is_without_words(line: Line) -> bool:
+    """Whether a line that opens no definition may be one all the same, with no prose behind it."""
+    signature = signature_of(line.text) if line.kind is BlockKind.PROSE else None
+    return signature is not None and signature.is_qualified and (signature.is_type or signature.kind in _CALLED)
 
 
 def _signatures(lines: list[Line], number: int) -> tuple[tuple[Signature, ...], int]:

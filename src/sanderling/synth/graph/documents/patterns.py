@@ -18,6 +18,12 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _CONDITION = re.compile(r"\bparti?(?:al)?ly (?:re|su)|^(?:If|When|To|For|On|In|Where|While|Usually|Do not|Sometimes)\b")
+_DEFINED = r"(?:functions|methods|classes|exceptions|constants|attributes|types|variables|macros|decorators|objects)\b"
+_INTRODUCES = re.compile(
+    rf"^(?:(?:the|all|each|both)(?: of)?(?: the)? )?(?:\w+ )?(?:following|remaining|below) (?:[\w-]+ ){{0,3}}?{_DEFINED}"
+    rf"|^(?:the|these) (?:[\w-]+ )?{_DEFINED}(?: \w+)? below\b",
+    re.IGNORECASE,
+)
 _THIS = r"(?:This (?:\w+ )?(?:is )?|The \w+ |It (?:is )?|Is )?"
 _CLASSES = ("class", "exception")
 
@@ -80,6 +86,11 @@ class Stated:
 
     pattern: Pattern
     link: int
+
+
+def introduces(sentence: str) -> bool:
+    """Whether a sentence is about the definitions that come next: "The following functions …"."""
+    return _INTRODUCES.search(sentence) is not None
 
 
 def stated(sentence: str) -> Iterator[Stated]:

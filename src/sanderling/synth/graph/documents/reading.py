@@ -13,7 +13,7 @@ from sanderling.synth.graph.documents.labels import cells_in, definitions_in, gl
 from sanderling.synth.graph.documents.names_index import NamesIndex
 from sanderling.synth.graph.documents.naming import is_telling, standard_in
 from sanderling.synth.graph.documents.outline import Outline, Part
-from sanderling.synth.graph.documents.patterns import stated
+from sanderling.synth.graph.documents.patterns import introduces, stated
 from sanderling.synth.graph.documents.relations import Relation
 from sanderling.synth.graph.documents.releases import Release, credit_in, marker_in
 from sanderling.synth.graph.words.contract import claim_of
@@ -52,10 +52,12 @@ class Reader:
     """Of the things that have names."""
     product: str
     """What most releases are releases of."""
+    spread: frozenset[str] = frozenset()
+    """What owns definitions on several pages."""
     facts: list[Fact] = field(default_factory=list)
     entities: dict[str, Entity] = field(default_factory=dict)
-    _numbers: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
-    """(site folder, number of a heading) to things, each with its page."""
+    _numbers: dict[tuple[str, str], list[tuple[str | None, str]]] = field(default_factory=dict)
+    """(site folder, number of a heading) to things, each with its page; None: what has no name of its own."""
 
     def read(self, found: Outline, things: Mapping[int, str]) -> None:
         """Read one page; ``things`` has the thing of each of its parts, -1 for the page itself."""
@@ -63,15 +65,20 @@ class Reader:
         subject = things.get(-1)
         if subject is not None:
             self._about_page(found, subject)
+        counted, is_below = self._counted(found, things), False
         for number, part in enumerate(found.parts):
             thing = things.get(number)
+            is_below = is_below or part.heading is not None
+            if found.top.heading and part.heading and part.heading.number.startswith(f"{found.top.heading.number}."):
+                self._number(part, thing, page)
             if subject is not None and part.heading and is_telling(part.heading.name):
                 self._value(subject, Relation.SECTION, part.heading.name, page, part.heading.name)
             if thing is None:
                 self._credits(part.lines, page)
                 continue
-            if subject is not None and part.signatures:
-                is_counted = self._is_counted(thing, part, found)
+            # What stands in a lower section is not what a reader would call a part of this one.
+            if subject is not None and part.signatures and not (is_below and self.kinds.get(subject) == "section"):
+                is_counted = self.kinds.get(thing) in counted
                 relation = (Relation.MEMBER if is_counted else Relation.LISTED) if found.is_whole else Relation.APPEARS
                 self._add(thing, relation, subject, page, "")
             if part.signatures and not part.is_shared:
@@ -79,8 +86,6 @@ class Reader:
                 self._about_definition(part, thing, page, ends=following is None or not following.signatures)
             elif part.heading:
                 self._mentions(part.lines, thing, page)
-                if found.top.heading and part.heading and part.heading.number.startswith(f"{found.top.heading.number}."):
-                    self._number(part, thing, page)
             self._credits(part.lines, page)
         for part in (found.top, *found.parts):
             self._tables(part.lines, page)
@@ -98,7 +103,7 @@ class Reader:
                 if told.maker:
                     self._person(subject, Relation.DEVELOPER, told.maker, page, told.quote)
         if version := self.version_of_page.get(page):
-            release = self._release(version)
+            release = self.release(version)
             self._add(subject, Relation.COVERS, release, page, "")
             day = self.releases[version]
             self._value(release, Relation.RELEASED, day.date, page, day.quote)
@@ -107,11 +112,19 @@ class Reader:
         self._mentions(top.lines, subject, page)
         self._credits(top.lines, page)
 
-    def _is_counted(self, thing: str, part: Part, found: Outline) -> bool:
-        """Whether a definition is one of those that its page lists whole; what another name owns may be a method."""
-        kind, owner = self.kinds.get(thing), part.signatures[0].name.rpartition(".")[0]
-        is_own = kind != "function" or not owner or (found.top.heading is not None and found.top.heading.name == owner)
-        return kind in _COUNTED and is_own
+    def _counted(self, found: Outline, things: Mapping[int, str]) -> frozenset[str]:
+        """The kinds of which a page has all: each definition was taken for what its line says, and none is another's."""
+        name = found.top.heading.name if found.top.heading else ""
+        doubted: set[str] = set(_COUNTED) if name in self.spread else set()
+        for number, part in enumerate(found.parts):
+            if not part.signatures:
+                continue
+            told, kind = part.signatures[0].kind, self.kinds.get(things.get(number, ""), "")
+            if told != kind and not (told == "function" and kind == "method"):
+                doubted |= {told, kind}
+            if kind == "function" and part.signatures[0].name.rpartition(".")[0] not in ("", name):
+                doubted.add(kind)
+        return _COUNTED - doubted
 
     def _about_definition(self, part: Part, thing: str, page: str, *, ends: bool) -> None:
         """``ends``: nothing is defined behind it, so that versions there may be those of what it is a part of."""
@@ -134,7 +147,7 @@ class Reader:
                 # it is new in, and hardly ever what changed it.
                 if is_about_other or (thing == page and relation is Relation.CHANGED):
                     continue
-                self._add(thing, relation, self._release(version), page, line.text)
+                self._add(thing, relation, self.release(version), page, line.text)
                 if relation is not Relation.DEPRECATED:
                     continue
             if thing != page and _is_term(line) and line.text not in _NOTICES:
@@ -147,12 +160,18 @@ class Reader:
             if line.kind is BlockKind.CODE:
                 continue
             if reads_on and line.marked.startswith(("⟦", "Module ⟦")):
-                self._to_link(thing, Relation.SEE, line.links[0], page, line.text)
+                is_subject = line.marked.startswith("Module")
+                target = self.index.resolve(line.links[0]) or (self.index.subject(line.links[0].url) if is_subject else None)
+                if target is not None:
+                    self._add(thing, Relation.SEE, target, page, line.text)
                 reads_on = 2  # what it is may stand between it and the next
                 continue
             reads_on = max(reads_on - 1, 0)
             line = line if thing == page else with_bare_names(line, page, self.index)
-            for sentence in line.sentences():
+            sentences = list(line.sentences())
+            if thing != page and any(introduces(sentence) for sentence in sentences):
+                break  # what is defined next
+            for sentence in sentences:
                 for told in stated(sentence):
                     if thing == page and told.pattern.relation not in _OF_PAGES:
                         continue
@@ -188,7 +207,7 @@ class Reader:
             for name in credit.people:
                 self._person(thing, Relation.CONTRIBUTOR, name, page, credit.quote)
             if version := self.version_of_page.get(page):
-                self._add(thing, claim_of(Relation.NEW, NOTES), self._release(version), page, credit.quote)
+                self._add(thing, claim_of(Relation.NEW, NOTES), self.release(version), page, credit.quote)
 
     def _tables(self, lines: Sequence[Line], page: str) -> None:
         for cell in cells_in(lines):
@@ -196,22 +215,23 @@ class Reader:
             self.entities.setdefault(id, Entity(id, cell.subject, cell.subject_header.lower().removesuffix("(s)"), (), (page,)))
             self._value(id, _column(cell.header), cell.value, page, cell.quote)
 
-    def _number(self, part: Part, thing: str, page: str) -> None:
+    def _number(self, part: Part, thing: str | None, page: str) -> None:
         """Remember the number of a section for `finish`."""
         if part.heading is not None and part.heading.number:
             self._numbers.setdefault((page.rpartition("/")[0], part.heading.number), []).append((thing, page))
 
     def finish(self) -> None:
         """Join numbered sections to what their numbers begin with, where one thing alone has each number."""
-        single = {key: things[0] for key, things in self._numbers.items() if len(things) == 1}
+        single = {key: (one[0][0], one[0][1]) for key, one in self._numbers.items() if len(one) == 1 and one[0][0] is not None}
         below: dict[tuple[str, str], list[str]] = {}
-        for folder, number in single:
+        for folder, number in self._numbers:
             above, _, last = number.rpartition(".")
             if (folder, above) in single:
                 below.setdefault((folder, above), []).append(last)
         for (folder, above), lasts in below.items():
-            is_whole = set(lasts) == {str(number + 1) for number in range(len(lasts))}
-            for last in lasts:
+            named = [last for last in lasts if (folder, f"{above}.{last}") in single]
+            is_whole = set(named) == {str(number + 1) for number in range(len(lasts))}
+            for last in named:
                 thing, page = single[(folder, f"{above}.{last}")]
                 self._add(thing, Relation.PART if is_whole else Relation.WITHIN, single[(folder, above)][0], page, "")
 
@@ -220,7 +240,7 @@ class Reader:
         if target is not None:
             self._add(thing, relation, target, page, quote)
 
-    def _release(self, version: str) -> str:
+    def release(self, version: str) -> str:
         id = f"release {version}"
         name = f"{self.product} {version}" if self.product else f"version {version}"
         self.entities.setdefault(id, Entity(id, name, "release", (version,)))

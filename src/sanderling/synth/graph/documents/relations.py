@@ -15,7 +15,7 @@ class Relation(StrEnum):
     APPEARS = "appears on"
     """Of a definition, to a page on which some definitions were not understood."""
     PART = "part of"
-    """Of a numbered section, to what its number begins with; only where all numbers from 1 on were found (`reading`)."""
+    """Of a numbered section, to what its number begins with; only where each number from 1 on is of one thing (`reading`)."""
     WITHIN = "within"
     """The same where some number was not found."""
     SECTION = "has section"

@@ -29,6 +29,8 @@ class RelationWords:
     """Whether a subject has one object at most."""
     is_exhaustive: bool = False
     """Whether a maker that reads pages finds all facts of it, so that they may be counted and listed."""
+    is_of_one_kind: bool = False
+    """Whether it says by itself what its subjects are: one that was taken for another kind of thing counts as well."""
     is_answer: bool = True
     """Whether a literal object can be asked for: a description cannot."""
     is_weak: bool = False

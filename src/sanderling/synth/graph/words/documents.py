@@ -23,11 +23,13 @@ DOCUMENTS: dict[str, RelationWords] = {
         ("that is documented in {o}",), ("that documents {s}",), is_functional=True, is_weak=True, family=_PLACE
     ),
     Relation.PART: RelationWords(
-        ("that is part of {o}", "that stands in {o}"), ("that contains {s}", "that includes {s}"),
-        is_functional=True, is_exhaustive=True,
+        ("that is a direct part of {o}", "that stands directly in {o}"),
+        ("that directly contains {s}", "of which {s} is a direct part"),
+        is_functional=True, is_exhaustive=True, is_of_one_kind=True,
     ),
     Relation.WITHIN: RelationWords(
-        ("that is part of {o}", "that stands in {o}"), ("that contains {s}", "that includes {s}"),
+        ("that is a direct part of {o}", "that stands directly in {o}"),
+        ("that directly contains {s}", "of which {s} is a direct part"),
         is_functional=True, is_weak=True, family=Relation.PART,
     ),
     Relation.SECTION: RelationWords(
