@@ -71,7 +71,7 @@ class Draft:
     touching: tuple[Fact, ...] = ()
     """Of its facts, those about the answer itself; empty where the answer is computed."""
     between: tuple[tuple[Node, tuple[Fact, ...]], ...] = ()
-    """The things on the way that are not named, each with the facts that tell it."""
+    """Of a list or count: the things on the way that are not named, each with the facts that tell it."""
     path: tuple[str, ...] = ()
     """The things on that way, the named one first."""
     hidden: tuple[str, ...] = ()

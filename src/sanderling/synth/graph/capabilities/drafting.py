@@ -26,7 +26,6 @@ def draft_of(ground: Ground, root: Spot, capability: Capability, form: str, rng:
         form=form,
         named=names_in(ground, root),
         depth=root.depth(),
-        between=between(root),
         path=path_of(ground, root),
         touching=tuple(clause.fact for clause in root.clauses),
     )
