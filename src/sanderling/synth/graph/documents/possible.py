@@ -1,7 +1,8 @@
 """What pages may say besides what was read: no question rests on it, but it counts as a second answer.
 
-Four kinds: what a page's parts refer to, it refers to as well; any box of "See also" may be the page's; a version mark that may
-belong to several definitions may be each one's; what an alias stands for has its base classes. Makes no entity but releases.
+Five kinds: what a page's parts refer to, it refers to as well; any box of "See also" may be the page's; a version mark that may
+belong to several definitions may be each one's; what a heading on the page of a release names may be new in it; all names of a
+class have its bases. Makes no entity but releases.
 """
 
 import re
