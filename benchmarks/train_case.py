@@ -22,7 +22,7 @@ from sanderling.train.plan import read_shape
 from sanderling.train.trainer import Trainer
 
 TRAINED = 4
-"""One token in so many is trained, in stretches, as an agent's turns are."""
+"""One token in so many is trained unless a case says otherwise, in stretches, as an agent's turns are."""
 
 
 def model_in(directory: Path, shape: dict[str, int]) -> Qwen3ForCausalLM:
@@ -36,12 +36,12 @@ def model_in(directory: Path, shape: dict[str, int]) -> Qwen3ForCausalLM:
     return model
 
 
-def rows_of(lengths: list[int], vocabulary: int, pad_to: int | None = None) -> list[Row]:
+def rows_of(lengths: list[int], vocabulary: int, pad_to: int | None = None, trained: int = TRAINED) -> list[Row]:
     """Random ids; ``pad_to`` fills each up with tokens that are not trained, which is what padding computes."""
     rng = np.random.default_rng(0)
     rows = []
     for name, length in enumerate(lengths):
-        ids, mask = rng.integers(1, vocabulary, length), np.arange(length) % 64 >= 64 - 64 // TRAINED
+        ids, mask = rng.integers(1, vocabulary, length), np.arange(length) % 64 >= 64 - 64 // trained
         mask[0], mask[-1] = False, True
         if pad_to is not None:
             more = pad_to - length
@@ -62,7 +62,7 @@ def ours(case: dict[str, Any], directory: Path) -> dict[str, Any]:
     device = case["device"]
     model = model_in(directory, case["shape"]).to(device)
     trainer = Trainer(model, TrainerConfig.model_validate(case["trainer"]))
-    rows = rows_of(case["lengths"], case["shape"]["vocab_size"], case.get("pad_to"))
+    rows = rows_of(case["lengths"], case["shape"]["vocab_size"], case.get("pad_to"), case.get("trained", TRAINED))
     before, seconds, losses = memory(device), [], []
     for _ in range(case["steps"] + 1):
         began = time.perf_counter()

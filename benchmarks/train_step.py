@@ -29,9 +29,9 @@ SHAPE = {
     "vocab_size": 32_000, "hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 4, "num_attention_heads": 8,
     "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 65_536,
 }  # fmt: skip
-LONGEST = 1_536
+LONGEST = 1_024
 """Tokens that the longest recorded trajectory is scaled down to."""
-ROWS = 24
+ROWS = 16
 """Rows of a step, drawn evenly from the sorted lengths."""
 
 
@@ -103,9 +103,10 @@ def packing(bench: Bench, lengths: dict[str, list[int]]) -> dict[str, Any]:
 
 
 def head(bench: Bench) -> dict[str, Any]:
-    """One long row whose every fourth token is trained; logits whole, and in chunks."""
+    """One long row whose every token is trained, layers recomputed; logits whole, and in chunks."""
+    settings = {"micro_batch_tokens": 4_096, "memory": {"recompute": "full"}}
     ways = {
-        name: bench.run("ours", [6_144], {"micro_batch_tokens": 6_144, "logit_chunk": chunk})
+        name: bench.run("ours", [4_096], {**settings, "logit_chunk": chunk}, trained=1)
         for name, chunk in (("chunked", 4_000_000), ("whole", 10**12))
     }
     return {"ways": ways, "memory_ratio": round(ways["chunked"]["peak_mb"] / ways["whole"]["peak_mb"], 3)}
@@ -158,7 +159,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "results" / "train_step.json")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", "2")))
-    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=3)
     args = parser.parse_args()
     root = os.environ.get("SANDERLING_RECORDED")
     lengths = recorded_lengths(Path(root)) if root else {}
