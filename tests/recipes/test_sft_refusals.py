@@ -178,6 +178,14 @@ def test_fresh_empties_runs_only(given: Path) -> None:
         clear(given / "base")
 
 
+def test_a_directory_of_something_else_is_neither_written_nor_taken_for_a_result(given: Path) -> None:
+    write_base(given / "run" / "model")
+    assert "holds other things (model) and no run" in refused(order(given))
+    (given / "run" / "model").rename(given / "elsewhere")
+    (given / "run" / "rows.parquet").write_bytes(b"of a run that was killed before it began")
+    begun(given)
+
+
 def test_settings_that_contradict_each_other_and_unknown_views(given: Path) -> None:
     with pytest.raises(UserError, match="set one of them to 0"):
         order(given, "trainer.warmup_steps=3")

@@ -6,7 +6,7 @@ from pathlib import Path
 from sanderling.errors import UserError
 from sanderling.policy.model_files import check_model
 from sanderling.recipes.progress import Report
-from sanderling.recipes.sft.record import check_same_run, is_begun, write_record
+from sanderling.recipes.sft.record import check_empty, check_same_run, is_begun, write_record
 from sanderling.recipes.sft.rows import prepare_rows
 from sanderling.train.checkpoint_places import last_step
 from sanderling.train.config import Precision
@@ -61,7 +61,10 @@ def prepare(order: Order, report: Report, processes: int) -> Job | None:
     check_watchers(config.watch)
     check_model(config.model)
     begun = is_begun(out)
-    check_same_run(config, out, change=order.change)
+    if begun:
+        check_same_run(config, out, change=order.change)
+    else:
+        check_empty(out)
     if begun and is_finished(config, out):
         return None
     index = index_rows(prepare_rows(config, out, report, made=begun))
@@ -70,7 +73,7 @@ def prepare(order: Order, report: Report, processes: int) -> Job | None:
     job, survey = Job(order, config.model, index), index.survey
     report.say(
         f"{len(index.lengths):,} trajectories in {survey.rows:,} rows; {survey.tokens:,} tokens, {survey.trained_tokens:,} "
-        f"trained; the longest row has {survey.longest:,}; {job.steps:,} steps."
+        f"trained; the longest row has {survey.longest:,}; {job.steps:,} step{'s' * (job.steps != 1)}."
     )
     if job.done:
         report.say(f"Goes on after step {job.done:,}.")

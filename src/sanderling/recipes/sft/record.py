@@ -13,12 +13,15 @@ from sanderling.config import read_config, to_toml
 from sanderling.errors import UserError
 from sanderling.files import replace_file
 from sanderling.recipes.data.inputs import content_hash
+from sanderling.recipes.sft.rows import ROWS
 from sanderling.recipes.stages import LOCK, locked
 from sanderling.train.config import Aggregation
 from sanderling.train.sft_config import SftConfig
 from sanderling.trajectory.importers.places import find_places
 
 SETTINGS, INPUTS = "sft.toml", "inputs.json"
+_BEFORE = (LOCK, INPUTS, f"{SETTINGS}.partial", ROWS, f".{ROWS}")
+"""How the names begin of what a run that was killed before it was begun may leave."""
 _FREE = (
     "title",
     "model",
@@ -41,13 +44,18 @@ def is_begun(out: Path) -> bool:
     return (out / SETTINGS).is_file()
 
 
+def check_empty(out: Path) -> None:
+    """Raises UserError when a directory without a run holds what would be taken for one's results, or be written over."""
+    strange = _strange(out)
+    if strange:
+        raise UserError(f"{out} holds other things ({strange[0]}) and no run: choose another --out.")
+
+
 def check_same_run(config: SftConfig, out: Path, *, change: bool) -> None:
     """Raises UserError, saying what differs, when a directory holds a run with other settings, data or model.
 
     ``change``: how it trains may differ (trainer, epochs, max_steps, guard); data, batches and adapters never do.
     """
-    if not is_begun(out):
-        return
     before, now = _flat(read_config(SftConfig, out / SETTINGS)), _flat(config)
     free = _FREE if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN else (*_FREE, "trainer.micro_batch_tokens")
     unlike = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key) and not key.startswith(free)]
@@ -80,7 +88,7 @@ def write_record(config: SftConfig, out: Path) -> None:
 
 def clear(out: Path) -> None:
     """Delete what a run left in its directory. Raises UserError when the directory is not one of a run, or in use."""
-    if not out.exists() or not any(path.name != LOCK for path in out.iterdir()):
+    if not is_begun(out) and not _strange(out):
         return
     if not is_begun(out):
         raise UserError(f"{out} is not the directory of a run, so --fresh leaves it alone: choose another --out.")
@@ -91,6 +99,11 @@ def clear(out: Path) -> None:
                 shutil.rmtree(path)
             elif path.name != LOCK:
                 path.unlink()
+
+
+def _strange(out: Path) -> list[str]:
+    """What a directory holds that is no beginning of a run."""
+    return sorted(path.name for path in out.iterdir() if not path.name.startswith(_BEFORE)) if out.is_dir() else []
 
 
 def _flat(config: SftConfig) -> dict[str, Any]:

@@ -111,8 +111,10 @@ def _conclude(order: Order, report: Report, *, trained: bool) -> None:
         from sanderling.train.checkpoint import save_model
 
         save_model(merge_adapter(config.model, final), model, config.model)
-    profile = f" --profile {config.data.profile}" if config.data.profile else ""
-    report.say(f"The model is in {model}: ask it with sanderling ask QUESTION --world WORLD --model {model}{profile}.")
+    profile = config.data.profile or "PROFILE"
+    report.say(
+        f"The model is in {model}: ask it with sanderling ask QUESTION --world WORLD --model {model} --profile {profile}."
+    )
 
 
 @contextmanager
