@@ -10,6 +10,7 @@ from torch.distributed.tensor import DTensor
 
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint
 from sanderling.train.config import TrainerConfig
+from sanderling.train.losses.contract import LossInputs, Metrics
 from sanderling.train.losses.sft import sft
 from sanderling.train.sharding import Sharded
 from sanderling.train.team import join_team
@@ -54,3 +55,21 @@ def train_and_save(rank: int, size: int, meeting: Path, config: TrainerConfig, b
             save_checkpoint(root, trainer.steps, model, state, None, keep=1, weights=weights)
         team.gather(rank)
         return Ran(flat(model).tobytes(), figures)
+
+
+def fail_on_rank_1(rank: int, size: int, meeting: Path, shard: bool) -> None:
+    """A step whose loss is not finite in a pass of rank 1."""
+    torch.set_num_threads(1)
+
+    def loss(tokens: LossInputs) -> tuple[torch.Tensor, Metrics]:
+        value, metrics = sft(tokens)
+        return value * float("nan") if rank == 1 else value, metrics
+
+    with join_team(rank, size, meeting) as team:
+        model = tiny_model()
+        before = flat(model)
+        trainer = Trainer(model, TrainerConfig(micro_batch_tokens=60), Sharded(team) if shard else team)
+        try:
+            trainer.step(random_rows(7), loss)
+        finally:
+            assert np.array_equal(flat(model), before) and trainer.steps == 0

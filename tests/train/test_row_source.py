@@ -105,3 +105,35 @@ def test_what_is_no_file_of_rows_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can no longer be read"):
         source[0]
     assert index_rows([write(tmp_path / "empty.parquet", [])]).families == ()
+
+
+IDS, MASK = pa.list_(pa.int32()), pa.list_(pa.bool_())
+
+
+def foreign(path: Path, ids: pa.Array, mask: pa.Array) -> Path:
+    """A file of one row that another program wrote."""
+    pq.write_table(pa.table({"trajectory": ["a"], "group": ["g"], "ids": ids, "loss_mask": mask}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "told"),
+    [
+        (pa.array([[1, 2, 3]], IDS), pa.array([[False, None, True]], MASK), "gaps"),
+        (pa.array([[1, None, 3]], IDS), pa.array([[False, True, True]], MASK), "gaps"),
+        (pa.array([None], IDS), pa.array([[False, True]], MASK), "without ids"),
+        (pa.array([[1.5, 2.0]], pa.list_(pa.float64())), pa.array([[False, True]], MASK), "lists of integers"),
+        (pa.array(["abc"]), pa.array([[False, True]], MASK), "lists of integers"),
+        (pa.array([[1, 2]], pa.list_(pa.int32(), 2)), pa.array([[False, True]], MASK), "lists of integers"),
+        (pa.array([[1, 2]], IDS), pa.array([[0, 2]], pa.list_(pa.int8())), "of booleans"),
+    ],
+)
+def test_columns_of_other_kinds_are_one_sentence(tmp_path: Path, ids: pa.Array, mask: pa.Array, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        index_rows([foreign(tmp_path / "rows.parquet", ids, mask)])
+
+
+def test_wide_lists_are_rows_too(tmp_path: Path) -> None:
+    ids, mask = pa.array([[1, 2]], pa.large_list(pa.int64())), pa.array([[False, True]], pa.large_list(pa.bool_()))
+    (row,) = ParquetSource(index_rows([foreign(tmp_path / "rows.parquet", ids, mask)]))[0]
+    assert row.ids.tolist() == [1, 2] and row.loss_mask.tolist() == [False, True]

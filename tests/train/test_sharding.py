@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from shard_ranks import take_steps, train_and_save
+from shard_ranks import fail_on_rank_1, take_steps, train_and_save
 from test_team import STEADY, alone, pair, same_figures  # noqa: F401  # pair is a fixture
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
+from sanderling.errors import UserError
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.losses.sft import sft
@@ -64,3 +65,10 @@ def test_one_process_in_bfloat16_is_a_mesh_of_one_with_weights_in_float32():
             assert {p.dtype for p in model.parameters()} == {torch.float32}
             assert widths == ({torch.bfloat16} if team.sharded else {torch.float32})
     assert losses[ParallelKind.FSDP] == pytest.approx(losses[ParallelKind.NONE], rel=0.01)
+
+
+@pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
+def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_its_sentence(pair, shard: bool):  # noqa: F811
+    errors = pair(fail_on_rank_1, shard, errors=True)
+    assert [type(error) for error in errors] == [UserError] * 2
+    assert str(errors[0]) == str(errors[1]) and "not finite" in str(errors[0])

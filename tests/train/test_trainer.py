@@ -1,4 +1,5 @@
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,12 +7,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_qwen3 import random_rows, tiny_model
+from transformers import MistralConfig, MistralForCausalLM
 
 from sanderling.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, Schedule, TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.logprobs import token_logprobs
+from sanderling.train.logprobs import head_logprobs, token_logprobs
 from sanderling.train.losses.sft import sft
 from sanderling.train.packing import collate, plan
 from sanderling.train.trainer import Trainer, lr_at
@@ -57,6 +59,14 @@ def test_the_models_own_attention_is_given_back_even_after_an_error():
     assert model.config._attn_implementation == before
 
 
+def test_a_model_with_a_sliding_window_is_one_sentence_packed_and_trains_padded():
+    sizes = {"vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
+    model = MistralForCausalLM(MistralConfig(**sizes, num_key_value_heads=2, sliding_window=8))
+    with pytest.raises(UserError, match=r"trainer\.packing=padded"):
+        Trainer(model, TrainerConfig()).step(random_rows(2), sft)
+    assert Trainer(model, TrainerConfig(packing=Packing.PADDED)).step(random_rows(2), sft)["loss"] > 0
+
+
 def test_chunked_head_equals_whole_head():
     rows, model = random_rows(3), tiny_model()
     batch = collate(rows, Packing.PADDED)
@@ -69,6 +79,30 @@ def test_chunked_head_equals_whole_head():
     for other in results[:-1]:
         for a, b in zip(other, results[-1], strict=True):
             torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
+def test_many_chunks_of_the_head_lose_nothing_in_bfloat16():
+    """A gradient summed in bfloat16 over 500 chunks is off by a tenth."""
+    torch.manual_seed(0)
+    hidden, target = torch.randn(4000, 16) + 0.3, torch.randint(0, 61, (4000,))
+
+    def gradient(chunk: int, bfloat16: bool, autocast: bool) -> torch.Tensor:
+        torch.manual_seed(1)
+        head = torch.nn.Linear(16, 61, bias=False)
+        weight = head.weight.to(torch.bfloat16) if bfloat16 and not autocast else head.weight
+        model = SimpleNamespace(get_output_embeddings=lambda: head)
+        head.weight = torch.nn.Parameter(weight.detach())
+        given_hidden = hidden.to(head.weight.dtype)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            scores = head_logprobs(model, given_hidden, target, temperature=1.0, entropy=False, logit_chunk=chunk)  # pyright: ignore[reportArgumentType]
+        (-scores.logprobs.mean()).backward()
+        assert head.weight.grad is not None
+        return head.weight.grad.double()
+
+    exact = gradient(10**9, bfloat16=False, autocast=False)
+    for autocast in (True, False):
+        off = gradient(8 * 61, bfloat16=True, autocast=autocast) - exact
+        assert float(off.norm() / exact.norm()) < 0.01
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=30), st.integers(1, 120), st.sampled_from(list(Packing)))

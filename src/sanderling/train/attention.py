@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
+from sanderling.errors import UserError
+
 _NAME = "sanderling_packed"
 _MASK_ROWS = 1024
 """Queries that share one mask."""
@@ -51,8 +53,12 @@ def _attend(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Queries [1, H, T, D], keys and values [1, H_kv, T, D] to [1, T, H, D]."""
-    if stretches is None or attention_mask is not None or kwargs.get("sliding_window") is not None:
-        raise ValueError("packed attention takes stretches, no masks or sliding windows: use padded rows for this model")
+    if kwargs.get("sliding_window") is not None:
+        raise UserError(
+            "This model attends through a sliding window, which packed rows do not have: set trainer.packing=padded."
+        )
+    if stretches is None or attention_mask is not None:
+        raise ValueError("packed attention takes stretches and no mask")
     grouped = query.shape[1] != key.shape[1]
     parts, start = [], 0
     for stretch in stretches:

@@ -8,6 +8,7 @@ kill at any moment leaves the checkpoint before it valid and this one either who
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -52,7 +53,7 @@ def save_model(
         _write(model, partial, tokenizer_dir, state, weights)
     except (OSError, SafetensorError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
         shutil.rmtree(partial, ignore_errors=True)
-        told = str(error).splitlines()[0]
+        told = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(f"Cannot write the model {directory} ({told}): free some space and run again.") from error
     if directory.exists():
         # A directory cannot be replaced in one step; the moment between the two renames leaves the old one recoverable.
@@ -107,5 +108,8 @@ def save_checkpoint(
 
 
 def load_state(directory: Path) -> dict[str, Any]:
-    """What :func:`save_checkpoint` stored beside the weights."""
-    return torch.load(directory / STATE, weights_only=True)
+    """What :func:`save_checkpoint` stored beside the weights. Raises UserError when it was damaged since."""
+    try:
+        return torch.load(directory / STATE, weights_only=True)
+    except (OSError, RuntimeError, UnpicklingError, EOFError) as error:
+        raise UserError(f"{directory / STATE} is damaged: remove {directory} to go on from the checkpoint before.") from error

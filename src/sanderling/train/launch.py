@@ -70,7 +70,8 @@ def opened_team(
     check_parallel(kind, place.size)
     device = torch.device("cpu")
     if torch.cuda.is_available():
-        if place.local >= torch.cuda.device_count():
+        # Asked by all alike: those that have a GPU would wait minutes for those that have none.
+        if place.local_size > torch.cuda.device_count():
             raise UserError(f"There are {torch.cuda.device_count()} GPUs for {place.local_size} processes: start one for each.")
         device = torch.device("cuda", place.local)
         torch.cuda.set_device(device)

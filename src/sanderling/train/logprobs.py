@@ -72,6 +72,8 @@ def head_logprobs(
     size = max(1, logit_chunk // weight.shape[0])
     if hidden.shape[0] <= size:
         return TokenScores(*_scores(hidden, weight, target, temperature, entropy))
+    # Each chunk adds to the weight's gradient: in bfloat16, hundreds of small additions to a large sum are lost by rounding.
+    weight = weight.float() if weight.requires_grad and torch.is_grad_enabled() else weight
     pairs = [
         checkpoint(_scores, h, weight, t, temperature, entropy, use_reentrant=False)
         for h, t in zip(hidden.split(size), target.split(size), strict=True)
@@ -86,8 +88,17 @@ def _head(model: PreTrainedModel) -> Tensor:
     return head.weight
 
 
+def _product_dtype(hidden: Tensor) -> torch.dtype:
+    """What a product with hidden states is computed in.
+
+    Weights are cast by hand: a cast that autocast keeps is one for all chunks, whose gradients would be summed in it.
+    """
+    kind = hidden.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+
+
 def _scores(hidden: Tensor, weight: Tensor, target: Tensor, temperature: float, entropy: bool) -> tuple[Tensor, Tensor | None]:
-    logits = torch.nn.functional.linear(hidden, weight).float()
+    logits = torch.nn.functional.linear(hidden, weight.to(_product_dtype(hidden))).float()
     if temperature != 1.0:
         logits = logits / temperature
     logprobs = -torch.nn.functional.cross_entropy(logits, target, reduction="none")

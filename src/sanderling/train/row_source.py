@@ -5,7 +5,7 @@ are read where they lie, so memory holds a few row groups and never the whole. I
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -201,8 +201,12 @@ class _Look:
 def _look(path: Path, table: pa.Table) -> _Look:
     names = [name or "" for name in table["trajectory"].to_pylist()]
     ids, mask = (table[name].combine_chunks() for name in ("ids", "loss_mask"))
-    if ids.null_count or mask.null_count:
-        raise UserError(f"{path} holds a row without ids or without a loss mask: write it again.")
+    if not _is_list(ids.type, pa.types.is_integer) or not _is_list(mask.type, pa.types.is_boolean):
+        raise UserError(
+            f"{path} holds {ids.type} ids and {mask.type} masks, not lists of integers and of booleans: write it again."
+        )
+    if any(values.null_count or values.flatten().null_count for values in (ids, mask)):
+        raise UserError(f"{path} holds a row without ids or without a loss mask, or one with gaps: write it again.")
     lengths, mask_lengths = (np.diff(values.offsets.to_numpy()).astype(np.int64) for values in (ids, mask))
     values, trains = ids.flatten().to_numpy(), mask.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
     unlike = np.flatnonzero(lengths != mask_lengths)
@@ -236,6 +240,10 @@ def _look(path: Path, table: pa.Table) -> _Look:
             largest_id=int(values.max(initial=-1)),
         ),
     )
+
+
+def _is_list(kind: pa.DataType, of: Callable[[pa.DataType], bool]) -> bool:
+    return (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and of(kind.value_type)
 
 
 def _together(told: Sequence[Survey]) -> Survey:

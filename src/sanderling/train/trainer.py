@@ -127,19 +127,24 @@ class Trainer:
         lr = lr_at(self.steps, self.config)
         self.model.train()
         total, sums = 0.0, Counter[str]()
+        bad: list[str] = []
         with _attention(self.model, self.config):
             for indices in _passes(plans, self.team):
                 used, shares = [rows[i] for i in indices], [weights[i] for i in indices]
-                value, seen = self._accumulate(used or [_idle(rows[0])], shares or [0.0], loss)
+                value, seen, broken = self._accumulate(used or [_idle(rows[0])], shares or [0.0], loss)
                 total += value
+                bad += broken
                 if used:
                     sums.update(seen)
+        # Asked of all when all have made their passes: a rank that stopped by itself would leave the others waiting.
+        if found := [name for part in self.team.gather(bad) for name in part]:
+            self._refuse("loss", found)
         self.team.sum_gradients(self.model)
         counts = self.team.sum_counts({**sums, "loss": total})
         total = counts.pop("loss")
         norm = float(whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)))
         if not math.isfinite(norm):
-            self._refuse("gradient", rows)
+            self._refuse("gradient", [row.trajectory for row in rows])
         self.optimizer.step(lr / self.config.lr)
         self.model.eval()
         self.steps += 1
@@ -167,11 +172,11 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps = int(state["steps"])
 
-    def _accumulate(self, rows: Sequence[Row], weights: Sequence[float], loss: Loss) -> tuple[float, Counter[str]]:
-        """Forward and backward of one micro-batch; returns its share of the loss and the sums of its metrics."""
+    def _accumulate(self, rows: Sequence[Row], weights: Sequence[float], loss: Loss) -> tuple[float, Counter[str], list[str]]:
+        """Forward and backward of one micro-batch: its share of the loss, sums of its metrics, names of rows that broke it."""
         batch = collate(rows, self.config.packing, self.model.device)
         if batch.target.numel() == 0 and not self.team.sharded:
-            return 0.0, Counter()
+            return 0.0, Counter(), []
         scores = _scores(self.scored, batch, self.config, self.team, entropy=self.config.entropy)
         per_row = torch.tensor(weights, dtype=torch.float32, device=batch.ids.device)
         value, metrics = loss(
@@ -184,17 +189,18 @@ class Trainer:
                 reference=per_token(batch, "reference_logprobs"),
             )
         )
+        bad: list[str] = []
         if not torch.isfinite(value):
-            bad = torch.unique(batch.row_index[~torch.isfinite(scores.logprobs)]).tolist()
-            self._refuse("loss", [rows[i] for i in bad] or rows)
+            places = torch.unique(batch.row_index[~torch.isfinite(scores.logprobs)]).tolist()
+            bad = [rows[i].trajectory for i in places or range(len(rows))]
         (value * self.team.gradient_scale).backward()
         if scores.entropy is not None:
             metrics = {**metrics, "entropy": scores.entropy}
-        return float(value.detach()), Counter({name: float(values.sum()) for name, values in metrics.items()})
+        return float(value.detach()), Counter({name: float(values.sum()) for name, values in metrics.items()}), bad
 
-    def _refuse(self, what: str, rows: Sequence[Row]) -> None:
+    def _refuse(self, what: str, trajectories: Sequence[str]) -> None:
         self.optimizer.zero_grad()
-        names = [row.trajectory or "unnamed" for row in rows]
+        names = [name or "unnamed" for name in trajectories]
         listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         raise UserError(
             f"The {what} of step {self.steps} is not finite, so training stopped with the weights unchanged: "
