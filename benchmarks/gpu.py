@@ -91,7 +91,9 @@ def main() -> None:
     record = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.is_file() else {}
     end = time.monotonic() + arguments.seconds
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    for item in arguments.items or [name for name in ITEMS if "failed" in record.get(name, {"failed": ""})]:
+    # What failed before comes last, so that it cannot use up the time of what was never tried.
+    missing = [name for name in ITEMS if name not in record] + [name for name in ITEMS if "failed" in record.get(name, ())]
+    for item in arguments.items or missing:
         left = end - time.monotonic()
         if left < 30:
             print(f"{item}: no time left, and what follows; call again")

@@ -77,7 +77,7 @@ def _train(case: Training, device: torch.device, shape: Shape) -> dict[str, Any]
         seconds.append(_clock(device) - began)
     step = statistics.median(seconds[1:])
     tokens = case.tokens * case.rows
-    flops = shape.flops(tokens, case.tokens)
+    flops = shape.flops(tokens, case.tokens, int(mask.sum()) * case.rows)
     planned = estimate(shape, config, Load(case.tokens, ranks=1, sharded=True))
     return {
         "tokens": tokens,

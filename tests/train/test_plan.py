@@ -50,7 +50,7 @@ def test_what_layers_keep_is_what_autograd_saves(recompute: str, tmp_path: Path)
     model.config.save_pretrained(tmp_path)
     shape = read_shape(tmp_path)
     measured = (four - two) / 2 * 4
-    assert kept_bytes(shape, memory, tokens, 4) == pytest.approx(measured, rel=0.02 if recompute == "full" else 0.25)
+    assert kept_bytes(shape, memory, tokens, 4, 4) == pytest.approx(measured, rel=0.02 if recompute == "full" else 0.25)
 
 
 def test_parameters_and_flops_are_the_models_own(tmp_path: Path):

@@ -110,6 +110,6 @@ def save_checkpoint(
 def load_state(directory: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` stored beside the weights. Raises UserError when it was damaged since."""
     try:
-        return torch.load(directory / STATE, weights_only=True)
+        return torch.load(directory / STATE, weights_only=True, mmap=True)  # ranks share its pages
     except (OSError, RuntimeError, UnpicklingError, EOFError) as error:
         raise UserError(f"{directory / STATE} is damaged: remove {directory} to go on from the checkpoint before.") from error

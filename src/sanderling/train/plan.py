@@ -46,14 +46,14 @@ class Shape:
         norms = self.layers * (2 * self.hidden + 2 * self.head_dim) + self.hidden
         return self.layers * self.layer_parameters + self.vocab * self.hidden * (1 if self.tied else 2) + norms
 
-    def flops(self, tokens: int, row_tokens: int) -> float:
+    def flops(self, tokens: int, row_tokens: int, predicted: int | None = None) -> float:
         """Model FLOPs of one forward and backward pass, attention causal, nothing counted twice for recomputation.
 
-        6 per parameter and token (the head's, where tied, counted once; embeddings look up), and 12 per token, seen token, head
-        and head size, halved because a token sees the ones before it only.
+        6 per parameter and token, and 12 per token, seen token, head and head size, halved because a token sees the ones before
+        it only. The head's are those of ``predicted`` tokens (None: all), since it is applied to no others; embeddings look up.
         """
-        matrices = self.layers * self.layer_parameters + self.vocab * self.hidden
-        return tokens * (6.0 * matrices + 6.0 * self.layers * self.heads * self.head_dim * row_tokens)
+        per_token = 6.0 * self.layers * (self.layer_parameters + self.heads * self.head_dim * row_tokens)
+        return tokens * per_token + 6.0 * self.vocab * self.hidden * (tokens if predicted is None else predicted)
 
     def kv_bytes(self, tokens: int, width: int = 2) -> int:
         """Keys and values of one session."""
@@ -144,7 +144,9 @@ def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
     share = load.ranks if load.sharded else 1
     trained = shape.parameters if load.lora_parameters is None else load.lora_parameters
     frozen = 0 if load.lora_parameters is None else shape.parameters * width
-    kept = kept_bytes(shape, trainer.memory, tokens, width)
+    # Automatic mixed precision adds to hidden states in float32; shards and a frozen base in 16 bits do not.
+    hidden = 4 if not load.sharded and load.lora_parameters is None else width
+    kept = kept_bytes(shape, trainer.memory, tokens, width, hidden)
     parts = {
         "weights": (4 * trained + frozen) // share,
         "weights in use": _in_use(shape, load, width),
@@ -157,13 +159,14 @@ def estimate(shape: Shape, trainer: TrainerConfig, load: Load) -> Estimate:
     return Estimate(parts, kept if trainer.memory.offload else 0, shape.flops(tokens, load.row_tokens), tokens)
 
 
-def kept_bytes(shape: Shape, memory: MemoryConfig, tokens: int, width: int) -> int:
+def kept_bytes(shape: Shape, memory: MemoryConfig, tokens: int, width: int, hidden: int) -> int:
     """Bytes that all layers keep between their forward and backward pass.
 
     A layer's input; selective: also attention's output (with its log-sum-exp in fp32); without recomputation, by and large:
     both norms' inputs and fp32 halves, queries, keys and values before and behind norm and rotation, the MLP's four tensors.
+    ``width``: bytes of a number in a product; ``hidden``: of one that a layer hands on.
     """
-    inputs = shape.hidden * width
+    inputs = shape.hidden * hidden
     heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     match memory.recompute:
         case Recompute.FULL:
@@ -227,7 +230,7 @@ def _knobs(memory: MemoryConfig) -> Iterator[tuple[str, Any]]:
 
 
 def _last_resort(trainer: TrainerConfig, load: Load) -> str:
-    if load.lora_parameters is None and not load.sharded:
+    if load.lora_parameters is None and (load.ranks == 1 or not load.sharded):
         return 'train a LoRA (set lora.rank), or shard over more devices (parallel.kind = "fsdp")'
     if load.row_tokens < trainer.micro_batch_tokens:
         return f"set trainer.micro_batch_tokens to {load.row_tokens}, the longest row"

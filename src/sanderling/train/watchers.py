@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 from sanderling.errors import UserError
+from sanderling.files import replace_file
 
 
 class Watcher(Protocol):
@@ -47,7 +49,7 @@ class Trackio:
         del step
         # What a machine does belongs to no run's record, and is logged by threads that outlive it.
         self._run = trackio.init(
-            "sanderling", name=out_dir.name, config=dict(settings), resume="allow", embed=False,
+            "sanderling", name=run_name(out_dir), config=dict(settings), resume="allow", embed=False,
             auto_log_cpu=False, auto_log_gpu=False,
         )  # fmt: skip
 
@@ -65,7 +67,7 @@ class WeightsAndBiases:
         import wandb
 
         del step
-        name = out_dir.name
+        name = run_name(out_dir)
         self._run = wandb.init(
             project="sanderling", name=name, id=name, dir=str(out_dir), config=dict(settings), resume="allow"
         )  # fmt: skip
@@ -75,6 +77,14 @@ class WeightsAndBiases:
 
     def close(self) -> None:
         self._run.finish()
+
+
+def run_name(out_dir: Path) -> str:
+    """The directory's name, and what tells it from others of that name and from what stood there before ``--fresh``."""
+    file = out_dir / "watched_as.txt"
+    if not file.is_file():
+        replace_file(file, f"{out_dir.name}-{uuid4().hex[:8]}")
+    return file.read_text(encoding="utf-8")
 
 
 WATCHERS: dict[str, Callable[[Path, Mapping[str, Any], int], Watcher]] = {

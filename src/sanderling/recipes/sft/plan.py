@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sanderling.errors import UserError
 from sanderling.protocol.profiles import get_profile
+from sanderling.train.config import Precision
 from sanderling.train.plan import Load, Shape, Verdict, judge, lora_parameters, read_shape
 from sanderling.train.sft_config import ParallelKind, SftConfig
 
@@ -63,7 +64,8 @@ def plan_run(config: SftConfig, devices: Devices, row_tokens: int | None = None)
         raise UserError("There is no model to plan for: give --model, a directory with config.json.")
     shape = read_shape(config.model)
     longest = row_tokens or config.data.max_tokens or _context(config)
-    sharded = config.parallel.kind is ParallelKind.FSDP and devices.count > 1
+    alone = config.trainer.precision is Precision.BFLOAT16  # then one process is a mesh of one
+    sharded = config.parallel.kind is ParallelKind.FSDP and (devices.count > 1 or alone)
     adapters = lora_parameters(shape, config.lora) if config.lora.rank else None
     load = Load(longest, ranks=devices.count, sharded=sharded, lora_parameters=adapters)
     tokens = longest * config.batch_trajectories if config.batch_trajectories else max(longest, config.batch_tokens)
