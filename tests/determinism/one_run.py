@@ -23,8 +23,8 @@ from sanderling.tools.registry import world_tools
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl import Actor, run_rl
-from sanderling.train.rl_config import RlConfig
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.run import Actor, run_rl
 from sanderling.trajectory.codec import encode_trajectory
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.encyclopedia import generate_encyclopedia

@@ -23,8 +23,8 @@ from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.gradients import sum_gradients
 from sanderling.train.losses.sft import sft
-from sanderling.train.rl import Actor, run_rl
-from sanderling.train.rl_config import RlConfig
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.run import Actor, run_rl
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer
 from sanderling.trajectory.record import Question

@@ -48,6 +48,8 @@ def table_of(trajectories: list[dict]) -> TurnTable:
         gain=np.array(columns[5], dtype=np.float64),
         gain_scored=np.array(columns[6], dtype=np.bool_),
         penalty=np.array(columns[7], dtype=np.float64),
+        trained=np.ones(len(rows), dtype=np.bool_),
+        capped=np.zeros(len(rows), dtype=np.bool_),
     )
 
 

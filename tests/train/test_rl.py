@@ -16,8 +16,8 @@ from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import CispoConfig, GrpoConfig, IgpoConfig, PpoConfig, RatioTo
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl import Actor, episode_seed, run_rl, step_questions
-from sanderling.train.rl_config import RlConfig
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.run import Actor, episode_seed, run_rl, step_questions
 from sanderling.trajectory.record import Question
 
 QUESTIONS = [Question(id=f"q{i}", text="?", answers=("Oslo",)) for i in range(3)]

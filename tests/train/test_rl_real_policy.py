@@ -23,9 +23,9 @@ from sanderling.train.encoding import Encoding
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
-from sanderling.train.rl import Actor, run_rl
-from sanderling.train.rl_config import RlConfig
-from sanderling.train.rl_rows import rl_rows
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.rows import rl_rows
+from sanderling.train.rl.run import Actor, run_rl
 from sanderling.train.trainer import row_logprobs
 from sanderling.trajectory.record import Question, Seeds
 from sanderling.trajectory.turns import turn_indices

@@ -6,7 +6,7 @@ from sanderling.errors import UserError
 from sanderling.train.contract import Row, TurnTool
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit
-from sanderling.train.rl_rows import rl_rows
+from sanderling.train.rl.rows import rl_rows
 from sanderling.train.sft_rows import TrainTurn, rows_of, sft_rows
 from sanderling.train.turn_table import Graded, build_table
 from sanderling.trajectory.record import NodeKind, Trajectory

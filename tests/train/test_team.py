@@ -22,7 +22,7 @@ from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.credit_config import IgpoConfig, PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal
-from sanderling.train.rl_config import RlConfig
+from sanderling.train.rl.config import RlConfig
 from sanderling.train.team import SOLO, Solo, joined, share
 from sanderling.trajectory.record import Question
 

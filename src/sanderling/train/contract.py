@@ -45,6 +45,10 @@ class TurnTable:
     gain_scored: BoolArray
     penalty: FloatArray
     """Format penalty of the turn, 0 or negative."""
+    trained: BoolArray
+    """False where the trajectory takes part in its group's statistics and receives no credit (a denoised one)."""
+    capped: BoolArray
+    """True where the turn gets no positive credit; negative credit is kept."""
 
     def __len__(self) -> int:
         return int(self.trajectory.shape[0])

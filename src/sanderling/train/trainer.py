@@ -196,6 +196,7 @@ class Trainer:
                 sampler=per_token(batch, "sampler_logprobs"),
                 proximal=per_token(batch, "proximal_logprobs"),
                 reference=per_token(batch, "reference_logprobs"),
+                sequence=batch.row_index if self.team.context is None else None,
             )
         )
         bad: list[str] = []

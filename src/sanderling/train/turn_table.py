@@ -20,6 +20,10 @@ class Graded:
     penalties: Sequence[float]
     gains: Sequence[float | None] | None = None
     """None, whole or for a turn: no gain was scored there."""
+    trained: bool = True
+    """False: its outcome counts in its group, and it receives no credit."""
+    capped: Sequence[bool] | None = None
+    """Turns that get no positive credit; None: none."""
 
 
 def build_table(batch: Sequence[Graded]) -> TurnTable:
@@ -31,16 +35,19 @@ def build_table(batch: Sequence[Graded]) -> TurnTable:
         trajectory = graded.trajectory
         indices = turn_indices(trajectory)
         gains = [None] * len(indices) if graded.gains is None else graded.gains
-        if not len(indices) == len(gains) == len(graded.penalties):
+        capped = [False] * len(indices) if graded.capped is None else graded.capped
+        if not len(indices) == len(gains) == len(graded.penalties) == len(capped):
             raise ValueError(
-                f"trajectory {trajectory.id}: {len(indices)} turns, {len(gains)} gains, {len(graded.penalties)} penalties"
+                f"trajectory {trajectory.id}: {len(indices)} turns, {len(gains)} gains, {len(graded.penalties)} penalties, "
+                f"{len(capped)} caps"
             )
         group = groups.setdefault(trajectory.question.id, len(groups))
         tools += turn_tools(trajectory)
-        for turn, (index, gain, penalty) in enumerate(zip(indices, gains, graded.penalties, strict=True)):
+        for turn, (index, gain, penalty, cap) in enumerate(zip(indices, gains, graded.penalties, capped, strict=True)):
             values = (
                 *(number, group, turn, len(trajectory.nodes[index].token_ids or ())),
                 *(graded.outcome or 0.0, graded.outcome is not None, gain or 0.0, gain is not None, penalty),
+                *(graded.trained, cap),
             )
             for name, value in zip(_COLUMNS, values, strict=True):
                 columns[name].append(value)
@@ -58,4 +65,6 @@ _COLUMNS = {
     "gain": np.float64,
     "gain_scored": np.bool_,
     "penalty": np.float64,
+    "trained": np.bool_,
+    "capped": np.bool_,
 }

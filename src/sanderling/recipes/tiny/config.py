@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sanderling.synth.teacher import ModeShares
 from sanderling.train.config import SupervisedConfig
-from sanderling.train.rl_config import RlConfig
+from sanderling.train.rl.config import RlConfig
 
 
 class Section(BaseModel):

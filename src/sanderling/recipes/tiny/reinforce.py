@@ -52,7 +52,7 @@ def reinforce(layout: Layout, start: str, report: Report) -> dict[str, Any]:
 def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: str) -> None:
     """What each process of the RL stage does."""
     from sanderling.train.encoding import Encoding
-    from sanderling.train.rl import run_rl
+    from sanderling.train.rl.run import run_rl
     from sanderling.train.team import join_team
 
     settings, out = layout.config.rl, layout.root / "rl"
@@ -66,7 +66,7 @@ def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: s
 def _connector(layout: Layout, tokenizer: Tokenizer, batch: int) -> Callable[[Any], Any]:
     """Makes the actor of a model: it samples at most ``batch`` turns together, in the world that a question is about."""
     from sanderling.policy.transformers_policy import TransformersPolicy
-    from sanderling.train.rl import Actor
+    from sanderling.train.rl.run import Actor
 
     tools = {plan.generate().name: world_tools(layout.open_world(plan), layout.profile) for plan in layout.training}
 

@@ -53,5 +53,7 @@ def z_scores(values: FloatArray) -> FloatArray:
 
 
 def with_penalty(advantages: FloatArray, table: TurnTable, weight: float) -> FloatArray:
-    """Advantages plus each turn's own format penalty; 0 on unscored trajectories."""
-    return np.where(table.scored, advantages + weight * table.penalty, 0.0)
+    """Advantages plus each turn's own format penalty, at most 0 on capped turns; 0 on what is unscored or not trained."""
+    credit = advantages + weight * table.penalty
+    credit = np.where(table.capped, np.minimum(credit, 0.0), credit)
+    return np.where(table.scored & table.trained, credit, 0.0)

@@ -25,6 +25,8 @@ class LossInputs:
     """Under the trainer's own weights before this batch's first update."""
     reference: Tensor | None = None
     """Under a frozen model."""
+    sequence: Tensor | None = None
+    """int64 [N]: which row of the micro-batch each token belongs to; rows are whole."""
 
     def need(self, name: str) -> Tensor:
         """The named tensor. Raises ValueError when the rows did not bring it."""

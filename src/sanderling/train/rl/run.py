@@ -31,9 +31,9 @@ from sanderling.train.estimators import build_estimator
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.losses import build_loss
 from sanderling.train.metrics import MetricsLog
-from sanderling.train.rl_config import RlConfig
-from sanderling.train.rl_metrics import step_metrics
-from sanderling.train.rl_rows import rl_rows
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.figures import step_metrics
+from sanderling.train.rl.rows import rl_rows
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.supervised import OnProgress, Progress, RunResult
 from sanderling.train.team import SOLO, Team, joined, share

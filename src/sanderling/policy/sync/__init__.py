@@ -1,0 +1,1 @@
+"""How updated weights reach whoever samples: one file for each way."""

@@ -1,0 +1,64 @@
+"""How rewards are denoised, as data: importable without torch. What each filter does stands in `denoise`.
+
+Source: AgentCPM-Explore (arXiv 2602.06485), whose three kinds of filter these are; names and defaults are ours.
+"""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Place(StrEnum):
+    """What a trajectory that is not trained on still does."""
+
+    OUT = "out"
+    """Nothing: it is out of its group's statistics, too."""
+    BASELINE = "baseline"
+    """Its outcome counts in its group's mean and spread."""
+
+
+class Section(BaseModel):
+    """A frozen section that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ExtremeConfig(Section):
+    """Trajectories that say more of the budget than of the policy."""
+
+    over_long: bool = False
+    """Those that ended for want of context, turns or time, or were asked for their answer then and gave none."""
+    keep_over_long: int = Field(default=0, ge=0)
+    """How many of a group's over-long ones are kept all the same, chosen by seed."""
+    most_tokens: int | None = Field(default=None, ge=1)
+    """Longest branch in tokens."""
+    most_turns: int | None = Field(default=None, ge=1)
+    least_turns: int = Field(default=0, ge=0)
+    """Right answers after at most so many turns are trivially short (0: none is)."""
+    repetition: bool = False
+    """Those that the loop ended for repeating themselves."""
+    place: Place = Place.OUT
+
+
+class FormatConfig(Section):
+    """Turns that break the grammar or repeat themselves."""
+
+    no_positive_credit: bool = False
+    """A turn that breaks the grammar keeps negative credit and gets no positive one."""
+    repeated: bool = False
+    """The same for a turn whose text the trajectory has said before."""
+
+
+class DenoiseConfig(Section):
+    """Everything off: outages alone are left out, which needs no setting."""
+
+    extreme: ExtremeConfig = ExtremeConfig()
+    format: FormatConfig = FormatConfig()
+    drop_flat: bool = False
+    """Groups whose outcomes do not differ are dropped and replaced by others (dynamic sampling, arXiv 2503.14476)."""
+    least_spread: float = Field(default=0.0, ge=0)
+    """A group is flat when its best and worst outcome differ by less (AgentCPM-Explore: 0.1) or not at all."""
+    most_groups: float = Field(default=4.0, ge=1)
+    """Groups finished for a step at most, in multiples of the step's; then it goes on with what has signal."""
+    outage_retries: int = Field(default=2, ge=0)
+    """How often a rollout that met an outage is made again, under another attempt; then its group goes on without it."""

@@ -1,0 +1,103 @@
+"""How an RL run is set up, as data: importable without torch."""
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sanderling.reward.denoise_config import DenoiseConfig
+from sanderling.reward.gain import GainConfig
+from sanderling.train.config import TrainerConfig
+from sanderling.train.credit_config import EstimatorConfig, GrpoConfig, IgpoConfig, LossConfig, PpoConfig
+from sanderling.train.rl.curriculum_config import CurriculumConfig
+from sanderling.train.rl.health_config import HealthConfig
+
+
+class Section(BaseModel):
+    """A frozen section that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Placement(StrEnum):
+    """Where the model that samples is, seen from the one that is trained."""
+
+    TURNS = "turns"
+    """The same module: sampling pauses while an update is computed; tools and judges go on."""
+    BESIDE = "beside"
+    """A copy of its own, which samples while the other is trained and takes over its weights after each update."""
+    SERVED = "served"
+    """Behind an endpoint, which is handed the weights after each update."""
+
+
+class Straggler(StrEnum):
+    """What becomes of rollouts that take too long."""
+
+    CARRY_OVER = "carry_over"
+    """They go on; whoever comes too late for the bound on staleness is left out and made again."""
+    CUT_OFF = "cut_off"
+    """They are asked for their answer at their next turn."""
+
+
+class PipelineConfig(Section):
+    """How sampling and training overlap. With ``max_staleness`` 0 the run is synchronous."""
+
+    max_staleness: int = Field(default=0, ge=0)
+    """Most updates between the version of a trajectory's oldest token and the version that it updates."""
+    most_under_way: int | None = Field(default=None, ge=1)
+    """Groups under way or waiting at most (admission); None: ``questions_per_step * (max_staleness + 1)``."""
+    placement: Placement = Placement.TURNS
+    straggler: Straggler = Straggler.CARRY_OVER
+    cut_off_share: float = Field(default=0.9, gt=0, le=1)
+    """With ``cut_off``: once this share of the rollouts that a step waits for is done, the others are asked for their answers
+    (DR-Venus: 0.9). Rollouts that the bound on staleness is about to leave behind are asked whatever the share."""
+
+
+class SelectionConfig(Section):
+    """Which checkpoint is kept as the best: by a held-out set, never by the training reward."""
+
+    every: int = Field(default=0, ge=0)
+    """Steps between measurements; 0: the last model is the result."""
+    attempts: int = Field(default=1, ge=1)
+    """Rollouts of each held-out question."""
+
+
+class RlConfig(Section):
+    """An RL run."""
+
+    trainer: TrainerConfig = TrainerConfig(lr=1e-6, entropy=True)
+    """Its temperature has to be the one that rollouts are sampled at."""
+    estimator: EstimatorConfig = GrpoConfig()
+    loss: LossConfig = PpoConfig()
+    outcome: Literal["exact", "f1"] = "exact"
+    """The rule that scores answers where no judge is handed in."""
+    gain: GainConfig | None = None
+    """How information gain is measured; None: it is not, which IGPO cannot do without."""
+    denoise: DenoiseConfig = DenoiseConfig()
+    pipeline: PipelineConfig = PipelineConfig()
+    curriculum: CurriculumConfig = CurriculumConfig()
+    health: HealthConfig = HealthConfig()
+    selection: SelectionConfig = SelectionConfig()
+    steps: int = Field(default=100, ge=1)
+    questions_per_step: int = Field(default=16, ge=1)
+    group_size: int = Field(default=8, ge=1)
+    """Rollouts of each question."""
+    updates_per_step: int = Field(default=1, ge=1)
+    """Optimizer steps over a step's rows, each on its share of them."""
+    drop_zero_advantage: bool = True
+    """Leave out trajectories whose advantages are all zero: they cost time, and means are then over the informative ones."""
+    save_every: int = Field(default=10, ge=1)
+    """Steps between checkpoints."""
+    keep: int = Field(default=1, ge=1)
+    seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _gain_where_needed(self) -> Self:
+        if isinstance(self.estimator, IgpoConfig) and self.gain is None:
+            raise ValueError("the igpo estimator needs information gain: set gain")
+        return self
+
+    @property
+    def most_under_way(self) -> int:
+        """Groups under way or waiting at most."""
+        return self.pipeline.most_under_way or self.questions_per_step * (self.pipeline.max_staleness + 1)

@@ -1,0 +1,99 @@
+"""What passes between the parts of an RL run: rollouts to make, groups that ended, and who acts. Importable without torch.
+
+A *group* is one question's rollouts under one episode seed. Groups are numbered over the whole run, and a group's number alone
+says which question (but for the curriculum), seed and attempts it has: no rollout depends on when it was made. Versions count
+weight updates; a trajectory's age is the number of the update that trains on it less the version of its oldest token.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sanderling.policy.sync.contract import WeightSync
+from sanderling.trajectory.record import Question, Trajectory
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One rollout to make."""
+
+    question: Question
+    seed: int
+    """The episode seed, shared by the group."""
+    attempt: int
+    """Over the whole run, no two rollouts have the same."""
+    hurry: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
+    """Once set, the agent is asked for its answer at its next turn."""
+
+
+Rollout = Callable[[Ask], Awaitable[Trajectory]]
+Score = Callable[[Trajectory], Awaitable[float | None]]
+"""A trajectory's outcome in [0, 1]; None: unscored."""
+
+
+def _nothing(trajectory: Trajectory) -> None:
+    del trajectory
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who samples: rollouts, and how they get the weights of each update."""
+
+    rollout: Rollout
+    sync: WeightSync
+    stored: Callable[[Trajectory], None] = _nothing
+    """Told when a trajectory is on disk for good: an episode journal can then forget it."""
+    score: Score | None = None
+    """None: the rule that the configuration names."""
+
+
+class Fate(StrEnum):
+    """What became of a group that ended."""
+
+    USED = "used"
+    FLAT = "flat"
+    """Its outcomes do not differ, and another was made in its place."""
+    STALE = "stale"
+    """Too few of its rollouts were young enough, and another is made in its place."""
+    UNSCORED = "unscored"
+    """Too few of its rollouts have an outcome."""
+
+
+class Exclusion(StrEnum):
+    """Why one rollout of a used group is not trained on."""
+
+    OUTAGE = "outage"
+    STALE = "stale"
+    OVER_LONG = "over_long"
+    TOO_SHORT = "too_short"
+    REPETITIVE = "repetitive"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A rollout that ended, and its outcome."""
+
+    trajectory: Trajectory
+    outcome: float | None
+    """None: unscored."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A question's rollouts, all ended, in the order of their attempts."""
+
+    number: int
+    question: Question
+    rollouts: tuple[Ended, ...]
+
+    @property
+    def outcomes(self) -> list[float]:
+        """Of the scored ones."""
+        return [one.outcome for one in self.rollouts if one.outcome is not None]
+
+
+def oldest_version(trajectory: Trajectory) -> int | None:
+    """The version of its oldest sampled token; None where none was sampled."""
+    versions = [min(node.versions) for node in trajectory.nodes if node.versions]
+    return min(versions, default=None)

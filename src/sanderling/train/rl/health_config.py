@@ -1,0 +1,47 @@
+"""When a run's figures are cause for alarm, as data: importable without torch. The figures are made in `figures`."""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Alarm(StrEnum):
+    """What is watched."""
+
+    NO_ANSWER = "no_answer"
+    TRUNCATION = "truncation"
+    QUERY_STYLE = "query_style"
+    THINK_LENGTH = "think_length"
+    ENTROPY = "entropy"
+    SAMPLER_GAP = "sampler_gap"
+    RATIO = "ratio"
+    GROUP_VARIANCE = "group_variance"
+
+
+class HealthConfig(BaseModel):
+    """Thresholds; each figure is a mean over the last ``window`` steps, drifts are against the first ``window`` steps.
+
+    Source of the list: LiteResearcher's first stage, which collapsed near step 510 while its reward still rose.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    window: int = Field(default=5, ge=1)
+    most_no_answer: float = Field(default=0.3, ge=0, le=1)
+    """Share of rollouts without an answer of their own."""
+    most_truncated: float = Field(default=0.5, ge=0, le=1)
+    """Share of rollouts that ended at a budget."""
+    most_query_drift: float = Field(default=0.5, gt=0)
+    """Change of a query's style figures (quoted share, words), as a share of what they were at the beginning."""
+    least_think: float = Field(default=0.25, ge=0)
+    """Tokens of reasoning a turn, as a share of what they were at the beginning."""
+    least_entropy: float = Field(default=0.0, ge=0)
+    """Nats."""
+    most_sampler_gap: float = Field(default=0.1, gt=0)
+    """Mean absolute difference of log-probabilities between trainer and sampler, on tokens of the present version."""
+    most_clipped: float = Field(default=0.5, ge=0, le=1)
+    """Share of tokens whose ratio was clipped or masked."""
+    least_signal: float = Field(default=0.05, ge=0, le=1)
+    """Share of groups whose outcomes differ."""
+    pause_on: frozenset[Alarm] = frozenset()
+    """Alarms that stop the run, resumably, with a sentence."""
