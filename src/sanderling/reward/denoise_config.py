@@ -29,7 +29,7 @@ class ExtremeConfig(Section):
     over_long: bool = False
     """Those that ended for want of context, turns or time, or were asked for their answer then and gave none."""
     keep_over_long: int = Field(default=0, ge=0)
-    """How many of a group's over-long ones are kept all the same, chosen by seed."""
+    """How many of a group's ``over_long`` ones are kept all the same, chosen by seed; never one past a bound in numbers."""
     most_tokens: int | None = Field(default=None, ge=1)
     """Longest branch in tokens."""
     most_turns: int | None = Field(default=None, ge=1)
@@ -37,6 +37,8 @@ class ExtremeConfig(Section):
     """Right answers after at most so many turns are trivially short (0: none is)."""
     repetition: bool = False
     """Those that the loop ended for repeating themselves."""
+    most_repeated: int | None = Field(default=None, ge=0)
+    """Turns whose very text the trajectory has said before, at most."""
     place: Place = Place.OUT
 
 
