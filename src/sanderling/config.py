@@ -99,6 +99,10 @@ def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, pat
             below = _section(field, value)
             if below is not None:
                 _check_keys(below, value, origin, (*path, key))
+            each = _named_sections(field)
+            for name, section in value.items():
+                if each is not None and isinstance(section, dict):
+                    _check_keys(each, section, origin, (*path, key, name))
 
 
 def _check_numbers(value: Any, origin: str, path: tuple[str, ...]) -> None:
@@ -119,6 +123,13 @@ def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
         return found[0] if len(found) == 1 else None
     tag = value.get(field.discriminator)
     return next((choice for choice in found if choice.model_fields[field.discriminator].default == tag), None)
+
+
+def _named_sections(field: FieldInfo) -> type[BaseModel] | None:
+    """The model class of a field that holds sections by names of a person's choice; None for any other."""
+    choices = get_args(field.annotation)
+    found = choices[1] if get_origin(field.annotation) is dict and len(choices) == 2 else None
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
 
 
 def to_toml(config: BaseModel) -> str:

@@ -1,0 +1,78 @@
+"""Settings of RL: stages over a run, one temperature for rollouts and trainer, and refusals in sentences."""
+
+from pathlib import Path
+
+import pytest
+
+from sanderling.config import load_config, to_toml
+from sanderling.errors import UserError
+from sanderling.protocol.profiles import get_profile
+from sanderling.recipes.rl.config import RlRecipe, stages_of
+from sanderling.recipes.rl.find import RECIPES, find_rl_recipe
+
+
+def read(toml: str, *overrides: str) -> RlRecipe:
+    return load_config(RlRecipe, toml, "a.toml", overrides)
+
+
+def test_a_run_without_stages_is_one_stage_in_the_runs_own_directory():
+    (stage,) = stages_of(read("[rl]\nsteps = 3"))
+    assert (stage.name, stage.rl.steps, stage.directory(Path("out"))) == ("", 3, Path("out"))
+    assert stage.profile.budgets == get_profile("tiny").budgets, "what is not given is the profile's"
+
+
+def test_a_stage_lays_its_settings_over_the_runs():
+    run = read(
+        "questions = ['all.jsonl']\n[rl]\nsteps = 3\n[rollout]\ntemperature = 0.6\nmax_turns = 9\n"
+        "[stages.one]\n[stages.two]\nsteps = 5\ntemperature = 0.9\nquestions = ['hard.jsonl']\ncontext_tokens = 900\n"
+    )
+    one, two = stages_of(run)
+    assert [stage.name for stage in (one, two)] == ["one", "two"], "in order"
+    assert (one.rl.steps, one.questions, one.profile.sampling.temperature) == (3, (Path("all.jsonl"),), 0.6)
+    assert (two.rl.steps, two.questions, two.profile.sampling.temperature) == (5, (Path("hard.jsonl"),), 0.9)
+    assert two.rl.trainer.temperature == 0.9, "the trainer follows"
+    assert (two.profile.budgets.max_context_tokens, two.profile.budgets.max_turns) == (900, 9)
+    assert one.directory(Path("out")) == Path("out/one")
+
+
+def test_the_trainers_temperature_follows_the_rollouts_and_never_contradicts_it():
+    assert read("[rollout]\ntemperature = 0.6").rl.trainer.temperature == 0.6
+    assert read("", "rollout.temperature=0.6").rl.trainer.temperature == 0.6
+    with pytest.raises(UserError, match=r"temperature 0\.6 and trained at 1\.0: set rollout\.temperature alone"):
+        read("[rollout]\ntemperature = 0.6\n[rl.trainer]\ntemperature = 1.0")
+
+
+def test_a_trainer_section_leaves_rls_own_defaults_where_they_are():
+    found = read("[rl.trainer]\nweight_decay = 0.5").rl.trainer
+    assert (found.lr, found.entropy, found.weight_decay) == (1e-6, True, 0.5)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_what_is_recorded_reads_back_as_it_was(name: str):
+    recipe = find_rl_recipe(name)
+    assert load_config(RlRecipe, to_toml(recipe), "the record") == recipe
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("stages.one.stps=3", r"no setting stages\.one\.stps: did you mean stages\.one\.steps"),
+        ("rollout.top_p=0.95", "set top_p = 1.0"),
+        ("rollout.max_retries=2", "set max_retries = 0"),
+        ("stages.One.steps=3", "cannot be a stage's directory"),
+        ("stages.checkpoints.steps=3", "cannot be a stage's directory"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(override: str, sentence: str):
+    with pytest.raises(UserError, match=sentence):
+        find_rl_recipe("literesearcher-4b", [override])
+
+
+def test_a_reserve_that_leaves_no_room_is_told():
+    with pytest.raises(UserError, match="Stage one keeps 99,999 tokens of 33,792"):
+        stages_of(find_rl_recipe("literesearcher-4b", ["stages.one.answer_reserve_tokens=99999"]))
+
+
+def test_a_recipe_that_is_none_is_told_what_there_is():
+    with pytest.raises(UserError, match="choose dr-venus-4b, literesearcher-4b, agentcpm-explore-4b"):
+        find_rl_recipe("dr-venus")

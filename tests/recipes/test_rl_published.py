@@ -1,0 +1,150 @@
+"""The RL recipes of the three systems carry the published settings: each typed here once more, from notes on the sources."""
+
+from typing import Any
+
+import pytest
+
+from sanderling.recipes.rl.config import RlRecipe, stages_of
+from sanderling.recipes.rl.find import RECIPES, find_rl_recipe
+
+DR_VENUS = {
+    "profile": "dr-venus-4b",
+    "rollout.temperature": 1.0,
+    "rollout.turn_tokens": 8192,
+    "rollout.context_tokens": 261_000,
+    "rollout.answer_reserve_tokens": 8192,
+    "rollout.max_turns": 200,
+    "rollout.tool_timeout_s": 150.0,
+    "rollout.force_answer": True,
+    "rollout.stop": (),
+    "rl.steps": 62,
+    "rl.questions_per_step": 16,
+    "rl.group_size": 8,
+    "rl.updates_per_step": 1,
+    "rl.estimator.kind": "igpo",
+    "rl.estimator.mode": "scaled_separate",
+    "rl.estimator.gamma": 0.95,
+    "rl.estimator.outcome_floor": 0.3,
+    "rl.estimator.max_scale": 10.0,
+    "rl.estimator.penalty_weight": 1.0,
+    "rl.gain.form": "logprob",
+    "rl.gain.tools": frozenset({"visit", "both"}),
+    "rl.loss.kind": "ppo",
+    "rl.loss.clip_low": 0.2,
+    "rl.loss.clip_high": 0.2,
+    "rl.loss.dual_clip": 3.0,
+    "rl.loss.kl_coef": 0.001,
+    "rl.trainer.lr": 1e-6,
+    "rl.trainer.schedule": "constant",
+    "rl.trainer.weight_decay": 0.01,
+    "rl.trainer.grad_clip": 1.0,
+    "rl.trainer.temperature": 1.0,
+    "rl.pipeline.max_staleness": 0,
+    "rl.pipeline.straggler": "cut_off",
+    "rl.pipeline.cut_off_share": 0.9,
+}
+LITERESEARCHER = {
+    "profile": "literesearcher-4b",
+    "rollout.force_answer": False,
+    "rollout.max_malformed": 1,
+    "rl.group_size": 8,
+    "rl.drop_zero_advantage": False,
+    "rl.estimator.kind": "grpo",
+    "rl.estimator.penalty_weight": 0.0,
+    "rl.loss.kind": "ppo",
+    "rl.loss.clip_low": 0.2,
+    "rl.loss.clip_high": 0.4,
+    "rl.loss.dual_clip": 3.0,
+    "rl.loss.ratio_to": "proximal",
+    "rl.loss.importance_cap": 2.0,
+    "rl.loss.kl_coef": 0.0,
+    "rl.trainer.lr": 1e-6,
+    "rl.trainer.weight_decay": 0.01,
+    "rl.trainer.aggregation": "trajectory_mean",
+    "rl.pipeline.max_staleness": 0,
+    **{
+        f"stages.{name}.{key}": value
+        for name in ("one", "two")
+        for key, value in {
+            "questions_per_step": 128,
+            "updates_per_step": 1,
+            "difficulty.attempts": 8,
+            "difficulty.least_right": 1,
+            "difficulty.most_right": 7,
+        }.items()
+    },
+    "stages.one.steps": 220,
+    "stages.one.temperature": 0.7,
+    "stages.one.context_tokens": 33_792,
+    "stages.one.max_turns": 40,
+    "stages.one.turn_tokens": 2048,
+    "stages.two.steps": 420,
+    "stages.two.temperature": 1.0,
+    "stages.two.context_tokens": 51_152,
+    "stages.two.max_turns": 60,
+    "stages.two.turn_tokens": 4096,
+}
+AGENTCPM = {
+    "profile": "agentcpm-explore-4b",
+    "rollout.temperature": 1.0,
+    "rollout.turn_tokens": 32_768,
+    "rollout.context_tokens": 131_072,
+    "rollout.max_turns": 100,
+    "rollout.max_repeated_calls": 4,
+    "rollout.force_answer": False,
+    "rl.steps": 1000,
+    "rl.group_size": 8,
+    "rl.drop_zero_advantage": True,
+    "rl.save_every": 3,
+    "rl.estimator.kind": "leave_one_out",
+    "rl.denoise.drop_flat": True,
+    "rl.denoise.least_spread": 0.1,
+    "rl.denoise.extreme.over_long": True,
+    "rl.denoise.extreme.keep_over_long": 0,
+    "rl.denoise.extreme.least_turns": 1,
+    "rl.denoise.format.no_positive_credit": True,
+    "rl.denoise.format.repeated": True,
+    "rl.loss.ratio_to": "sampler",
+    "rl.trainer.lr": 2e-6,
+    "rl.trainer.schedule": "cosine",
+    "rl.trainer.warmup_steps": 10,
+    "rl.trainer.betas": (0.9, 0.98),
+    "rl.trainer.weight_decay": 0.05,
+    "rl.trainer.grad_clip": 1.0,
+}
+PUBLISHED = {"dr-venus-4b": DR_VENUS, "literesearcher-4b": LITERESEARCHER, "agentcpm-explore-4b": AGENTCPM}
+
+
+def at(recipe: RlRecipe, path: str) -> Any:
+    value: Any = recipe
+    for part in path.split("."):
+        value = value[part] if isinstance(value, dict) else getattr(value, part)
+    return value
+
+
+@pytest.mark.parametrize(("name", "path"), [(name, path) for name, table in PUBLISHED.items() for path in table])
+def test_a_recipe_has_the_published_value(name: str, path: str):
+    assert at(find_rl_recipe(name), path) == PUBLISHED[name][path]
+
+
+def test_every_recipe_is_in_the_table():
+    assert set(PUBLISHED) == set(RECIPES)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_rollouts_are_of_the_whole_distribution_and_never_tried_again(name: str):
+    for stage in stages_of(find_rl_recipe(name)):
+        sampling = stage.profile.sampling
+        assert (sampling.top_p, sampling.top_k, sampling.presence_penalty) == (1.0, 0, 0.0)
+        assert stage.profile.guards.max_retries == 0
+        assert sampling.temperature == stage.rl.trainer.temperature, "log-probabilities are of what was sampled"
+        assert stage.profile.budgets.max_seconds is None, "none of the three ends a rollout by the clock"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_batch_is_sampled_once_and_trained_once(name: str):
+    """On-policy but for the pipeline: as many rollouts an update as published."""
+    rollouts = {stage.name: stage.rl.questions_per_step * stage.rl.group_size for stage in stages_of(find_rl_recipe(name))}
+    assert rollouts == {
+        "dr-venus-4b": {"": 128}, "literesearcher-4b": {"one": 1024, "two": 1024}, "agentcpm-explore-4b": {"": 96},
+    }[name]  # fmt: skip
