@@ -16,12 +16,17 @@ class Alarm(StrEnum):
     SAMPLER_GAP = "sampler_gap"
     RATIO = "ratio"
     GROUP_VARIANCE = "group_variance"
+    TURNS = "turns"
+    MALFORMED = "malformed"
+    REWARD = "reward"
+    CREDIT = "credit"
 
 
 class HealthConfig(BaseModel):
     """Thresholds; each figure is a mean over the last ``window`` steps, drifts are against the first ``window`` steps.
 
-    Source of the list: LiteResearcher's first stage, which collapsed near step 510 while its reward still rose.
+    Source of the list: LiteResearcher's first stage, which collapsed near step 510 while its reward still rose. The thresholds
+    are ours: nobody has published any.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,11 +42,23 @@ class HealthConfig(BaseModel):
     """Tokens of reasoning a turn, as a share of what they were at the beginning."""
     least_entropy: float = Field(default=0.0, ge=0)
     """Nats."""
+    least_entropy_share: float = Field(default=0.1, ge=0)
+    """Entropy, as a share of what it was at the beginning."""
     most_sampler_gap: float = Field(default=0.1, gt=0)
     """Mean absolute difference of log-probabilities between trainer and sampler, on tokens of the present version."""
     most_clipped: float = Field(default=0.5, ge=0, le=1)
     """Share of tokens whose ratio was clipped or masked."""
+    most_far_ratios: float = Field(default=0.1, ge=0, le=1)
+    """Share of tokens whose ratio is below 1/2 or above 2."""
     least_signal: float = Field(default=0.05, ge=0, le=1)
     """Share of groups whose outcomes differ."""
+    least_turns: float = Field(default=0.4, ge=0)
+    """Turns of a rollout, as a share of what they were at the beginning."""
+    most_malformed: float = Field(default=0.5, ge=0, le=1)
+    """Share of turns that break the grammar."""
+    least_reward: float = Field(default=0.5, ge=0)
+    """Reward, as a share of the best it has been."""
+    least_outcome_credit: float = Field(default=0.1, ge=0, le=1)
+    """Share of the credit's size that comes from outcomes; the rest is gains and penalties."""
     pause_on: frozenset[Alarm] = frozenset()
     """Alarms that stop the run, resumably, with a sentence."""

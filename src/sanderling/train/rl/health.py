@@ -1,0 +1,191 @@
+"""A run's health: alarms on its figures, each with what was seen, where the threshold is, and what to do.
+
+A rising reward is no sign of health: LiteResearcher's first stage gained reward until shortly before it collapsed, while quoted
+queries and reasoning had long been shrinking. So behaviour is watched, against thresholds and against the run's own beginning.
+A figure is its mean over a window of steps; steps without it (such as those without an update) are passed over. Knows numbers
+and names only, and judges after a resume as one that saw every step.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.train.rl.health_config import Alarm, HealthConfig
+
+
+class HealthPause(UserError):  # noqa: N818  it is no error
+    """An alarm that the configuration wants to be asked about stopped the run. Started again, it goes on."""
+
+
+class Kind(StrEnum):
+    """What a figure's windowed mean is held against."""
+
+    ABOVE = "above"
+    BELOW = "below"
+    DRIFT = "drift"
+    """Its change since the first window, as a share of the first window, is above."""
+    BELOW_FIRST = "below_first"
+    """Its share of the first window is below."""
+    BELOW_BEST = "below_best"
+    """Its share of the best window so far is below."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One figure that is watched."""
+
+    alarm: Alarm
+    figure: str
+    kind: Kind
+    threshold: float
+    what: str
+    """The figure in words."""
+    advice: str
+    floor: float = 0.0
+    """The least that a share is taken of: changes of next to nothing are noise."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An alarm that went off."""
+
+    alarm: Alarm
+    figure: str
+    value: float
+    """The figure's mean over the window."""
+    sentence: str
+
+
+def rules(config: HealthConfig) -> tuple[Rule, ...]:
+    """Every figure that is watched, in order."""
+    again = "look at the latest rollouts, and go on from a checkpoint before the change or with a lower trainer.lr"
+    unlearnt = "longer budgets or denoise.extreme.over_long keep running out of room from counting as a wrong answer"
+    return (
+        Rule(Alarm.NO_ANSWER, "no_answer", Kind.ABOVE, config.most_no_answer, "Share of rollouts without an answer", again),
+        Rule(Alarm.TRUNCATION, "truncated", Kind.ABOVE, config.most_truncated, "Share of rollouts cut by a budget", unlearnt),
+        Rule(Alarm.QUERY_STYLE, "quoted_queries", Kind.DRIFT, config.most_query_drift, "Share of quoted queries", again, 0.1),
+        Rule(Alarm.QUERY_STYLE, "query_words", Kind.DRIFT, config.most_query_drift, "Words of a query", again, 1.0),
+        Rule(
+            Alarm.THINK_LENGTH, "think_tokens", Kind.BELOW_FIRST, config.least_think, "Tokens of reasoning a turn", again, 1.0
+        ),
+        Rule(
+            *(Alarm.ENTROPY, "entropy", Kind.BELOW, config.least_entropy, "Entropy in nats"),
+            "explore more (a higher loss.clip_high, a KL to the reference) or go on from an earlier checkpoint",
+        ),
+        Rule(
+            *(Alarm.ENTROPY, "entropy", Kind.BELOW_FIRST, config.least_entropy_share, "Entropy in nats"),
+            "explore more (a higher loss.clip_high, a KL to the reference) or go on from an earlier checkpoint",
+        ),
+        Rule(
+            *(Alarm.SAMPLER_GAP, "sampler_gap", Kind.ABOVE, config.most_sampler_gap, "Gap between trainer and sampler in nats"),
+            "check that both have the same weights, temperature and precision, or lower pipeline.max_staleness",
+        ),
+        Rule(
+            *(Alarm.RATIO, "clipped", Kind.ABOVE, config.most_clipped, "Share of tokens whose ratio was clipped"),
+            "lower trainer.lr, updates_per_step or pipeline.max_staleness",
+        ),
+        Rule(
+            *(
+                Alarm.RATIO,
+                "ratio_far",
+                Kind.ABOVE,
+                config.most_far_ratios,
+                "Share of tokens with a ratio below 1/2 or above 2",
+            ),
+            "lower trainer.lr, updates_per_step or pipeline.max_staleness",
+        ),
+        Rule(
+            *(Alarm.GROUP_VARIANCE, "groups_with_signal", Kind.BELOW, config.least_signal, "Share of groups that differ"),
+            "choose questions by pass@k again, turn on the curriculum or denoise.drop_flat, or raise group_size",
+        ),
+        Rule(Alarm.TURNS, "turns", Kind.BELOW_FIRST, config.least_turns, "Turns of a rollout", again, 1.0),
+        Rule(
+            *(Alarm.MALFORMED, "malformed_share", Kind.ABOVE, config.most_malformed, "Share of malformed turns"),
+            "turn on denoise.format.no_positive_credit, or teach the format by SFT first",
+        ),
+        Rule(Alarm.REWARD, "reward", Kind.BELOW_BEST, config.least_reward, "Reward", again, 0.1),
+        Rule(
+            *(Alarm.CREDIT, "credit_outcome_share", Kind.BELOW, config.least_outcome_credit, "The outcome's share of credit"),
+            "lower estimator.gain_weight or estimator.penalty_weight: the run learns something else than to be right",
+        ),
+    )
+
+
+class Health:
+    """Watches a run; made of the metrics lines so far, it judges as one that saw them."""
+
+    def __init__(self, config: HealthConfig, earlier: Iterable[Mapping[str, Any]] = ()) -> None:
+        """``earlier``: the lines of the steps so far, oldest first. Their alarms have been told, and are not raised again."""
+        self._config = config
+        self._rules = rules(config)
+        self._seen: dict[str, list[float]] = {rule.figure: [] for rule in self._rules}
+        self._best: dict[str, float] = {}
+        self._standing: dict[Alarm, Raised] = {}
+        for line in earlier:
+            self.heard(line)
+
+    @property
+    def standing(self) -> Sequence[Raised]:
+        """Alarms that are on."""
+        return tuple(self._standing.values())
+
+    def heard(self, figures: Mapping[str, Any]) -> list[Raised]:
+        """Take note of a step's figures; returns the alarms that went off with it, and were not on before."""
+        for name, values in self._seen.items():
+            if name in figures:
+                values.append(float(figures[name]))
+        found: dict[Alarm, Raised] = {}
+        for rule in self._rules:
+            raised = self._judge(rule) if rule.figure in figures else self._carried(rule)
+            if raised is not None:
+                found.setdefault(rule.alarm, raised)
+        new = [raised for alarm, raised in found.items() if alarm not in self._standing]
+        self._standing = found
+        return new
+
+    def figures(self) -> dict[str, float]:
+        """For the metrics: how many alarms are on, and each as 0 or 1."""
+        each = {f"alarm_{alarm}": float(alarm in self._standing) for alarm in Alarm}
+        return {"alarms": float(len(self._standing)), **each}
+
+    def pause(self, step: int, raised: Sequence[Raised]) -> None:
+        """Raises HealthPause when the configuration wants the run to stop for one of these; save first."""
+        stopping = [one for one in raised if one.alarm in self._config.pause_on]
+        if stopping:
+            told = " ".join(one.sentence for one in stopping)
+            raise HealthPause(f"Paused after step {step}. {told} The same command goes on from here.")
+
+    def _carried(self, rule: Rule) -> Raised | None:
+        """A step without the figure neither raises nor ends an alarm."""
+        before = self._standing.get(rule.alarm)
+        return before if before is not None and before.figure == rule.figure else None
+
+    def _judge(self, rule: Rule) -> Raised | None:
+        window, values = self._config.window, self._seen[rule.figure]
+        if len(values) < window:
+            return None
+        now, first = _mean(values[-window:]), _mean(values[:window])
+        best = self._best[rule.figure] = max(self._best.get(rule.figure, now), now)
+        share = {Kind.BELOW_FIRST: first, Kind.DRIFT: first, Kind.BELOW_BEST: best}.get(rule.kind)
+        if share is None:
+            off = now > rule.threshold if rule.kind is Kind.ABOVE else now < rule.threshold
+            measured, limit = f"{now:.3g}", f"{rule.threshold:g}"
+        else:
+            of = max(share, rule.floor)
+            if of <= 0:
+                return None
+            change = abs(now - share) / of if rule.kind is Kind.DRIFT else now / of
+            off = change > rule.threshold if rule.kind is Kind.DRIFT else change < rule.threshold
+            was = "best" if rule.kind is Kind.BELOW_BEST else "first"
+            measured = f"{now:.3g}, was {share:.3g} at {was}"
+            limit = f"a change by {rule.threshold:.0%}" if rule.kind is Kind.DRIFT else f"{rule.threshold:.0%} of that"
+        if not off:
+            return None
+        sentence = f"{rule.what}: {measured} over the last {window} steps (alarm {rule.alarm} at {limit}); {rule.advice}."
+        return Raised(rule.alarm, rule.figure, now, sentence)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
