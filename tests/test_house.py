@@ -46,7 +46,10 @@ LOBBY = {"config", "errors", "files", "folding", "locks", "processes", "terminal
 """Modules beside the rooms, which know no room; every room may use them."""
 WITH_TORCH = {
     "merge": {"kit", "weights"},
-    "policy": {"engine", "forward", "kv_cache", "model_directory", "sampler", "transformers_policy"},
+    "policy": {
+        "copying", "engine", "forward", "kv_cache", "model_directory", "reloading", "sampler", "tensors", "transformers_policy",
+        "weight_files",
+    },  # fmt: skip
 }
 """Modules outside `train` that may import torch when they are imported."""
 MOST_LINES = 400

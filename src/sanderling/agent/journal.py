@@ -92,6 +92,10 @@ class EpisodeJournal:
         self._keep(entry)
         return entry
 
+    def is_ahead(self, place: str) -> bool:
+        """Whether an earlier process has done something there that this one has not come to yet."""
+        return place in self._ahead
+
     def add(self, entry: Entry) -> None:
         """Write an entry. Raises UserError when the file cannot be written."""
         if not self._written:
@@ -122,13 +126,16 @@ class Journal:
     Example: ``with Journal(Path("runs/a.journal")) as journal: await run_episodes(jobs, ..., journal=journal)``
     """
 
-    def __init__(self, directory: Path, about: str = "") -> None:
+    def __init__(self, directory: Path, about: str = "", *, across_versions: bool = False) -> None:
         """Take the directory, which need not exist.
 
         ``about`` says what is fixed for all episodes and shows in no record, such as which weights answer to the model's name.
+        ``across_versions``: the policy's version is no part of what is asked, so an episode that lived through updates goes on
+        under a later one; what it has said keeps the versions that it was said under.
         Raises UserError when another process holds the directory, or it cannot be made.
         """
         self.about = about
+        self.across_versions = across_versions
         self._directory = directory
         self._running: set[str] = set()
         self._lock: int | None = None

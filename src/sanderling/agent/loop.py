@@ -65,6 +65,7 @@ async def run_episode(
     cancel: asyncio.Event | None = None,
     on_cancel: Callable[[Trajectory], None] | None = None,
     journal: Journal | None = None,
+    hurry: asyncio.Event | None = None,
 ) -> Trajectory:
     """Run one episode to its end and return its record.
 
@@ -72,13 +73,15 @@ async def run_episode(
     of an uninterrupted run; entries stay until ``journal.stored`` hears of it. Without ``texts``, ``on_event`` hears no
     TextDelta, and servers are asked for whole turns as when nobody watches: a stream that breaks midway is not tried again.
 
+    Once ``hurry`` is set, the agent is asked for its answer at its next turn, as at a spent budget.
+
     Outages, spent budgets and a set ``cancel`` event are endings. When the task itself is cancelled, ``on_cancel`` receives the
     record so far and CancelledError goes on. Only programming errors and UserErrors (a tokenizer that does not fit) are raised.
     """
     about = f"{profile.name} over {world}"
     plain = nullcontext(Means(policy, clock))
     with plain if journal is None else journaled(journal, trajectory_id, policy, clock, about) as means:
-        episode = _Episode(question, means, tools, profile, seeds, on_event, texts, cancel)
+        episode = _Episode(question, means, tools, profile, seeds, on_event, texts, cancel, hurry)
         record = partial(episode.record, trajectory_id=trajectory_id, world=world, meta=dict(meta or {}))
         trajectory = await _to_the_end(episode, record, on_cancel)
     if on_event is not None:
@@ -118,10 +121,12 @@ class _Episode:
         on_event: Callable[[Event], None] | None,
         texts: bool,
         cancel: asyncio.Event | None,
+        hurry: asyncio.Event | None,
     ) -> None:
         self.question, self.tools, self.profile, self.seeds = question, tools, profile, seeds
         self.policy, self.clock, self.run_call = means.policy, means.clock, means.run_call
         self.on_event, self.stop = on_event, cancel
+        self.hurried = lambda turn: means.is_hurried(turn, hurry)
         self.streams = texts and on_event is not None
         self.started = self.clock.monotonic()
         tokenizer = self.policy.tokenizer
@@ -152,6 +157,8 @@ class _Episode:
             allowance = self._allowance(turn)
             if allowance.spent is not None:
                 return await self._at_budget(turn, allowance.spent, allowance.detail)
+            if self.hurried(turn):
+                return await self._at_budget(turn, Ending.TIME_LIMIT, "The answer was asked for early.")
             end = await self._turn(turn, allowance.max_tokens)
             if end is not None:
                 return end

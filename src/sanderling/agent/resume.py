@@ -4,7 +4,8 @@ The loop is deterministic given what its policy says, what its calls return and 
 is run again from its start, and whatever the journal holds is answered from there, at once: no turn is sampled and no call is
 made twice. The first turn that is not there goes to a fresh session in one delta, which holds everything so far; sampled ids
 are handed back as they were, never encoded again. Outages are not entered, so an episode that ended in one can go on, too.
-The clock goes on where the last entry stood. Knows no budgets, and not why the episode was interrupted.
+The clock goes on where the last entry stood. Being asked for the answer early is entered as well: an episode that had not been
+is not asked before it has come to where it stood. Knows no budgets, and not why the episode was interrupted.
 """
 
 import asyncio
@@ -31,6 +32,10 @@ _OF_THE_EPISODE = frozenset({"question", "attempt"})
 """What a call's context says that is one for all calls of a journal: it tells no two of them apart."""
 
 
+def _is_set(turn: int, hurry: asyncio.Event | None) -> bool:
+    return hurry is not None and hurry.is_set()
+
+
 @dataclass(frozen=True)
 class Means:
     """What the loop works with."""
@@ -38,6 +43,8 @@ class Means:
     policy: Policy
     clock: Clock
     run_call: RunCall = run_call
+    is_hurried: Callable[[int, asyncio.Event | None], bool] = _is_set
+    """``(turn, hurry)``: whether the answer is asked for at this turn."""
 
 
 @contextmanager
@@ -49,9 +56,10 @@ def journaled(journal: Journal, id: str, policy: Policy, clock: Clock, about: st
     """
     with journal.episode(id, clock.today()) as entries:
         fingerprint = None if policy.tokenizer is None else policy.tokenizer.fingerprint
-        root = digest(journal.about, about, policy.name, policy.version, fingerprint)
+        version = None if journal.across_versions else policy.version
+        root = digest(journal.about, about, policy.name, version, fingerprint)
         book = _Book(entries, _Clock(clock, entries.began), root)
-        yield Means(_Policy(policy, book), book.clock, book.run_call)
+        yield Means(_Policy(policy, book), book.clock, book.run_call, book.is_hurried)
 
 
 class _Clock:
@@ -96,6 +104,19 @@ class _Book:
 
     def add(self, place: str, asked: str, done: dict[str, Any]) -> None:
         self.entries.add(Entry(place, asked, self.clock.elapsed(), done))
+
+    def is_hurried(self, turn: int, hurry: asyncio.Event | None) -> bool:
+        """Whether the answer is asked for at this turn: as it was, where the episode has been there, else as ``hurry`` says.
+
+        Asking is entered before it is done, so a turn that was under way is asked for as it was.
+        """
+        place, asked = f"hurry {turn}", digest(self.last, "hurry")
+        if self.find(place, asked) is not None:
+            return True
+        if self.entries.is_ahead(f"turn {turn}.0") or not _is_set(turn, hurry):
+            return False
+        self.add(place, asked, {})
+        return True
 
     async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
         """Run one call, unless it was run before. Time-outs are results like any other."""

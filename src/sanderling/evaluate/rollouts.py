@@ -62,8 +62,12 @@ class Agent:
         journal: Journal | None = None,
         cancel: asyncio.Event | None = None,
         on_event: Callable[[Event], None] | None = None,
+        hurry: asyncio.Event | None = None,
     ) -> Trajectory:
-        """One episode; with a journal it goes on where a killed process left it. ``on_event`` hears all but text."""
+        """One episode; with a journal it goes on where a killed process left it. ``on_event`` hears all but text.
+
+        Once ``hurry`` is set, the answer is asked for at the next turn.
+        """
         return await run_episode(
             question,
             policy=self.policy,
@@ -77,6 +81,7 @@ class Agent:
             texts=False,
             cancel=cancel,
             journal=journal,
+            hurry=hurry,
         )
 
 

@@ -7,7 +7,7 @@ A policy knows nothing of tools, budgets or rewards.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -77,6 +77,8 @@ class Completion:
     sampled_tokens: int = 0
     """Sampled tokens as a text-level server counts them, its hidden reasoning included; 0 where it does not say, and where ids
     are there to be counted."""
+    compute_seconds: float = field(default=0.0, compare=False)
+    """Its share of the seconds that an in-process engine computed; 0 where nobody knows. No part of what was said."""
 
 
 class Session(Protocol):

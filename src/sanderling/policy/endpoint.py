@@ -9,6 +9,9 @@ the session's; what it reports as cached is not counted as prefilled. vLLM repor
 cuts unless it is started with ``--logprobs-mode processed_logprobs``: training needs that switch, and no reply shows whether
 it is on. Every sampling field is sent, because vLLM otherwise fills gaps from the model's ``generation_config.json``.
 
+Its weights may change under it (`sync.vllm_server`): whoever hands them over sets ``version``, and a turn's tokens carry the
+one that was set when its request was sent, the oldest that they can be of. Its ``door`` keeps turns back meanwhile.
+
 The seed sent is a hash of the turn's key; how far a server's draws follow it is the server's business.
 """
 
@@ -21,6 +24,7 @@ from typing import Any
 from sanderling.errors import UserError
 from sanderling.policy.branches import MessageSession, OnText, TokenSession
 from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
+from sanderling.policy.door import Door
 from sanderling.policy.http_client import HttpClient, RefusedError
 from sanderling.policy.turn_text import cut_at_stop
 from sanderling.protocol.messages import Message, Role
@@ -46,11 +50,6 @@ class _Endpoint:
     def context_length(self) -> int | None:
         return self._context_length
 
-    @property
-    def version(self) -> int:
-        """Always 0: this server's weights are not ours to update."""
-        return 0
-
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.aclose()
@@ -61,6 +60,11 @@ class ChatEndpointPolicy(_Endpoint):
 
     Example: ``ChatEndpointPolicy(HttpClient("http://localhost:8000/v1"), "qwen3-4b")``
     """
+
+    @property
+    def version(self) -> int:
+        """Always 0: this server's weights are not ours to update."""
+        return 0
 
     @property
     def tokenizer(self) -> None:
@@ -77,13 +81,17 @@ class CompletionEndpointPolicy(_Endpoint):
     def __init__(self, client: HttpClient, model: str, tokenizer: Tokenizer, *, context_length: int | None = None) -> None:
         super().__init__(client, model, context_length=context_length)
         self._tokenizer = tokenizer
+        self.version = 0
+        """Updates behind the weights that the server has; set by whoever hands it new ones."""
+        self.door = Door()
+        """Every turn goes through it."""
 
     @property
     def tokenizer(self) -> Tokenizer:
         return self._tokenizer
 
     def open(self, key: SampleKey) -> Session:
-        return _CompletionSession(self._client, self._model, self._tokenizer, self.version)
+        return _CompletionSession(self, self._client, self._tokenizer)
 
 
 class _ChatSession(MessageSession):
@@ -113,17 +121,16 @@ class _ChatSession(MessageSession):
 
 
 class _CompletionSession(TokenSession):
-    def __init__(self, client: HttpClient, model: str, tokenizer: Tokenizer, version: int) -> None:
+    def __init__(self, policy: CompletionEndpointPolicy, client: HttpClient, tokenizer: Tokenizer) -> None:
         super().__init__()
+        self._policy = policy
         self._client = client
-        self._model = model
         self._tokenizer = tokenizer
-        self._version = version
         self._end = tokenizer.token_id(END_TOKEN)
 
     async def _speak(self, ids: Sequence[int], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         body = {
-            "model": self._model,
+            "model": self._policy.name,
             "prompt": list(ids),
             **_sampling_fields(sampling, key),
             "top_k": sampling.top_k or -1,
@@ -134,7 +141,9 @@ class _CompletionSession(TokenSession):
             "logprobs": 1,
             "return_token_ids": True,
         }
-        reply = await _receive(self._client, "completions", body, on_text, begun=bool(self._ids))
+        async with self._policy.door.passing():
+            version = self._policy.version
+            reply = await _receive(self._client, "completions", body, on_text, begun=bool(self._ids))
         if not reply.ids:
             raise UserError(f"{self._client.base_url} returned no token ids: serve the model with vLLM 0.10.2 or later.")
         if len(reply.ids) != len(reply.logprobs):
@@ -146,7 +155,7 @@ class _CompletionSession(TokenSession):
             finish=Finish.END if ended else _finish(reply, cut),
             token_ids=tuple(reply.ids),
             logprobs=tuple(reply.logprobs),
-            versions=(self._version,) * len(reply.ids),
+            versions=(version,) * len(reply.ids),
             prefilled_tokens=len(ids) - reply.cached,
             prompt_tokens=len(ids),
         )
@@ -213,6 +222,8 @@ async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text:
         raise
     if reply.finish_reason is None:
         raise PolicyOutageError(f"{client.base_url} sent a reply without a finished choice.")
+    if reply.finish_reason == "abort":
+        raise PolicyOutageError(f"{client.base_url} gave up a turn under way.")
     return reply
 
 

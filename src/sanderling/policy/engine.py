@@ -1,10 +1,13 @@
 """Continuous batching on one event loop: requests join and leave between steps, and keep their cache between turns.
 
 Every step computes what is new of the requests that arrived (ragged prefill), and then one token of every running request. A
-step is synchronous, without threads or clocks. Before it, the engine yields to the event loop until nobody submits any more:
-after turns have ended it waits a fixed number of yields for their sessions to come back with their next observation. So
+step is synchronous, and decided by no thread or clock. Before it, the engine yields to the event loop until nobody submits any
+more: after turns have ended it waits a fixed number of yields for their sessions to come back with their next observation. So
 batches are the same in every run that makes the same calls on one event loop; tools that use threads or sockets change
 batches, but the random numbers are each turn's own (`sampler`).
+
+Between two steps weights may change (then ``version`` does), and the engine can be paused: inside ``async with
+engine.paused()`` no step runs, so that somebody else may use the module, in another thread too. Requests wait meanwhile.
 
 Transformers' own continuous batching (5.19, `generate_batch` and its manager) was tried first and is not used. It has no
 sessions: a request is a whole prompt, and only full blocks that happen to survive in its prefix cache are spared. It
@@ -15,7 +18,8 @@ Knows ids, never text: what ends a turn besides end tokens is a function it is h
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +29,7 @@ from sanderling.policy.contract import Finish, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, borrowed
 from sanderling.policy.prefill import plan_prefill
 from sanderling.policy.sampler import Settings, Uniforms, sample
+from sanderling.policy.usage import Meter, Usage
 from sanderling.protocol.sampling import Sampling
 
 _PATIENCE = 16
@@ -41,6 +46,8 @@ class Sampled:
     finish: Finish
     prefilled: int
     """Prompt tokens that were computed for it."""
+    seconds: float
+    """Its share of the steps that it was part of."""
 
 
 @dataclass(eq=False)
@@ -58,19 +65,34 @@ class Request:
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     prefilled: int = 0
+    seconds: float = 0.0
     seen: torch.Tensor | None = None
     """(V,) tokens sampled so far; only where a presence penalty is asked for."""
 
 
 class Engine:
-    """Serves the requests of one model. One event loop at a time."""
+    """Serves the requests of one model. One event loop at a time, which is also where it is paused."""
 
-    def __init__(self, model: Any, ends: frozenset[int], max_batch: int, prefill_tokens: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        ends: frozenset[int],
+        max_batch: int,
+        prefill_tokens: int,
+        *,
+        reprefill_stale: bool = False,
+        meter: Meter | None = None,
+    ) -> None:
+        """``reprefill_stale``: keys and values of another version are computed again before they are used."""
         self.version = 0
         self._model = model
         self._ends = ends
         self._max_batch = max_batch
         self._prefill_tokens = prefill_tokens
+        self._reprefill_stale = reprefill_stale
+        self._meter = meter or Meter()
+        self._holds = 0
+        self._reopened = asyncio.Event()
         self._forward = SlotForward(model)
         self._waiting: dict[Request, asyncio.Future[Sampled]] = {}
         self._running: dict[Request, asyncio.Future[Sampled]] = {}
@@ -95,6 +117,25 @@ class Engine:
             self._waiting.pop(request, None)
             self._running.pop(request, None)
 
+    def usage(self) -> Usage:
+        """What its time was spent on so far."""
+        return self._meter.usage()
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """No step runs inside. Nothing is awaited on the way in; pauses may overlap, and the last one out opens again."""
+        if not self._holds:
+            self._reopened = asyncio.Event()
+            self._meter.pause_begins()
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            if not self._holds:
+                self._meter.pause_ends()
+                self._reopened.set()
+
     def free(self, branch: Branch) -> None:
         """Give a branch's slot back. A request that runs on it fails."""
         for requests in (self._waiting, self._running):
@@ -107,7 +148,10 @@ class Engine:
         try:
             while self._waiting or self._running:
                 await self._quiet()
+                while self._holds:  # and again: whoever was told first may have closed it anew
+                    await self._reopened.wait()
                 with borrowed(self._model):
+                    self._refresh()
                     self._prefill()
                     self._decode()
         except torch.OutOfMemoryError as error:
@@ -126,6 +170,17 @@ class Engine:
             await asyncio.sleep(0)
             quiet = quiet + 1 if self._arrivals == before else 0
         self._expected.clear()
+
+    def _refresh(self) -> None:
+        """Where it is asked for, compute again what other weights left in the cache; a turn under way goes on by a token."""
+        if self._reprefill_stale:
+            for request in (*self._running, *self._waiting):
+                if request.branch.version != self.version:
+                    request.branch.forget_cache()
+            stale = [request for request in self._running if not request.branch.cached]
+            for request in stale:
+                request.branch.version = self.version
+            self._compute(stale)
 
     def _prefill(self) -> None:
         """Admit waiting requests and compute their new tokens; each gets its first sampled token.
@@ -150,27 +205,45 @@ class Engine:
             if not branch.cached:
                 self._forward.adopt(branch)
             branch.cached = min(branch.cached, len(branch.ids) - 1)  # the last token's logits are needed
-            request.prefilled = len(branch.ids) - branch.cached
+            new = len(branch.ids) - branch.cached
+            request.prefilled += new
+            self._meter.prompts(new, max(0, min(branch.known, len(branch.ids)) - branch.cached))
         spans = [(request.branch.cached, len(request.branch.ids)) for request in requests]
         for parts in plan_prefill(spans, self._prefill_tokens):
+            since = self._meter.now()
             served = [requests[part.index] for part in parts]
             logits = self._forward.prefill(parts, [request.branch for request in served])
-            if parts[0].last:  # a part that is not is alone in its forward
-                self._sample(served, logits)
+            drawn = self._draw(served, logits) if parts[0].last else None  # a part that is not is alone in its forward
+            spent = self._meter.prefilled(since) / sum(part.size for part in parts)
+            for part, request in zip(parts, served, strict=True):
+                request.seconds += spent * part.size
+            if drawn is not None:
+                self._accept_all(served, *drawn)
 
     def _decode(self) -> None:
         """One token of every running request."""
         requests = list(self._running)
-        if requests:
-            self._sample(requests, self._forward.decode([request.branch for request in requests]))
+        if not requests:
+            return
+        since = self._meter.now()
+        drawn = self._draw(requests, self._forward.decode([request.branch for request in requests]))
+        spent = self._meter.decoded(since) / len(requests)
+        for request in requests:
+            request.seconds += spent
+        self._accept_all(requests, *drawn)
 
-    def _sample(self, requests: list[Request], logits: torch.Tensor) -> None:
+    def _draw(self, requests: list[Request], logits: torch.Tensor) -> tuple[list[int], list[float]]:
+        """A token of each request, and their log-probabilities; the device has finished when this returns."""
         device = logits.device
         settings = Settings.of([request.sampling for request in requests], device)
         uniforms = torch.tensor([request.uniforms.draw() for request in requests], dtype=torch.float64, device=device)
         seen = _seen(requests, logits) if settings.penalty is not None else None
         ids, logprobs = sample(logits, settings, uniforms, seen)
-        for request, token, logprob in zip(requests, ids.tolist(), logprobs.tolist(), strict=True):
+        return ids.tolist(), logprobs.tolist()
+
+    def _accept_all(self, requests: list[Request], ids: list[int], logprobs: list[float]) -> None:
+        self._meter.sampled(len(ids))
+        for request, token, logprob in zip(requests, ids, logprobs, strict=True):
             self._accept(request, token, logprob)
 
     def _accept(self, request: Request, token: int, logprob: float) -> None:
@@ -188,7 +261,7 @@ class Engine:
         if finish is not None:
             turn = tuple(request.ids), tuple(request.logprobs), tuple(request.versions)
             self._expected.add(request.branch)
-            _settle_future(self._running.pop(request), Sampled(*turn, finish, request.prefilled))
+            _settle_future(self._running.pop(request), Sampled(*turn, finish, request.prefilled, request.seconds))
 
     def _finish(self, request: Request, token: int) -> Finish | None:
         if token in self._ends:

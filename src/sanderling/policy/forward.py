@@ -29,11 +29,19 @@ class Branch:
     version: int = 0
     """Policy version that the cache was begun under."""
     slot: int | None = None
+    known: int = 0
+    """Leading ids that had been computed once, whether they still stand in the slot or not; only counted."""
 
     def truncate(self, size: int) -> None:
         """Forget everything after ``size`` tokens."""
         del self.ids[size:]
         self.cached = min(self.cached, size)
+        self.known = min(self.known, size)
+
+    def forget_cache(self) -> None:
+        """Have the keys and values computed again."""
+        self.known = max(self.known, self.cached)
+        self.cached = 0
 
 
 @contextmanager

@@ -74,13 +74,23 @@ class HttpClient:
         async with aclosing(self.events(path, body)) as events:
             return await anext(events)
 
-    async def events(self, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:
-        """POST and yield each event of a stream, or the one object of a plain reply."""
+    async def get(self, path: str) -> dict[str, Any]:
+        """GET and return the reply's object."""
+        async with aclosing(self.events(path, None)) as events:
+            return await anext(events)
+
+    async def tell(self, path: str, body: dict[str, Any]) -> None:
+        """POST what needs no answer: an empty reply will do."""
+        async with aclosing(self.events(path, body, answered=False)) as events:
+            await anext(events)
+
+    async def events(self, path: str, body: dict[str, Any] | None, *, answered: bool = True) -> AsyncGenerator[dict[str, Any]]:
+        """POST (GET without a body) and yield each event of a stream, or the one object of a plain reply."""
         reason = ""
         for attempt in range(self._retries + 1):
             begun = False
             try:
-                async with aclosing(self._once(path, body)) as found:
+                async with aclosing(self._once(path, body, answered)) as found:
                     async for event in found:
                         begun = True
                         yield event
@@ -105,14 +115,15 @@ class HttpClient:
             await self._opened[1].aclose()
             self._opened = None
 
-    async def _once(self, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:
-        url = f"{self.base_url}/{path}"
-        async with self._client().stream("POST", url, json=body, headers=self._headers) as reply:
+    async def _once(self, path: str, body: dict[str, Any] | None, answered: bool) -> AsyncGenerator[dict[str, Any]]:
+        url, method = f"{self.base_url}/{path}", "GET" if body is None else "POST"
+        async with self._client().stream(method, url, json=body, headers=self._headers) as reply:
             if reply.status_code >= 400:
                 await reply.aread()
                 _refuse(reply, self.base_url)
             if not reply.headers.get("content-type", "").startswith("text/event-stream"):
-                yield _object((await reply.aread()).decode("utf-8", errors="replace"))
+                text = (await reply.aread()).decode("utf-8", errors="replace")
+                yield _object(text) if text or answered else {}
                 return
             async for line in reply.aiter_lines():
                 data = line.removeprefix("data:").strip()

@@ -5,15 +5,17 @@ token of the turn before it, which was sampled but never computed. A first promp
 group's rollouts of one question) is copied from it. Sessions of one policy run together (`engine`); draws depend on the turn's
 key alone (`sampler`).
 
-The module can be shared with a trainer that updates its weights in place and then calls ``bump_version``.
-A session that lives on keeps its keys and values, though they are of the older weights: that is an in-flight update, and each
-token's version is recorded. Synchronous training closes its sessions before it updates; ``reprefill_stale`` computes old
-prefixes again instead.
+The module can be shared with a trainer that updates its weights in place, inside ``paused()`` where turns may be under way, and
+then calls ``bump_version``; `sync` has the ways to do so. A session that lives on keeps its keys and values, though they are of
+the older weights: that is an in-flight update, and each token's version is recorded. Synchronous training closes its sessions
+before it updates; ``reprefill_stale`` computes old prefixes again instead, amid a turn too, so that every log-probability is
+one of whole weights.
 
 Models whose layers do not all attend to everything (sliding windows, linear attention) are refused with one sentence.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +28,7 @@ from sanderling.policy.forward import Branch
 from sanderling.policy.model_directory import load_model
 from sanderling.policy.sampler import Uniforms
 from sanderling.policy.turn_text import StopTokens, TurnText, cut_at_stop
+from sanderling.policy.usage import Usage
 from sanderling.protocol.sampling import Sampling
 from sanderling.protocol.tokens import Tokenizer, load_tokenizer
 
@@ -63,8 +66,8 @@ class TransformersPolicy:
         self._tokenizer = tokenizer
         self._model = model
         self._stop_tokens = StopTokens(tokenizer)
-        self._reprefill_stale = reprefill_stale
-        self._engine = Engine(model, _end_tokens(model, tokenizer), max_batch, prefill_tokens)
+        ends = _end_tokens(model, tokenizer)
+        self._engine = Engine(model, ends, max_batch, prefill_tokens, reprefill_stale=reprefill_stale)
 
     @classmethod
     def load(
@@ -105,28 +108,34 @@ class TransformersPolicy:
         """The live module."""
         return self._model
 
-    def bump_version(self) -> int:
-        """Say that the weights were updated in place; returns the new version. Tokens sampled from now on carry it."""
-        self._engine.version += 1
+    def bump_version(self, to: int | None = None) -> int:
+        """Say that the weights were updated in place; returns the new version, the next one where ``to`` names none.
+
+        Tokens sampled from now on carry it.
+        """
+        self._engine.version = self._engine.version + 1 if to is None else to
         return self._engine.version
 
+    def paused(self) -> AbstractAsyncContextManager[None]:
+        """Inside, nothing is computed with the module, and turns under way wait. Nothing is awaited on the way in."""
+        return self._engine.paused()
+
+    def usage(self) -> Usage:
+        """What the sampler's time was spent on so far."""
+        return self._engine.usage()
+
     def open(self, key: SampleKey) -> "TransformersSession":
-        return TransformersSession(
-            self._engine, self._tokenizer, self._stop_tokens, self._context_length, self._reprefill_stale
-        )
+        return TransformersSession(self._engine, self._tokenizer, self._stop_tokens, self._context_length)
 
 
 class TransformersSession:
     """One conversation with a model in this process."""
 
-    def __init__(
-        self, engine: Engine, tokenizer: Tokenizer, stop_tokens: StopTokens, context_length: int, reprefill_stale: bool
-    ) -> None:
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, stop_tokens: StopTokens, context_length: int) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
         self._stop_tokens = stop_tokens
         self._context_length = context_length
-        self._reprefill_stale = reprefill_stale
         self._branch = Branch()
         self._busy = self._closed = False
 
@@ -143,10 +152,9 @@ class TransformersSession:
         if self._busy or self._closed:
             raise RuntimeError("The session is closed, or already generating.")
         before = self.mark()
-        if self._reprefill_stale and self._branch.version != self._engine.version:
-            self._branch.cached = 0
         self._busy = True
         self._branch.ids.extend(delta.token_ids)
+        self._branch.known = max(self._branch.known, delta.recalled)
         try:
             return await self._turn(delta.recalled, sampling, key, on_text)
         except BaseException:
@@ -176,6 +184,7 @@ class TransformersSession:
             versions=sampled.versions,
             prefilled_tokens=max(0, sampled.prefilled - recalled),
             prompt_tokens=prompt,
+            compute_seconds=sampled.seconds,
         )
 
     def _text(self, sampled: Sampled, stops: tuple[str, ...]) -> str:

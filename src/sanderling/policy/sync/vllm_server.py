@@ -1,0 +1,113 @@
+"""A vLLM server takes over weights from files, by the endpoints of its development mode. Never run against a real one.
+
+Start it as ``VLLM_SERVER_DEV_MODE=1 vllm serve ...`` on a machine that sees the files. An update is: keep new turns back, have
+the server pause, ``reload_weights`` from the version's directory on every worker, forget cached prefixes, go on. Turns under
+way are frozen meanwhile and go on with the new weights (``/pause?mode=keep``) where the server's own description lists that
+mode; else they are waited for, since an older server would abort them. Their tokens carry the version at which they were sent.
+
+With ``sleeps`` the server and the trainer have one GPU in turns: for an update the server ends the turns under way, puts its
+weights into the CPU's memory and drops its cache (``/sleep?level=1``; start it with ``--enable-sleep-mode``).
+
+Sources: vLLM's documentation of asynchronous RL (pause, resume), of sleep mode (sleep, wake_up, collective_rpc) and its RPC
+router (``kwargs`` are strings). A transfer over NCCL is quicker and needs vLLM's own trainer side: not done here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from sanderling.errors import UserError
+from sanderling.policy.door import Door
+from sanderling.policy.http_client import HttpClient
+
+
+class Served(Protocol):
+    """The policy behind the server, such as `endpoint.CompletionEndpointPolicy`."""
+
+    version: int
+    door: Door
+
+
+class Files(Protocol):
+    """Where versions are stored, such as `weight_files.WeightFiles`."""
+
+    def write(self, weights: Mapping[str, Any], version: int) -> Path: ...
+
+
+class VllmServer:
+    """Hands weights to a vLLM server. See `contract.WeightSync`."""
+
+    def __init__(
+        self, root: HttpClient, policy: Served, files: Files, *, reprefill_stale: bool = True, sleeps: bool = False
+    ) -> None:
+        """``root`` is the server's address without ``/v1``. ``reprefill_stale``: keys and values of frozen turns go, too."""
+        self._root = root
+        self._policy = policy
+        self._files = files
+        self._reprefill_stale = reprefill_stale
+        self._sleeps = sleeps
+        self._keeps: bool | None = None
+
+    @property
+    def version(self) -> int:
+        return self._policy.version
+
+    @asynccontextmanager
+    async def training(self) -> AsyncIterator[None]:
+        """Nothing, or with ``sleeps``: the server sleeps inside, once the turns under way have ended."""
+        if not self._sleeps:
+            yield
+            return
+        async with self._policy.door.closed(empty=True):
+            await self._ask("sleep", level=1)
+            try:
+                yield
+            finally:
+                await self._ask("wake_up")
+
+    async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
+        """When the server fails midway it stays paused: nobody samples with half of an update, and the next one resumes it."""
+        if weights is not None:
+            path = await asyncio.to_thread(self._files.write, weights, version)
+            keeps = await self._knows_keep()
+            async with self._policy.door.closed(empty=not keeps):
+                await self._reload(path, keeps)
+                self._policy.version = version
+        self._policy.version = version
+
+    async def _reload(self, path: Path, keeps: bool) -> None:
+        if keeps:
+            await self._ask("pause", mode="keep", clear_cache=str(self._reprefill_stale).lower())
+        try:
+            await self._ask("collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(path)}})
+        except UserError:  # refused: it still has what it had
+            if keeps:
+                await self._ask("resume")
+            raise
+        await self._ask("reset_prefix_cache")
+        if keeps:
+            await self._ask("resume")
+
+    async def _knows_keep(self) -> bool:
+        """Whether ``/pause`` has a mode, by the server's description of itself; asked once."""
+        if self._keeps is None:
+            try:
+                told = await self._root.get("openapi.json")
+            except UserError:  # it does not describe itself
+                told = {}
+            pause = told.get("paths", {}).get("/pause", {}).get("post", {})
+            self._keeps = any(parameter.get("name") == "mode" for parameter in pause.get("parameters", []))
+        return self._keeps
+
+    async def _ask(self, path: str, body: Mapping[str, Any] | None = None, **query: object) -> None:
+        try:
+            await self._root.tell(f"{path}?{urlencode(query)}" if query else path, dict(body or {}))
+        except UserError as error:
+            flag = " --enable-sleep-mode" if path in ("sleep", "wake_up") else ""
+            raise UserError(
+                f"The vLLM server did not take the weights at /{path} ({error}): start it with VLLM_SERVER_DEV_MODE=1{flag}, "
+                "where it can read the files."
+            ) from error

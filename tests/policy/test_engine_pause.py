@@ -1,0 +1,212 @@
+"""A paused engine computes nothing, however many ask, and goes on as if nothing had been; and what it counts of its time."""
+
+import asyncio
+import threading
+
+import pytest
+import torch
+from policy_tiny import GREEDY, full_logits, ids, key, load, said
+
+from sanderling.policy.engine import Engine
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.policy.usage import Meter
+from sanderling.protocol.sampling import Sampling
+
+PROMPT = tuple(range(20, 45))
+LONG = Sampling(temperature=0.0, max_tokens=40)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load()
+
+
+class Watched:
+    """A model that says when it is run."""
+
+    def __init__(self, model):
+        self.steps = 0
+        self.forbidden = False
+        self.handle = model.register_forward_pre_hook(self.seen)
+
+    def seen(self, module, arguments):
+        self.steps += 1
+        assert not self.forbidden
+
+    async def until(self, steps):
+        for _ in range(10_000):
+            if self.steps >= steps:
+                return
+            await asyncio.sleep(0)
+        raise AssertionError
+
+
+@pytest.fixture
+def watched(loaded):
+    watch = Watched(loaded[0])
+    yield watch
+    watch.handle.remove()
+
+
+async def yields(times=50):
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+async def test_no_step_runs_inside_and_turns_end_as_they_would_have(loaded, watched):
+    policy = TransformersPolicy(*loaded)
+    alone = await policy.open(key()).generate(ids(*PROMPT), LONG, key())
+    policy = TransformersPolicy(*loaded)
+    task = asyncio.create_task(policy.open(key()).generate(ids(*PROMPT), LONG, key()))
+    await watched.until(watched.steps + 9)
+    pausing = policy.paused()
+    await pausing.__aenter__()
+    watched.forbidden = True
+    late = asyncio.create_task(policy.open(key(attempt=1)).generate(ids(*PROMPT[::-1]), GREEDY, key(attempt=1)))
+    await yields()
+    assert not task.done() and not late.done()
+    watched.forbidden = False
+    await pausing.__aexit__(None, None, None)
+    done = await task
+    assert done.token_ids == alone.token_ids and done.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+    await late
+
+
+async def test_nothing_is_awaited_on_the_way_in(loaded, watched):
+    """Whoever enters has the module at once: a step that was about to run does not."""
+    policy = TransformersPolicy(*loaded)
+    task = asyncio.create_task(policy.open(key()).generate(ids(*PROMPT), GREEDY, key()))
+    await watched.until(1)
+    pausing = policy.paused()
+    with pytest.raises(StopIteration):
+        pausing.__aenter__().send(None)
+    watched.forbidden = True
+    await yields()
+    assert not task.done()
+    watched.forbidden = False
+    await pausing.__aexit__(None, None, None)
+    await task
+
+
+async def test_overlapping_pauses_and_one_that_follows_at_once(loaded, watched):
+    policy = TransformersPolicy(*loaded)
+    first, second = policy.paused(), policy.paused()
+    await first.__aenter__()
+    task = asyncio.create_task(policy.open(key()).generate(ids(*PROMPT), GREEDY, key()))
+    await yields()
+    await second.__aenter__()
+    await first.__aexit__(None, None, None)
+    await yields()
+    assert watched.steps == 0
+    await second.__aexit__(None, None, None)
+    async with policy.paused():  # closed again before anybody could hear that it was open
+        await yields()
+        assert watched.steps == 0 and not task.done()
+    assert len(said(await task)) > 0
+
+
+async def test_cancelled_while_paused_and_paused_by_somebody_who_fails(loaded, watched):
+    policy = TransformersPolicy(*loaded)
+    session = policy.open(key())
+    with pytest.raises(ZeroDivisionError):
+        async with policy.paused():
+            task = asyncio.create_task(session.generate(ids(*PROMPT), GREEDY, key()))
+            await yields()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            raise ZeroDivisionError
+    assert session.mark() == 0 and watched.steps == 0
+    assert len(said(await session.generate(ids(*PROMPT), GREEDY, key()))) > 0
+
+
+async def test_a_thread_trains_the_very_module_meanwhile(loaded):
+    """An optimizer in another thread, in training mode, with gradients: the sampler sees whole updates only."""
+    model, tokenizer = load()
+    model.train()
+    policy = TransformersPolicy(model, tokenizer)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+    def update():
+        assert threading.current_thread() is not threading.main_thread()
+        for _ in range(3):
+            loss = model(torch.tensor([PROMPT]), labels=torch.tensor([PROMPT])).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    sessions = [policy.open(key(attempt=n)) for n in range(4)]
+    turns = [asyncio.create_task(s.generate(ids(*PROMPT, n), GREEDY, key(attempt=n))) for n, s in enumerate(sessions)]
+    for version in (1, 2):
+        async with policy.paused():
+            await asyncio.to_thread(update)
+        policy.bump_version(version)
+        await asyncio.sleep(0)
+    assert all(len(said(turn)) > 0 for turn in await asyncio.gather(*turns))
+    fresh = await policy.open(key(attempt=9)).generate(ids(*PROMPT), GREEDY, key(attempt=9))
+    assert fresh.versions == (2,) * len(said(fresh)) and model.training
+    rows = full_logits(model.eval(), [*PROMPT, *said(fresh)])[len(PROMPT) - 1 : -1].log_softmax(-1)
+    assert fresh.logprobs == pytest.approx([float(rows[n, token]) for n, token in enumerate(said(fresh))], abs=1e-4)
+
+
+class Ticks:
+    """A clock that goes on by one each time it is read."""
+
+    def __init__(self):
+        self.now = -1.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+async def test_seconds_are_shared_out_and_nothing_is_counted_twice(loaded):
+    policy = TransformersPolicy(*loaded)
+    clock = Ticks()
+    model, tokenizer = loaded
+    engine = Engine(model, frozenset({tokenizer.token_id("<|im_end|>"), 0}), 128, 1024, meter=Meter(clock))
+    policy._engine = engine
+    sessions = [policy.open(key(attempt=n)) for n in range(3)]
+    prompts = [PROMPT, PROMPT[:13][::-1], PROMPT[5:19]]
+    firsts = await asyncio.gather(
+        *(s.generate(ids(*p), GREEDY, key(attempt=n)) for n, (s, p) in enumerate(zip(sessions, prompts, strict=True)))
+    )
+    used = policy.usage()
+    assert used.prefilled_tokens == sum(map(len, prompts)) and used.recomputed_tokens == 0
+    assert used.sampled_tokens == sum(len(said(first)) for first in firsts)
+    shares = sum(first.compute_seconds for first in firsts)
+    assert shares == pytest.approx(used.prefill_seconds + used.decode_seconds) and used.decode_seconds > 0
+    assert used.paused_seconds == 0 and used.idle_seconds > 0
+    async with policy.paused():
+        clock.now += 100.0
+        assert policy.usage().paused_seconds > 100
+    assert (policy.usage() - used).paused_seconds > 100 > (policy.usage() - used).idle_seconds
+
+
+async def test_what_is_computed_again_is_counted(loaded):
+    policy = TransformersPolicy(*loaded, reprefill_stale=True)
+    session = policy.open(key())
+    first = await session.generate(ids(*PROMPT), GREEDY, key())
+    assert policy.usage().recomputed_tokens == 0
+    policy.bump_version()
+    before = policy.usage()
+    await session.generate(ids(5, 6), GREEDY, key(1))
+    used = policy.usage() - before
+    known = len(PROMPT) + len(said(first)) - 1  # the last one was sampled and never computed
+    assert (used.recomputed_tokens, used.prefilled_tokens) == (known, known + 3)
+    resumed = policy.open(key(attempt=1))
+    before = policy.usage()
+    delta = ids(*PROMPT[::-1])
+    await resumed.generate(type(delta)((), delta.token_ids, recalled=20), GREEDY, key(attempt=1))
+    assert (policy.usage() - before).recomputed_tokens == 20
+    session.rewind(4)  # a retry is not a recomputation: it asks for something else
+    before = policy.usage()
+    await session.generate(ids(*PROMPT), GREEDY, key(2))
+    assert (policy.usage() - before).recomputed_tokens == 0
+
+
+async def test_a_groups_copied_prompt_is_nobodys_recomputation(loaded):
+    policy = TransformersPolicy(*loaded)
+    await asyncio.gather(*(policy.open(key(attempt=n)).generate(ids(*PROMPT), GREEDY, key(attempt=n)) for n in range(4)))
+    used = policy.usage()
+    assert (used.prefilled_tokens, used.recomputed_tokens) == (len(PROMPT) + 3, 0)

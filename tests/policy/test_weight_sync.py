@@ -1,0 +1,194 @@
+"""Weights that change under turns that are under way: each token was sampled by whole weights, of the version it carries."""
+
+import asyncio
+import copy
+import threading
+
+import pytest
+import torch
+from policy_tiny import GREEDY, full_logits, ids, key, load, said
+
+from sanderling.errors import UserError
+from sanderling.policy.sync.contract import WeightSync
+from sanderling.policy.sync.copying import Copying, twin
+from sanderling.policy.sync.in_place import InPlace
+from sanderling.policy.sync.tensors import put
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.protocol.sampling import Sampling
+
+PROMPT = tuple(range(20, 45))
+ENDLESS = Sampling(temperature=1.0, max_tokens=400)
+
+
+def train(model, steps=3):
+    """A few real updates of a module; returns its weights by name."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for step in range(steps):
+        batch = torch.tensor([[(7 * step + n) % 280 + 3 for n in range(30)]])
+        optimizer.zero_grad()
+        model(batch, labels=batch).loss.backward()
+        optimizer.step()
+    return model.state_dict()
+
+
+@torch.no_grad()
+def as_sampled(models, versions, prompt, tokens):
+    """Log-probabilities of the tokens where each was computed by the weights of its version over the cache as it stood.
+
+    An independent account with transformers' own cache: the prompt under the first version, then token by token, with keys and
+    values of earlier tokens as the weights of their time left them.
+    """
+    cache, found, new = None, [], list(prompt)
+    for version, token in zip(versions, tokens, strict=True):
+        output = models[version](torch.tensor([new]), past_key_values=cache, use_cache=True)
+        cache = output.past_key_values
+        found.append(float(output.logits[0, -1].double().log_softmax(-1)[token]))
+        new = [token]
+    return found
+
+
+class Overlap:
+    """Has a turn and an update go on at once: neither ends before the other has come to its middle."""
+
+    def __init__(self):
+        self.texts = 0
+        self.begun, self.amid, self.computed = threading.Event(), threading.Event(), threading.Event()
+
+    def heard(self, text):
+        self.texts += 1
+        self.begun.set()
+        if self.texts > 40:
+            self.amid.set()
+        if self.texts > 120:
+            assert self.computed.wait(30)
+
+    def update(self, model):
+        assert self.begun.wait(30)
+        train(model)
+        assert self.amid.wait(30)
+        weights = train(model)
+        self.computed.set()
+        return weights
+
+
+async def spanning(policy, sync, model):
+    """A turn under way while another thread trains ``model`` twice and publishes; the turn, and each version's weights."""
+    models, overlap = {0: twin(model)}, Overlap()
+    session = policy.open(key())
+    task = asyncio.create_task(session.generate(ids(*PROMPT), ENDLESS, key(), overlap.heard))
+    for version in (1, 2):
+        async with sync.training():
+            weights = await asyncio.to_thread(overlap.update, model)
+        await sync.publish(weights, version)
+        models[version] = twin(model)
+    return session, await task, models
+
+
+@pytest.fixture
+def pair():
+    """A module that is trained, and a policy with its own copy of it."""
+    model, tokenizer = load()
+    return model, TransformersPolicy(twin(model), tokenizer)
+
+
+async def test_one_turn_spans_versions_while_another_thread_trains(pair):
+    """In flight: earlier keys and values stay as the weights of their time left them; log-probabilities are exact for that."""
+    model, policy = pair
+    policy._engine._ends = frozenset()
+    session, done, models = await spanning(policy, Copying(policy), model)
+    assert done.versions == tuple(sorted(done.versions)) and {0, 1} <= set(done.versions)
+    expected = as_sampled(models, done.versions, PROMPT, said(done))
+    assert done.logprobs == pytest.approx(expected, abs=1e-4)
+    older = as_sampled(models, [0] * len(said(done)), PROMPT, said(done))
+    assert max(abs(a - b) for a, b in zip(done.logprobs, older, strict=True)) > 1e-2  # the updates were not nothing
+    later = await session.generate(ids(5, 6), GREEDY, key(1))
+    assert set(later.versions) == {2} and later.prefilled_tokens == 3
+
+
+async def test_stale_prefixes_are_computed_again_amid_a_turn(pair):
+    """Then every log-probability is the one of a fresh forward under the weights of its version, and of no mixture."""
+    model, policy = pair
+    policy = TransformersPolicy(policy.model, policy.tokenizer, reprefill_stale=True)
+    policy._engine._ends = frozenset()
+    session, done, models = await spanning(policy, Copying(policy), model)
+    assert {0, 1} <= set(done.versions) and done.prefilled_tokens > len(PROMPT)
+    rows = {version: full_logits(models[version], [*PROMPT, *said(done)])[len(PROMPT) - 1 : -1] for version in models}
+    expected = [
+        float(rows[version][at].log_softmax(-1)[token])
+        for at, (version, token) in enumerate(zip(done.versions, said(done), strict=True))
+    ]
+    assert done.logprobs == pytest.approx(expected, abs=1e-4)
+    later = await session.generate(ids(5, 6), GREEDY, key(1))
+    row = full_logits(model, [*PROMPT, *said(done), 5, 6, *said(later)])[-len(said(later)) - 1 : -1].log_softmax(-1)
+    assert later.logprobs == pytest.approx([float(row[at, token]) for at, token in enumerate(said(later))], abs=1e-4)
+    assert policy.usage().recomputed_tokens > 0
+
+
+async def test_in_place_the_turn_waits_for_the_update():
+    """One module: in training mode, with gradients, in another thread; no token is sampled from half of an update."""
+    model, tokenizer = load()
+    policy = TransformersPolicy(model.train(), tokenizer)
+    policy._engine._ends = frozenset()
+    sync: WeightSync = InPlace(policy)
+    models = {0: twin(model)}
+    task = asyncio.create_task(policy.open(key()).generate(ids(*PROMPT), ENDLESS, key()))
+    for version in (1, 2):
+        for _ in range(60):
+            await asyncio.sleep(0)
+        async with sync.training():
+            await asyncio.to_thread(train, model)
+        await sync.publish(model.state_dict(), version)
+        models[version] = twin(model)
+    done = await task
+    assert done.versions and set(done.versions) == {0, 1, 2} and sync.version == policy.version == 2 and model.training
+    assert done.logprobs == pytest.approx(as_sampled(models, done.versions, PROMPT, said(done)), abs=1e-4)
+
+
+async def test_a_version_may_be_heard_without_weights(pair):
+    _, policy = pair
+    for sync in (InPlace(policy), Copying(policy)):
+        before = [tensor.clone() for tensor in policy.model.parameters()]
+        await sync.publish(None, 7)
+        assert sync.version == 7 and all(map(torch.equal, before, policy.model.parameters()))
+
+
+async def test_a_copy_is_its_own(pair):
+    model, policy = pair
+    before = [tensor.clone() for tensor in policy.model.parameters()]
+    train(model)
+    assert all(map(torch.equal, before, policy.model.parameters()))
+    assert not any(tensor.requires_grad for tensor in policy.model.parameters()) and not policy.model.training
+    await Copying(policy).publish(model.state_dict(), 1)
+    assert all(map(torch.equal, model.parameters(), policy.model.parameters()))
+    assert policy.model.lm_head.weight is policy.model.model.embed_tokens.weight  # still tied
+    train(model)
+    assert not torch.equal(model.lm_head.weight, policy.model.lm_head.weight)
+
+
+def test_tied_weights_go_by_either_name_and_dtypes_are_the_samplers(pair):
+    model, policy = pair
+    train(model)
+    for dropped in ("lm_head.weight", "model.embed_tokens.weight"):
+        target = twin(policy.model).to(torch.bfloat16)
+        put(target, {name: tensor for name, tensor in model.state_dict().items() if name != dropped})
+        assert target.lm_head.weight.dtype is torch.bfloat16
+        assert torch.equal(target.model.embed_tokens.weight, model.lm_head.weight.to(torch.bfloat16))
+
+
+@pytest.mark.parametrize("wrong", ["unknown", "missing", "shape", "untied"])
+def test_weights_that_do_not_fit_change_nothing(pair, wrong):
+    model, policy = pair
+    weights = dict(train(model))
+    norm = "model.layers.1.mlp.up_proj.weight"
+    if wrong == "unknown":
+        weights["model.layers.9.mlp.up_proj.weight"] = weights[norm]
+    elif wrong == "missing":
+        del weights[norm]
+    elif wrong == "shape":
+        weights[norm] = weights[norm].T
+    else:
+        weights["lm_head.weight"] = weights["lm_head.weight"] + 1
+    before = copy.deepcopy(policy.model.state_dict())
+    with pytest.raises(UserError, match="do not fit"):
+        put(policy.model, weights)
+    assert all(torch.equal(before[name], tensor) for name, tensor in policy.model.state_dict().items())
