@@ -57,7 +57,7 @@ WITH_TORCH = {
         "tensors",
         "transformers_policy",
         "weight_files",
-    },
+    },  # fmt: skip
 }
 """Modules outside `train` that may import torch when they are imported."""
 MOST_LINES = 400
@@ -120,8 +120,8 @@ def test_the_core_imports_without_torch() -> None:
     light = {
         "bootstrap", "checkpoint_places", "config", "contract", "encoding", "guard", "launch", "metrics",
         "model_shapes", "overlong", "plan", "plan_fit", "rl.__init__", "rl.config", "rl.curriculum_config",
-        "rl.contract", "rl.curriculum", "rl.figures", "rl.health", "rl.health_config", "rl_plan", "row_files",
-        "row_source", "sft_checks", "sft_config", "sft_rows", "supervised_plan", "turn_table", "watchers",
+        "rl.contract", "rl.curriculum", "rl.figures", "rl.health", "rl.health_config", "row_files", "row_source",
+        "sft_checks", "sft_config", "sft_rows", "supervised_plan", "turn_table", "watchers",
     }  # fmt: skip
     names = []
     for file in PACKAGE.rglob("*.py"):

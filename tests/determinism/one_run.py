@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import json
 import sys
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 
 from sanderling.agent.loop import run_episode
 from sanderling.agent.run_many import Job, run_episodes
+from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.profiles import TINY
@@ -24,7 +26,8 @@ from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.run import Actor, run_rl
+from sanderling.train.rl.contract import Actor, Ask, Group
+from sanderling.train.rl.run import run_rl
 from sanderling.trajectory.codec import encode_trajectory
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.encyclopedia import generate_encyclopedia
@@ -61,23 +64,25 @@ async def reinforce(model: Path, tools: dict, questions: list[Question], out: Pa
     def connect(module: object) -> Actor:
         policy = TransformersPolicy(module, tokenizer)
 
-        async def rollout(question: Question, seed: int, attempt: int) -> Trajectory:
+        async def rollout(ask: Ask) -> Trajectory:
             return await run_episode(
-                question,
+                ask.question,
                 policy=policy,
                 tools=tools,
                 profile=PROFILE,
                 clock=CLOCK,
-                trajectory_id=f"{question.id}-{attempt}",
-                seeds=Seeds(run=3, episode=seed, attempt=attempt),
+                trajectory_id=f"{ask.question.id}-{ask.attempt}",
+                seeds=Seeds(run=3, episode=ask.seed, attempt=ask.attempt),
             )
 
-        return Actor(policy, rollout)
+        return Actor(rollout, InPlace(policy))
 
-    def keep(step: int, trajectories: object) -> None:
-        seen.extend(encode_trajectory(one) for one in trajectories)  # pyright: ignore[reportGeneralTypeIssues]
+    def keep(step: int, groups: Sequence[Group]) -> None:
+        # How long a rollout took is part of its record.
+        found = (one.trajectory for group in groups for one in group.rollouts)
+        seen.extend(encode_trajectory(one) for one in found)
 
-    await run_rl(CONFIG, questions, connect, Encoding(tokenizer, PROFILE), model, out, on_trajectories=keep)
+    await run_rl(CONFIG, questions, connect, Encoding(tokenizer, PROFILE), model, out, on_groups=keep)
     return seen
 
 

@@ -24,7 +24,8 @@ from sanderling.train.encoding import Encoding
 from sanderling.train.gradients import sum_gradients
 from sanderling.train.losses.sft import sft
 from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.run import Actor, run_rl
+from sanderling.train.rl.contract import Actor
+from sanderling.train.rl.run import run_rl
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer
 from sanderling.trajectory.record import Question
@@ -84,6 +85,10 @@ def take_steps(rank: int, size: int, meeting: Path, config: TrainerConfig, rows:
     return Ran(flat(model).tobytes(), figures, (*gradients, *logprobs))
 
 
+def trajectories(groups) -> list:
+    return [one.trajectory for group in groups for one in group.rollouts]
+
+
 def train_bandit(
     rank: int, size: int, meeting: Path, config: RlConfig, questions: list[Question], base: Path, out: Path, fail_at: int | None
 ) -> Ran:
@@ -93,7 +98,7 @@ def train_bandit(
 
     def connect(model) -> Actor:
         bandits.append(Bandit(model, fail_at=fail_at))
-        return Actor(bandits[0], bandits[0].rollout)
+        return Actor(bandits[0].rollout, bandits[0])
 
     with join_team(rank, size, meeting) as team:
         asyncio.run(
@@ -105,7 +110,7 @@ def train_bandit(
                 base,
                 out,
                 progress=lambda progress: figures.append(progress.metrics),
-                on_trajectories=lambda _, found: said.extend((t.id, tuple(t.token_ids())) for t in found),
+                on_groups=lambda _, found: said.extend((t.id, tuple(t.token_ids())) for t in trajectories(found)),
                 team=team,
             )
         )
@@ -122,7 +127,7 @@ def sample_for_real(rank: int, size: int, meeting: Path, config: RlConfig, quest
     stored = []
     with join_team(rank, size, meeting) as team:
         encoding = Encoding(load_tokenizer(base), PROFILE)
-        keep = {"on_trajectories": lambda _, found: stored.extend(found)}
+        keep = {"on_groups": lambda _, found: stored.extend(trajectories(found))}
         out = meeting / "run"
         asyncio.run(run_rl(config, questions, lambda model: connect(model, base), encoding, base, out, **keep, team=team))
     return stored

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sanderling.agent.loop import run_episode
+from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.protocol.clock import FixedClock
 from sanderling.protocol.profiles import TINY
@@ -24,8 +25,9 @@ from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
 from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.rows import rl_rows
-from sanderling.train.rl.run import Actor, run_rl
+from sanderling.train.rl.run import run_rl
 from sanderling.train.trainer import row_logprobs
 from sanderling.trajectory.record import Question, Seeds
 from sanderling.trajectory.turns import turn_indices
@@ -47,20 +49,20 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def connect(model, directory: Path) -> Actor:
     policy = TransformersPolicy(model, load_tokenizer(directory))
 
-    async def rollout(question: Question, episode: int, attempt: int):
-        seeds = Seeds(run=0, episode=episode, attempt=attempt)
+    async def rollout(ask: Ask):
+        seeds = Seeds(run=0, episode=ask.seed, attempt=ask.attempt)
         clock = FixedClock(date(2026, 1, 1))
         return await run_episode(
-            question,
+            ask.question,
             policy=policy,
             tools={},
             profile=PROFILE,
             clock=clock,
-            trajectory_id=f"{question.id}-{attempt}",
+            trajectory_id=f"{ask.question.id}-{ask.attempt}",
             seeds=seeds,
         )
 
-    return Actor(policy, rollout)
+    return Actor(rollout, InPlace(policy))
 
 
 def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
@@ -68,7 +70,7 @@ def test_trainer_and_sampler_agree_on_every_sampled_token(base: Path):
     actor = connect(model, base)
 
     async def sample():
-        return await asyncio.gather(*(actor.rollout(QUESTION, 0, attempt) for attempt in range(6)))
+        return await asyncio.gather(*(actor.rollout(Ask(QUESTION, 0, attempt)) for attempt in range(6)))
 
     encoding = Encoding(load_tokenizer(base), PROFILE)
     rows = [row for t in asyncio.run(sample()) for row in rl_rows(t, [1.0] * len(turn_indices(t)), encoding)]

@@ -63,4 +63,5 @@ class DenoiseConfig(Section):
     most_groups: float = Field(default=4.0, ge=1)
     """Groups finished for a step at most, in multiples of the step's; then it goes on with what has signal."""
     outage_retries: int = Field(default=2, ge=0)
-    """How often a rollout that met an outage is made again, under another attempt; then its group goes on without it."""
+    """How often a rollout that met an outage is tried again (with an episode journal it goes on where it was); then its group
+    goes on without it."""

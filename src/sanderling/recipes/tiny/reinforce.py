@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sanderling.agent.journal import Journal
 from sanderling.protocol.tokens import Tokenizer, load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout
@@ -18,6 +19,7 @@ from sanderling.recipes.tiny.supervised import ARMS
 from sanderling.recipes.workers import run_team
 from sanderling.tools.registry import world_tools
 from sanderling.train.metrics import read_metrics
+from sanderling.train.rl.contract import Actor, Ask
 from sanderling.trajectory.questions import read_questions
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 
@@ -58,27 +60,29 @@ def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: s
     settings, out = layout.config.rl, layout.root / "rl"
     with join_team(rank, size, meeting) as team:
         encoding = Encoding(load_tokenizer(layout.base), layout.profile)
-        groups = math.ceil(settings.questions_per_step / size)
-        connect = _connector(layout, encoding.tokenizer, groups * settings.group_size)
-        asyncio.run(run_rl(settings, _questions(layout), connect, encoding, layout.model(start), out, team=team))
+        groups = math.ceil(settings.questions_per_step / size) * (settings.pipeline.max_staleness + 1)
+        with Journal(out / f"journal-{rank}", across_versions=True) as journal:
+            connect = _connector(layout, encoding.tokenizer, groups * settings.group_size, journal)
+            asyncio.run(run_rl(settings, _questions(layout), connect, encoding, layout.model(start), out, team=team))
 
 
-def _connector(layout: Layout, tokenizer: Tokenizer, batch: int) -> Callable[[Any], Any]:
+def _connector(layout: Layout, tokenizer: Tokenizer, batch: int, journal: Journal) -> Callable[[Any], Actor]:
     """Makes the actor of a model: it samples at most ``batch`` turns together, in the world that a question is about."""
+    from sanderling.policy.sync.in_place import InPlace
     from sanderling.policy.transformers_policy import TransformersPolicy
-    from sanderling.train.rl.run import Actor
 
     tools = {plan.generate().name: world_tools(layout.open_world(plan), layout.profile) for plan in layout.training}
 
     def connect(model: Any) -> Actor:
         policy = TransformersPolicy(model, tokenizer, name="rl", max_batch=batch)
 
-        async def rollout(question: Question, seed: int, attempt: int) -> Trajectory:
-            world = str(question.meta["world"])
-            seeds = Seeds(run=layout.config.rl.seed, episode=seed, attempt=attempt)
-            return await agent_of(layout, policy, tools[world], world).attempt(question, seeds)
+        async def rollout(ask: Ask) -> Trajectory:
+            world = str(ask.question.meta["world"])
+            seeds = Seeds(run=layout.config.rl.seed, episode=ask.seed, attempt=ask.attempt)
+            agent = agent_of(layout, policy, tools[world], world)
+            return await agent.attempt(ask.question, seeds, journal=journal, hurry=ask.hurry)
 
-        return Actor(policy, rollout)
+        return Actor(rollout, InPlace(policy), journal.stored)
 
     return connect
 

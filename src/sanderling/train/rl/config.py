@@ -43,9 +43,10 @@ class PipelineConfig(Section):
     """How sampling and training overlap. With ``max_staleness`` 0 the run is synchronous."""
 
     max_staleness: int = Field(default=0, ge=0)
-    """Most updates between the version of a trajectory's oldest token and the version that it updates."""
+    """Most steps between the weights that sampled a trajectory's oldest token and those that it updates."""
     most_under_way: int | None = Field(default=None, ge=1)
-    """Groups under way or waiting at most (admission); None: ``questions_per_step * (max_staleness + 1)``."""
+    """Groups whose rollouts are being made at most (admission); None: as many as the bound on staleness lets begin, which are
+    those of ``max_staleness + 1`` steps, finished ones that wait for their update included."""
     placement: Placement = Placement.TURNS
     straggler: Straggler = Straggler.CARRY_OVER
     cut_off_share: float = Field(default=0.9, gt=0, le=1)
@@ -96,8 +97,3 @@ class RlConfig(Section):
         if isinstance(self.estimator, IgpoConfig) and self.gain is None:
             raise ValueError("the igpo estimator needs information gain: set gain")
         return self
-
-    @property
-    def most_under_way(self) -> int:
-        """Groups under way or waiting at most."""
-        return self.pipeline.most_under_way or self.questions_per_step * (self.pipeline.max_staleness + 1)

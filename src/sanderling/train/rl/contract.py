@@ -60,16 +60,6 @@ class Fate(StrEnum):
     """Too few of its rollouts have an outcome."""
 
 
-class Exclusion(StrEnum):
-    """Why one rollout of a used group is not trained on."""
-
-    OUTAGE = "outage"
-    STALE = "stale"
-    OVER_LONG = "over_long"
-    TOO_SHORT = "too_short"
-    REPETITIVE = "repetitive"
-
-
 @dataclass(frozen=True)
 class Ended:
     """A rollout that ended, and its outcome."""

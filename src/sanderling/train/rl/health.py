@@ -174,7 +174,7 @@ class Health:
             measured, limit = f"{now:.3g}", f"{rule.threshold:g}"
         else:
             of = max(share, rule.floor)
-            if of <= 0:
+            if of <= 0 or (rule.kind is not Kind.DRIFT and share < rule.floor):
                 return None
             change = abs(now - share) / of if rule.kind is Kind.DRIFT else now / of
             off = change > rule.threshold if rule.kind is Kind.DRIFT else change < rule.threshold

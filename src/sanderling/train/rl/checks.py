@@ -1,0 +1,45 @@
+"""What an RL run refuses before its first rollout, each with one sentence. Importable without torch."""
+
+from collections.abc import Sequence
+
+from sanderling.errors import UserError
+from sanderling.train.encoding import Encoding
+from sanderling.train.rl.config import Placement, RlConfig
+from sanderling.trajectory.record import Question
+
+
+def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequence[Question], encoding: Encoding) -> None:
+    """Raises UserError for questions and rollouts that cannot be trained on."""
+    if not questions:
+        raise UserError("There are no questions to train on: give a file with at least one.")
+    for question in (*questions, *held_out):
+        if not question.answers:
+            raise UserError(f"Question {question.id!r} has no accepted answer: add one, or leave the question out.")
+    ids = {question.id for question in questions}
+    if len(ids) < len(questions):
+        raise UserError("Two questions have the same id: sanderling data dedupe leaves one of them.")
+    if both := next((question.id for question in held_out if question.id in ids), None):
+        raise UserError(f"Question {both!r} is trained on and held out: take it out of one of the files.")
+    if config.selection.every and not held_out:
+        raise UserError("Checkpoints are selected on held-out questions, and there are none: give some, or selection.every=0.")
+    _check_sampling(config, encoding)
+
+
+def check_placement(config: RlConfig, *, sharded: bool) -> None:
+    """Raises UserError where sampling in this process would need weights that no process holds whole."""
+    if sharded and config.pipeline.placement is not Placement.SERVED:
+        raise UserError("A sharded model cannot sample in its own process: serve it, and set pipeline.placement=served.")
+
+
+def _check_sampling(config: RlConfig, encoding: Encoding) -> None:
+    sampling, trained = encoding.profile.sampling, config.trainer.temperature
+    if sampling.temperature != trained:
+        raise UserError(
+            f"Rollouts are sampled at temperature {sampling.temperature} and trained at {trained}: "
+            f"set trainer.temperature to {sampling.temperature}."
+        )
+    if sampling.top_p < 1.0 or sampling.top_k or sampling.presence_penalty:
+        # The trainer's log-probabilities are of the whole distribution: ratios to a cut one would be wrong without a sign.
+        raise UserError("RL needs rollouts of the whole distribution: give a profile with top_p 1, top_k 0 and no penalty.")
+    if encoding.profile.guards.max_retries:
+        raise UserError("RL needs every attempt as it was sampled: give a profile with guards.max_retries 0.")

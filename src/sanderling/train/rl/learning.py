@@ -1,0 +1,168 @@
+"""The learning half of an RL run: a step's groups to gains, credit, rows and updates. Everything here computes; nothing waits.
+
+In a team every method is collective and is handed the same on every rank. All gains of a step are measured under the version
+that it updates. Knows no queue, no ledger and no sampler.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sanderling.reward.format import turn_penalties
+from sanderling.reward.gain import information_gains
+from sanderling.train.checkpoint import load_model, load_state, save_checkpoint
+from sanderling.train.contract import FloatArray, Row
+from sanderling.train.credit_config import PpoConfig, RatioTo
+from sanderling.train.encoding import Encoding
+from sanderling.train.estimators import build_estimator
+from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.losses import build_loss
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.contract import Fate, Group
+from sanderling.train.rl.figures import age_figures, credit_figures, credit_parts, step_metrics
+from sanderling.train.rl.rows import rl_rows
+from sanderling.train.rl.sifting import Sifted, left_out, sift
+from sanderling.train.scorer import ModelScorer
+from sanderling.train.team import Team, joined, share
+from sanderling.train.trainer import Trainer, row_logprobs
+from sanderling.train.turn_table import Graded, build_table
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the weights come from."""
+
+    model_dir: Path
+    """What the run began with."""
+    checkpoint: Path | None
+    """Where it goes on from; None: from the beginning."""
+
+
+class Learner:
+    """The module that is trained, its optimizer, and how a step's groups change it."""
+
+    def __init__(self, config: RlConfig, encoding: Encoding, source: Source, team: Team, device: torch.device | str) -> None:
+        self.config, self.encoding, self.source, self.team = config, encoding, source, team
+        torch.manual_seed(config.seed)
+        self.model = load_model(source.checkpoint or source.model_dir).to(device)
+        total = config.trainer.total_steps or config.steps * config.updates_per_step
+        self.trainer = Trainer(self.model, config.trainer.model_copy(update={"total_steps": total}), team)
+        self.step = 0
+        """Steps done; with ``updates_per_step`` updates each, or none where nothing was informative."""
+        if source.checkpoint is not None:
+            state = load_state(source.checkpoint)
+            self.trainer.load_state(state)
+            self.step = int(state["rl_step"])
+        needs_reference = isinstance(config.loss, PpoConfig) and config.loss.kl_coef > 0
+        self.reference = load_model(source.model_dir).to(device) if needs_reference else None
+        self.estimator, self.loss = build_estimator(config.estimator), build_loss(config.loss)
+        self.model.eval()
+
+    @property
+    def version(self) -> int:
+        """Updates behind the weights."""
+        return self.trainer.steps
+
+    def weights(self) -> dict[str, Any] | None:
+        """The weights by name, not copied; of a sharded model gathered on rank 0, None on the others."""
+        return self.trainer.weights() if self.team.sharded else dict(self.model.state_dict())
+
+    def learn(self, settled: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
+        """One step: credit and updates from the groups that are used; returns its figures.
+
+        Without an informative row nothing is updated. Groups that were dropped show in the figures of behaviour.
+        """
+        profile, used = self.encoding.profile, [group for group, fate in settled if fate is Fate.USED]
+        sifted = [one for group in used for one in sift(group, self.version, self.config, profile)]
+        batch = self._graded(sifted)
+        table = build_table(batch)
+        advantages = self.estimator(table)
+        groups = [group for group, _ in settled]
+        metrics = step_metrics(batch, table, advantages, groups=groups, tools=profile.tools) | left_out(sifted)
+        metrics |= credit_figures(credit_parts(table, self.estimator)) | fates(settled)
+        trained = [graded.trajectory for graded in batch if graded.trained and graded.outcome is not None]
+        metrics |= age_figures(trained, self.version)
+        rows = credit_rows(batch, table.trajectory, advantages, self.encoding, self.config.drop_zero_advantage)
+        rows = self._with_logprobs(rows)
+        shares = [rows[start :: self.config.updates_per_step] for start in range(self.config.updates_per_step)]
+        updates = [self.trainer.step(share, self.loss) for share in shares if share]
+        self.step += 1
+        for name in updates[0] if updates else ():
+            metrics[name] = float(np.mean([update[name] for update in updates]))
+        return {**metrics, "updates": len(updates), "version": self.version}
+
+    def save(self, root: Path) -> None:
+        """A checkpoint, from which another process goes on to the same weights."""
+        weights, state = (self.trainer.weights(), self.trainer.state())
+        if self.team.rank == 0:
+            state |= {"rl_step": self.step}
+            save_checkpoint(root, self.step, self.model, state, self.source.model_dir, self.config.keep, weights)
+
+    def _graded(self, sifted: Sequence[Sifted]) -> list[Graded]:
+        """What credit reads; each rank measures a share of the gains."""
+        return joined(self.team, self._graded_share(share(self.team, sifted)))
+
+    def _graded_share(self, sifted: Sequence[Sifted]) -> list[Graded]:
+        config = self.config
+        gains: list[list[float | None] | None] = [None] * len(sifted)
+        if config.gain is not None:
+            scorer = ModelScorer(
+                self.model,
+                micro_batch_tokens=config.trainer.micro_batch_tokens,
+                temperature=config.trainer.temperature,
+                logit_chunk=config.trainer.logit_chunk,
+            )
+            scored = [i for i, one in enumerate(sifted) if one.outcome is not None]
+            trajectories = [sifted[i].ended.trajectory for i in scored]
+            found = information_gains(trajectories, self.encoding.tokenizer, scorer, config.gain)
+            for i, values in zip(scored, found, strict=True):
+                gains[i] = values
+        return [
+            Graded(
+                one.ended.trajectory,
+                one.outcome,
+                turn_penalties(one.ended.trajectory, self.encoding.profile),
+                gain,
+                trained=one.left_out is None,
+                capped=one.capped,
+            )
+            for one, gain in zip(sifted, gains, strict=True)
+        ]
+
+    def _with_logprobs(self, rows: list[Row]) -> list[Row]:
+        """Rows with the proximal and reference log-probabilities that the loss will read."""
+        loss = self.config.loss
+        if not isinstance(loss, PpoConfig) or not rows:
+            return rows
+        # With one update the trainer's own weights are the proximal policy, and the loss knows that.
+        if loss.ratio_to is RatioTo.PROXIMAL and self.config.updates_per_step > 1:
+            found = self.trainer.logprobs(rows)
+            rows = [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
+        if self.reference is not None:
+            found = row_logprobs(TokenLogprobs(self.reference), rows, self.config.trainer, self.team)
+            rows = [replace(row, reference_logprobs=values) for row, values in zip(rows, found, strict=True)]
+        return rows
+
+
+def credit_rows(
+    batch: Sequence[Graded], trajectory: FloatArray | np.ndarray, advantages: FloatArray, encoding: Encoding, drop_zero: bool
+) -> list[Row]:
+    """Rows of the trajectories that are trained on. ``trajectory`` and ``advantages`` are a table's columns [K]."""
+    rows: list[Row] = []
+    for number, graded in enumerate(batch):
+        own = advantages[trajectory == number]
+        if graded.outcome is None or not graded.trained or not own.size or (drop_zero and not own.any()):
+            continue
+        rows.extend(rl_rows(graded.trajectory, own, encoding))
+    return rows
+
+
+def fates(settled: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
+    """How many groups were used, and dropped for each reason."""
+    counts = Counter(fate for _, fate in settled)
+    return {f"groups_{fate.value}": counts[fate] for fate in Fate}

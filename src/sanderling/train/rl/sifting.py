@@ -1,0 +1,62 @@
+"""Which of a group's rollouts are trained on, which only count in its baseline, and whether the group teaches anything. Pure.
+
+To what `reward.denoise` leaves out comes what is too old for the bound on staleness: it is out of the group's statistics, too.
+Knows no files.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sanderling.protocol.profile import Profile
+from sanderling.reward.denoise import Noise, is_flat
+from sanderling.reward.denoise import sift as denoise
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.contract import Ended, Fate, Group, oldest_version
+
+STALE = "stale"
+_TELLING = 2
+"""Scored rollouts that a group needs to compare."""
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """A rollout, and what it may do."""
+
+    ended: Ended
+    left_out: str | None
+    """Why it is not trained on: a Noise, or STALE."""
+    outcome: float | None
+    """What counts in its group's statistics; None: nothing does."""
+    capped: tuple[bool, ...]
+    """For each turn: it gets no positive credit."""
+
+
+def sift(group: Group, version: int, config: RlConfig, profile: Profile) -> list[Sifted]:
+    """Each rollout of a group, seen from a step that updates ``version``."""
+    most = config.pipeline.max_staleness * config.updates_per_step
+    pairs = [(one.trajectory, one.outcome) for one in group.rollouts]
+    found = []
+    for ended, one in zip(group.rollouts, denoise(pairs, config.denoise, profile, config.seed), strict=True):
+        oldest = oldest_version(ended.trajectory)
+        stale = one.noise is not Noise.OUTAGE and oldest is not None and version - oldest > most
+        left_out = STALE if stale else one.noise and one.noise.value
+        found.append(Sifted(ended, left_out, None if stale else one.outcome, one.capped))
+    return found
+
+
+def fate(group: Group, version: int, config: RlConfig, profile: Profile) -> Fate:
+    """What becomes of a group that could be taken by a step that updates ``version``."""
+    sifted = sift(group, version, config, profile)
+    outcomes = [one.outcome for one in sifted if one.outcome is not None]
+    if len(outcomes) < min(_TELLING, config.group_size):
+        return Fate.STALE if any(one.left_out == STALE for one in sifted) else Fate.UNSCORED
+    return Fate.FLAT if config.denoise.drop_flat and is_flat(outcomes, config.denoise) else Fate.USED
+
+
+def left_out(sifted: Iterable[Sifted]) -> dict[str, float]:
+    """How many rollouts are not trained on, by reason, and how many turns are capped; all reasons, for a log."""
+    rollouts = list(sifted)
+    counts = Counter(one.left_out for one in rollouts)
+    reasons = (*(noise.value for noise in Noise), STALE)
+    return {**{f"left_out_{name}": counts[name] for name in reasons}, "capped_turns": sum(sum(one.capped) for one in rollouts)}
