@@ -63,6 +63,10 @@ def serve(*answers: Answer) -> Iterator[Scripted]:
             scripted.asked.append((self.path, body, dict(self.headers)))
             scripted.answers.pop(0)(self)
 
+        def do_GET(self) -> None:
+            scripted.asked.append((self.path, {}, dict(self.headers)))
+            scripted.answers.pop(0)(self)
+
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 

@@ -1,0 +1,235 @@
+"""The development endpoints of vLLM, against a scripted server on loopback that answers, refuses, fails and hangs."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from scripted_server import hang_up, plain, serve
+from test_endpoint import KEY, LetterTokenizer, tokens
+
+from sanderling.errors import UserError
+from sanderling.policy.contract import Delta, PolicyOutageError
+from sanderling.policy.door import Door
+from sanderling.policy.endpoint import CompletionEndpointPolicy
+from sanderling.policy.http_client import HttpClient
+from sanderling.policy.sync.contract import WeightSync
+from sanderling.policy.sync.vllm_server import VllmServer
+from sanderling.protocol.sampling import Sampling
+
+NEW = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "mode"}, {"name": "clear_cache"}]}}}})
+OLD = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "wait_for_inflight_requests"}]}}}})
+EMPTY = plain(b"")
+PAUSED, RESUMED, RELOADED = plain({"status": "paused"}), plain({"status": "resumed"}), plain({"results": [None]})
+ALL = ["/openapi.json", "/pause?mode=keep&clear_cache=true", "/collective_rpc", "/reset_prefix_cache", "/resume"]
+
+
+class Files:
+    """Writes nothing."""
+
+    def __init__(self):
+        self.versions = []
+
+    def write(self, weights, version):
+        self.versions.append((dict(weights), version))
+        return Path("/shared") / f"weights-{version:08}"
+
+
+def connect(server, **settings):
+    root = HttpClient(server.url.removesuffix("/v1"), retries=1, backoff_s=0.001, timeout_s=0.3)
+    policy = CompletionEndpointPolicy(HttpClient(server.url, retries=0, backoff_s=0.001), "m", LetterTokenizer())
+    files = Files()
+    return VllmServer(root, policy, files, **settings), policy, files
+
+
+def paths(server):
+    return [path for path, _, _ in server.asked]
+
+
+async def asked(server, times):
+    """Wait until the server was asked so often."""
+    for _ in range(20_000):
+        if len(server.asked) >= times:
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError
+
+
+async def speak(policy, *ids):
+    return await policy.open(KEY).generate(Delta((), ids), Sampling(max_tokens=4), KEY)
+
+
+async def test_an_update_of_a_server_that_can_freeze_turns():
+    with serve(NEW, PAUSED, RELOADED, EMPTY, RESUMED, plain(tokens([1, 9]))) as server:
+        made, policy, files = connect(server)
+        sync: WeightSync = made
+        async with sync.training():
+            assert not server.asked
+        await sync.publish({"w": 1}, 5)
+        done = await speak(policy, 0, 1)
+    assert paths(server)[:-1] == ALL and files.versions == [({"w": 1}, 5)] and sync.version == policy.version == 5
+    reload = {"method": "reload_weights", "kwargs": {"weights_path": "/shared/weights-00000005"}}
+    assert server.asked[2][1] == reload and done.versions == (5, 5)
+
+
+async def test_it_asks_once_what_the_server_can_and_may_keep_old_caches():
+    with serve(NEW, *[PAUSED, RELOADED, EMPTY, RESUMED] * 2) as server:
+        sync, _, _ = connect(server, reprefill_stale=False)
+        await sync.publish({}, 1)
+        await sync.publish({}, 2)
+    keep = "/pause?mode=keep&clear_cache=false"
+    assert paths(server) == ["/openapi.json", *[keep, *ALL[2:]] * 2]
+
+
+async def test_heard_without_weights_nothing_is_asked():
+    with serve() as server:
+        sync, policy, files = connect(server)
+        await sync.publish(None, 3)
+    assert policy.version == 3 and not files.versions
+
+
+def when(gate, answer):
+    """Answers once the gate (of threading) is open."""
+
+    def late(handler):
+        assert gate.wait(30)
+        answer(handler)
+
+    return late
+
+
+@pytest.mark.parametrize("description", [OLD, plain({"detail": "Not Found"}, 404)])
+async def test_an_older_servers_turns_are_waited_for_and_new_ones_wait(description):
+    """It would abort them, or what it does is not known."""
+    gate = threading.Event()
+    with serve(when(gate, plain(tokens([1, 9]))), description, RELOADED, EMPTY, plain(tokens([2, 9]))) as server:
+        sync, policy, _ = connect(server)
+        begun = asyncio.create_task(speak(policy, 0))
+        await asked(server, 1)
+        publishing = asyncio.create_task(sync.publish({}, 1))
+        await asked(server, 2)
+        await asyncio.sleep(0.02)
+        late = asyncio.create_task(speak(policy, 1))
+        await asyncio.sleep(0.02)
+        assert not publishing.done() and len(server.asked) == 2
+        gate.set()
+        await publishing
+        assert (await begun).versions == (0, 0) and (await late).versions == (1, 1)
+    assert paths(server)[2:] == ["/collective_rpc", "/reset_prefix_cache", "/v1/completions"]
+
+
+async def test_a_frozen_turn_carries_the_version_at_which_it_was_sent():
+    gate = threading.Event()
+    with serve(when(gate, plain(tokens([1, 9]))), NEW, PAUSED, RELOADED, EMPTY, RESUMED) as server:
+        sync, policy, _ = connect(server)
+        begun = asyncio.create_task(speak(policy, 0))
+        await asked(server, 1)
+        await sync.publish({}, 1)
+        gate.set()
+        assert (await begun).versions == (0, 0)
+
+
+async def test_refused_it_goes_on_with_the_weights_it_had():
+    with serve(NEW, PAUSED, plain({"error": {"message": "no such file"}}, 400), RESUMED) as server:
+        sync, policy, _ = connect(server)
+        with pytest.raises(UserError, match=r"no such file.*VLLM_SERVER_DEV_MODE"):
+            await sync.publish({}, 1)
+        assert policy.version == 0
+    assert paths(server)[-1] == "/resume"
+
+
+async def test_without_its_development_mode_it_says_so_and_nothing_waits():
+    with serve(NEW, plain({"detail": "Not Found"}, 404), plain(tokens([1, 9]))) as server:
+        sync, policy, _ = connect(server)
+        with pytest.raises(UserError, match=r"/pause.*VLLM_SERVER_DEV_MODE=1"):
+            await sync.publish({}, 1)
+        assert (await speak(policy, 0)).versions == (0, 0)
+
+
+def hang(handler):
+    time.sleep(0.6)
+    hang_up(handler)
+
+
+@pytest.mark.parametrize("failure", [plain({"error": "out of memory"}, 500), hang, hang_up])
+async def test_what_fails_midway_stays_paused_until_the_next_update(failure):
+    with serve(NEW, PAUSED, failure, failure, PAUSED, RELOADED, EMPTY, RESUMED) as server:
+        sync, policy, _ = connect(server)
+        with pytest.raises(PolicyOutageError):
+            await sync.publish({}, 1)
+        assert policy.version == 0 and "/resume" not in paths(server)
+        await sync.publish({}, 1)
+        assert policy.version == 1 and paths(server)[-1] == "/resume"
+
+
+async def test_nobody_there_is_an_outage():
+    with serve() as server:
+        pass
+    sync, _, _ = connect(server)
+    with pytest.raises(PolicyOutageError):
+        await sync.publish({}, 1)
+
+
+async def test_it_sleeps_while_an_update_is_computed():
+    """One GPU in turns: the turns under way end first, new ones wait until it is awake, whatever became of the update."""
+    with serve(EMPTY, EMPTY, plain(tokens([1, 9])), EMPTY, EMPTY, NEW, PAUSED, RELOADED, EMPTY, RESUMED) as server:
+        sync, policy, _ = connect(server, sleeps=True)
+        waiting = []
+
+        async def failing():
+            async with sync.training():
+                waiting.append(asyncio.create_task(speak(policy, 0)))
+                await asyncio.sleep(0.02)
+                assert paths(server) == ["/sleep?level=1"] and not waiting[0].done()
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await failing()
+        await waiting[0]
+        async with sync.training():
+            pass
+        await sync.publish({}, 1)
+    assert paths(server) == ["/sleep?level=1", "/wake_up", "/v1/completions", "/sleep?level=1", "/wake_up", *ALL]
+
+
+async def test_a_server_that_cannot_sleep_says_so():
+    with serve(plain({"detail": "Not Found"}, 404)) as server:
+        sync, _, _ = connect(server, sleeps=True)
+        with pytest.raises(UserError, match="--enable-sleep-mode"):
+            async with sync.training():
+                pass
+
+
+async def test_an_aborted_turn_is_an_outage_and_never_an_answer():
+    with serve(plain(tokens([1, 2], "abort"))) as server:
+        _, policy, _ = connect(server)
+        with pytest.raises(PolicyOutageError, match="gave up"):
+            await speak(policy, 0)
+
+
+async def test_a_door_waits_for_those_inside_and_survives_cancellation():
+    door, order = Door(), []
+
+    async def turn(name, leave):
+        async with door.passing():
+            order.append(f"{name} in")
+            await leave.wait()
+        order.append(f"{name} out")
+
+    async def close():
+        async with door.closed(empty=True):
+            order.append("empty")
+
+    leave = asyncio.Event()
+    first = asyncio.create_task(turn("first", leave))
+    await asyncio.sleep(0)
+    gone, closing = asyncio.create_task(close()), asyncio.create_task(close())
+    await asyncio.sleep(0)
+    late = asyncio.create_task(turn("late", leave))
+    gone.cancel()
+    await asyncio.sleep(0)
+    assert order == ["first in"]
+    leave.set()
+    await asyncio.gather(first, closing, late)
+    assert order == ["first in", "first out", "empty", "late in", "late out"]
