@@ -1,0 +1,233 @@
+"""Reinforcement learning of a research agent in one file, to be read from top to bottom.
+
+This is what is left of a run when all that makes it fast, safe and configurable is taken away: no queue, no ledger, no packing,
+no team, no checkpoint. A test holds the real loop to it: with ``max_staleness`` 0, both give the same weights.
+
+Each step asks some questions, several times each, and sees which answers are right; says for every turn how much better it was
+than the others of its group (its *advantage*); and makes each sampled token likelier, or less likely, by that much. Left out
+are history that branches, rollouts made again after an outage, and several updates from one step's rollouts.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from sanderling.train.rl.contract import Ask
+from sanderling.trajectory.record import NodeKind, Question, Trajectory
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a run is told. The defaults are those of the real one."""
+
+    steps: int = 100
+    questions_per_step: int = 16
+    group_size: int = 8
+    seed: int = 0
+    temperature: float = 1.0
+    """At which rollouts are sampled: log-probabilities are of that distribution."""
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    lr: float = 1e-6
+    weight_decay: float = 0.01
+    grad_clip: float = 1.0
+    gain_prefix: str | None = None
+    """None: GRPO, where only right answers count. Else IGPO, where pages count too that make the right answer likelier: the
+    text that is put between what the agent has read and that answer."""
+    gamma: float = 0.95
+    """IGPO: what one turn of distance leaves of later credit."""
+
+
+@dataclass
+class Try:
+    """One rollout that was scored, and what is found out about it."""
+
+    trajectory: Trajectory
+    outcome: float
+    gains: list[float | None]
+    """One for each turn; None: not measured there."""
+    advantages: list[float] = field(default_factory=list)
+    """One for each turn."""
+
+
+def no_penalties(trajectory: Trajectory) -> list[float]:
+    """A format that is never broken."""
+    return [0.0 for _ in trajectory.turns()]
+
+
+async def teach(
+    model: PreTrainedModel,
+    questions: Sequence[Question],
+    rollout: Callable[[Ask], Awaitable[Trajectory]],
+    lesson: Lesson,
+    encode: Callable[[str], list[int]] = list,
+    penalties: Callable[[Trajectory], list[float]] = no_penalties,
+) -> list[dict[str, float]]:
+    """Train ``model`` in place; returns each step's figures.
+
+    ``rollout`` samples with this very module; ``encode`` is its tokenizer's. ``penalties`` says of each turn how far it breaks
+    the format (0 or less).
+    """
+    optimizer = adamw(model, lesson)
+    log = []
+    for step in range(lesson.steps):
+        model.eval()
+        made = await asyncio.gather(*(rollout(ask) for ask in asked(questions, lesson, step)))
+        tries = [Try(one, score, gains(model, one, encode, lesson)) for one in made if (score := outcome(one)) is not None]
+        give_credit(tries, gamma=1.0 if lesson.gain_prefix is None else lesson.gamma)
+        for one in tries:
+            # A penalty is its own turn's: added at the end, it enters nobody's average.
+            one.advantages = [a + p for a, p in zip(one.advantages, penalties(one.trajectory), strict=True)]
+        telling = [one for one in tries if any(one.advantages)]
+        learnt = update(model, optimizer, telling, lesson) if telling else {}
+        log.append({"reward": float(np.mean([one.outcome for one in tries])) if tries else 0.0, **learnt})
+    return log
+
+
+# 1. What is asked: each question several times under one episode seed, which means in the same world with the same faults.
+
+
+def asked(questions: Sequence[Question], lesson: Lesson, step: int) -> list[Ask]:
+    """All rollouts of a step. Questions come in a random order, and when all were asked, again in another one."""
+    asks = []
+    for number in range(step * lesson.questions_per_step, (step + 1) * lesson.questions_per_step):
+        turn, index = divmod(number, len(questions))
+        question = questions[np.random.default_rng((lesson.seed, turn)).permutation(len(questions))[index]]
+        digest = hashlib.sha256(f"{lesson.seed}\x1f{step}\x1f{question.id}".encode()).digest()
+        seed, first = int.from_bytes(digest[:7], "big"), number * lesson.group_size
+        asks += [Ask(question, seed, attempt) for attempt in range(first, first + lesson.group_size)]
+    return asks
+
+
+# 2. What came of it: the outcome of a rollout, and what its pages told.
+
+
+def outcome(trajectory: Trajectory) -> float | None:
+    """1 for a right answer, else 0. None after an outage, which is not the agent's doing: no zero, and in no average."""
+    if trajectory.ending is not None and not trajectory.ending.scored:
+        return None
+    said = (trajectory.answer or "").casefold().split()
+    return float(any(said == right.casefold().split() for right in trajectory.question.answers))
+
+
+def gains(
+    model: PreTrainedModel, trajectory: Trajectory, encode: Callable[[str], list[int]], lesson: Lesson
+) -> list[float | None]:
+    """How much likelier each visited page made the right answer than it was after the page before."""
+    if lesson.gain_prefix is None:
+        return [None for _ in trajectory.turns()]
+    prefix, answers = encode(lesson.gain_prefix), [encode(answer) for answer in trajectory.question.answers]
+
+    def value(context: list[int]) -> float:
+        """Mean log-probability of the answer's tokens, had it to be given now; of several answers, the best."""
+        with torch.no_grad():
+            scores = [logprobs(model, [*context, *prefix, *ids], lesson.temperature)[-len(ids) :] for ids in answers]
+        return max(float(score.mean()) for score in scores)
+
+    prompts: list[list[int]] = []  # what the agent has before it at each turn
+    visited: list[bool] = []
+    context: list[int] = []
+    for node in trajectory.branch():
+        if node.kind is NodeKind.TURN:
+            prompts.append(list(context))
+            visited.append(False)
+        context += node.token_ids or ()
+        if any(event.role == "visit" for event in node.events):
+            visited[-1] = True
+    found: list[float | None] = [None for _ in visited]
+    before = value(prompts[0]) if any(visited) else 0.0
+    for turn in (turn for turn, did in enumerate(visited) if did):
+        after = value([*prompts, context][turn + 1])
+        found[turn], before = after - before, after
+    return found
+
+
+# 3. Who deserves it: advantages.
+
+
+def z_scores(values: Sequence[float]) -> Sequence[float]:
+    """Distances from the mean in standard deviations; all 0 where the values are equal: nothing can be learnt from those."""
+    array = np.array(values)
+    return (array - array.mean()) / (array.std() + 1e-6) if len(values) and np.ptp(array) > 1e-9 else [0.0] * len(values)
+
+
+def give_credit(tries: Sequence[Try], gamma: float) -> None:
+    """Outcomes and gains are each compared within a group; a turn is credited with what it led to, the less the later.
+
+    Without gains and with ``gamma`` 1 this is GRPO: every turn is as good as the answer.
+    """
+    gain_z: dict[tuple[int, int], float] = {}  # by try and turn
+    outcome_z: dict[int, float] = {}
+    for question in {one.trajectory.question.id for one in tries}:
+        group = [index for index, one in enumerate(tries) if one.trajectory.question.id == question]
+        outcome_z |= zip(group, z_scores([tries[index].outcome for index in group]), strict=True)
+        told = {(index, turn): g for index in group for turn, g in enumerate(tries[index].gains) if g is not None}
+        gain_z |= zip(told, z_scores(list(told.values())), strict=True)
+    # One number for the whole step makes gains as large as outcomes, which they would drown where few answers are right.
+    sizes = [abs(z) for z in gain_z.values() if z]
+    goal = max(float(np.mean(np.abs(list(outcome_z.values())))), 0.3) if tries else 0.0
+    scale = min(goal / (float(np.mean(sizes)) + 1e-6), 10.0) if sizes else 1.0
+    for index, one in enumerate(tries):
+        last = len(one.gains) - 1
+        visits = [turn for turn, gain in enumerate(one.gains) if gain is not None]
+        for turn in range(last + 1):
+            credit = outcome_z[index] * gamma ** (last - turn)
+            ahead = [visit for visit in visits if visit >= turn]
+            for place, visit in enumerate(ahead):
+                # The first counts in full, also for the searches that led to it.
+                credit += scale * gain_z[index, visit] * (gamma ** (visit - turn) if place else 1.0)
+            one.advantages.append(credit)
+
+
+# 4. What follows from it: the update.
+
+
+def logprobs(model: PreTrainedModel, ids: Sequence[int], temperature: float) -> Tensor:
+    """Log-probability of every token but the first, given those before it."""
+    line = torch.tensor([ids])
+    logits = model(input_ids=line, use_cache=False).logits[0, :-1].float() / temperature
+    return logits.log_softmax(-1).gather(-1, line[0, 1:, None])[:, 0]
+
+
+def update(model: PreTrainedModel, optimizer: torch.optim.Optimizer, tries: Sequence[Try], lesson: Lesson) -> dict[str, float]:
+    """One optimizer step on the clipped policy gradient, averaged over all tokens that the agent said."""
+    lines = []
+    for one in tries:
+        # For each token: its id, whether it is learnt (tools' words are read only), its turn's advantage, and the
+        # log-probability with which it was sampled.
+        line: list[tuple[int, bool, float, float]] = []
+        credit = iter(one.advantages)
+        for node in one.trajectory.branch():
+            ids, said = node.token_ids or (), node.kind is NodeKind.TURN
+            learnt, own = node.loss_mask or [said] * len(ids), next(credit) if said else 0.0
+            line += zip(ids, learnt, [own] * len(ids), node.logprobs or [0.0] * len(ids), strict=True)
+        lines.append(line)
+    count = sum(learnt for line in lines for _, learnt, _, _ in line)
+    total = 0.0
+    for line in lines:
+        ids, learnt, advantages, sampled = zip(*line, strict=True)
+        advantage, before = torch.tensor(advantages[1:]), torch.tensor(sampled[1:])
+        ratio = (logprobs(model, ids, lesson.temperature) - before).exp()
+        clipped = ratio.clamp(1.0 - lesson.clip_low, 1.0 + lesson.clip_high)
+        each = -torch.minimum(ratio * advantage, clipped * advantage)
+        loss = each[torch.tensor(learnt[1:])].sum() / count
+        loss.backward()
+        total += float(loss.detach())
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), lesson.grad_clip)
+    optimizer.step()
+    optimizer.zero_grad()
+    return {"loss": total, "grad_norm": float(norm)}
+
+
+def adamw(model: PreTrainedModel, lesson: Lesson) -> torch.optim.Optimizer:
+    """Matrices are drawn to zero; norms and biases are not."""
+    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
+    others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": lesson.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=lesson.lr, betas=(0.9, 0.95), eps=1e-8)
