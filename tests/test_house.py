@@ -57,7 +57,7 @@ WITH_TORCH = {
         "tensors",
         "transformers_policy",
         "weight_files",
-    },  # fmt: skip
+    },
 }
 """Modules outside `train` that may import torch when they are imported."""
 MOST_LINES = 400

@@ -188,10 +188,11 @@ class Rollouts:
 
     async def _rollout(self, group: _UnderWay, ask: Ask) -> None:
         """One rollout until it is on disk; after an outage it is tried again a few times."""
-        for _ in range(self._config.denoise.outage_retries + 1):
-            trajectory = await self._actor.rollout(ask)
+        trajectory = await self._actor.rollout(ask)
+        for _ in range(self._config.denoise.outage_retries):
             if trajectory.ending is None or trajectory.ending.scored:
                 break
+            trajectory = await self._actor.rollout(ask)
         ended = Ended(trajectory, await self._score(trajectory))
         kept = self._ledger.keep(group.begun.number, ask.attempt, ended)
         self._actor.stored(kept)

@@ -1,0 +1,106 @@
+"""An asynchronous RL run over the real policy and loop, to be killed: ``python rl_killed.py MODEL OUT``.
+
+``OUT/said.jsonl`` gets a line for every turn that was sampled to its end, in whichever process.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from datetime import date
+from pathlib import Path
+
+import torch
+
+from sanderling.agent.journal import Journal
+from sanderling.agent.loop import run_episode
+from sanderling.policy.sync.copying import Copying, twin
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.policy.wrapped import WrappedPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.profile import Guards
+from sanderling.protocol.profiles import TINY
+from sanderling.protocol.sampling import Sampling
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.train.config import TrainerConfig
+from sanderling.train.encoding import Encoding
+from sanderling.train.rl.config import PipelineConfig, Placement, RlConfig
+from sanderling.train.rl.contract import Actor, Ask
+from sanderling.train.rl.run import run_rl
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+PROFILE = TINY.model_copy(
+    update={"sampling": Sampling(temperature=0.8, max_tokens=16), "guards": Guards(max_retries=0, max_malformed=6)}
+)
+QUESTIONS = [Question(id=f"q{i}", text=f"Where is tidal flat {i}?", answers=("Oslo",)) for i in range(5)]
+CONFIG = RlConfig(
+    trainer=TrainerConfig(lr=1e-3, temperature=0.8, entropy=True),
+    steps=12,
+    questions_per_step=2,
+    group_size=3,
+    save_every=5,
+    seed=2,
+    pipeline=PipelineConfig(max_staleness=2, placement=Placement.BESIDE),
+)
+
+
+class Told(WrappedPolicy):
+    """Writes down which turns were sampled."""
+
+    def __init__(self, policy, file: Path, attempt: int) -> None:
+        super().__init__(policy)
+        self.file, self.attempt = file, attempt
+
+    def open(self, key):
+        return _ToldSession(self._policy.open(key), self.file, self.attempt)
+
+
+class _ToldSession:
+    def __init__(self, session, file: Path, attempt: int) -> None:
+        self.session, self.file, self.attempt = session, file, attempt
+
+    async def generate(self, delta, sampling, key, on_text=None):
+        completion = await self.session.generate(delta, sampling, key, on_text)
+        line = {"attempt": self.attempt, "turn": key.turn, "process": os.getpid(), "versions": completion.versions}
+        with self.file.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        return completion
+
+    def __getattr__(self, name: str):
+        return getattr(self.session, name)
+
+
+async def no_rollouts(ask: Ask) -> Trajectory:
+    raise AssertionError(f"attempt {ask.attempt} was made again")
+
+
+def main(model: Path, out: Path, config: RlConfig = CONFIG) -> None:
+    torch.set_num_threads(1)
+    out.mkdir(exist_ok=True)
+    tokenizer = load_tokenizer(model)
+    with Journal(out / "journal", across_versions=True) as journal:
+
+        def connect(module) -> Actor:
+            policy = TransformersPolicy(twin(module), tokenizer)
+
+            async def rollout(ask: Ask) -> Trajectory:
+                await asyncio.sleep(0.01 * (ask.attempt % 7))
+                return await run_episode(
+                    ask.question,
+                    policy=Told(policy, out / "said.jsonl", ask.attempt),
+                    tools={},
+                    profile=PROFILE,
+                    clock=FixedClock(date(2026, 1, 1)),
+                    trajectory_id=f"{ask.question.id}-{ask.attempt}",
+                    seeds=Seeds(run=2, episode=ask.seed, attempt=ask.attempt),
+                    journal=journal,
+                    hurry=ask.hurry,
+                )
+
+            return Actor(rollout, Copying(policy), journal.stored)
+
+        asyncio.run(run_rl(config, QUESTIONS, connect, Encoding(tokenizer, PROFILE), model, out))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

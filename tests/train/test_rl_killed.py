@@ -1,0 +1,124 @@
+"""An asynchronous run that is killed ten times at random loses nothing that was finished."""
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rl_killed
+from safetensors.numpy import load_file
+from test_rl_real_policy import base as base  # the fixture
+
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.train.encoding import Encoding
+from sanderling.train.metrics import read_metrics
+from sanderling.train.rl.contract import Actor, Fate
+from sanderling.train.rl.ledger import Ledger
+from sanderling.train.rl.run import CHECKPOINTS, LEDGER, run_rl
+
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+KILLS = 10
+
+
+def start(base: Path, out: Path) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, rl_killed.__file__, str(base), str(out)], start_new_session=True)
+
+
+def killed_at_random(base: Path, out: Path, kills: int) -> int:
+    """Run to the end, killing it now and then; returns how often it was killed amid its work."""
+    done, dice = 0, random.Random(5)
+    while True:
+        process = start(base, out)
+        if done >= kills:
+            assert process.wait(timeout=240) == 0
+            return done
+        lines = count(out)
+        deadline = time.monotonic() + 120
+        while count(out) <= lines + dice.randrange(4, 25) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(dice.random() * 0.1)
+        if process.poll() is not None:
+            assert process.returncode == 0
+            return done
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        done += 1
+
+
+def count(out: Path) -> int:
+    file = out / "said.jsonl"
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+class Nobody:
+    version = 0
+
+    def training(self):
+        return nullcontext()
+
+    async def publish(self, weights, version: int) -> None:
+        self.version = version
+
+
+def test_one_trajectory_spans_two_versions_while_training_and_sampling_go_on_at_once(base: Path, tmp_path: Path):
+    config = rl_killed.CONFIG.model_copy(update={"steps": 5})
+    rl_killed.main(base, tmp_path, config)
+    log = read_metrics(tmp_path / "metrics.jsonl")
+    assert max(line["several_versions"] for line in log) > 0
+    assert max(line["age_oldest"] for line in log) in (1, 2)
+
+
+@pytest.mark.slow
+def test_ten_kills_lose_nothing(base: Path, tmp_path: Path):
+    out = tmp_path / "run"
+    kills = killed_at_random(base, out, KILLS)
+    assert kills == KILLS, "it ended before it could be killed so often"
+    said = [json.loads(line) for line in (out / "said.jsonl").read_text().splitlines()]
+    again = Counter((line["attempt"], line["turn"]) for line in said)
+    # Between the end of a turn and its line in the journal a kill may strike: then this one turn is said again.
+    assert sum(times - 1 for times in again.values()) <= kills
+
+    ledger = Ledger(out / LEDGER)
+    batches = ledger.batches()
+    assert [batch.step for batch in batches] == list(range(rl_killed.CONFIG.steps))
+    settled = [group.number for batch in batches for group in batch.groups]
+    assert len(settled) == len(set(settled))
+    size = rl_killed.CONFIG.group_size
+    for number in settled:
+        assert sorted(ledger.ended(number)) == list(range(number * size, (number + 1) * size))
+        for attempt, ended in ledger.ended(number).items():
+            turns = [node for node in ended.trajectory.nodes if node.versions]
+            assert {(attempt, turn) for turn in range(len(turns))} <= set(again), "every turn of the record was sampled"
+    assert len(read_metrics(out / "metrics.jsonl")) == rl_killed.CONFIG.steps
+    spanning = [v for line in said for v in [line["versions"]] if v and len(set(v)) > 1]
+    several = sum(line["several_versions"] for line in read_metrics(out / "metrics.jsonl"))
+    assert several > 0 or spanning, "some trajectories lived through an update"
+    assert any(group.fate is Fate.USED for batch in batches for group in batch.groups)
+    replayed(base, out)
+
+
+def replayed(base: Path, out: Path) -> None:
+    """The ledger alone gives the same weights."""
+    theirs = load_file(out / "model" / "model.safetensors")
+    shutil.rmtree(out / "model")
+    shutil.rmtree(out / CHECKPOINTS)
+    encoding = Encoding(load_tokenizer(base), rl_killed.PROFILE)
+
+    def connect(model) -> Actor:
+        return Actor(rl_killed.no_rollouts, Nobody())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        asyncio.run(run_rl(rl_killed.CONFIG, rl_killed.QUESTIONS, connect, encoding, base, out))
+    ours = load_file(out / "model" / "model.safetensors")
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
