@@ -1,5 +1,5 @@
 import sys
 from pathlib import Path
 
-# The hand-made records of tests/train serve here too, also when this directory is run alone.
-sys.path.insert(0, str(Path(__file__).parents[1] / "train"))
+# The hand-made records of tests/train and the loop's fakes of tests/agent serve here too, also when this is run alone.
+sys.path[:0] = [str(Path(__file__).parents[1] / room) for room in ("train", "agent")]

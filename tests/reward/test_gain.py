@@ -5,7 +5,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
 from sanderling.reward.format import turn_penalties
-from sanderling.reward.gain import GainBaseline, GainConfig, GainForm, Probe, boundaries, information_gains
+from sanderling.reward.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
 from sanderling.train.contract import ScoreRequest, TurnTool
 
 ALL_TOOLS = frozenset({TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH, TurnTool.OTHER})
@@ -36,12 +36,29 @@ def gains(script: str, scorer=None, **settings):
     return boundaries(trajectory), found[0]
 
 
+def boundaries(trajectory) -> list[int]:
+    """Lengths of the prompts of the turns, and of everything."""
+    found, size = [], 0
+    for node in trajectory.branch():
+        if node.kind == "turn":
+            found.append(size)
+        size += len(node.token_ids)
+    return [*found, size]
+
+
 def test_boundaries_are_the_prompts_of_the_turns():
+    scorer = LengthScorer()
     trajectory = record("sva")
     sizes = [len(node.token_ids) for node in trajectory.branch()]
-    assert boundaries(trajectory) == [sum(sizes[:2]), sum(sizes[:4]), sum(sizes[:6])]
+    gains("sva", scorer, tools=ALL_TOOLS)
+    assert list(scorer.seen[0].cuts) == [sum(sizes[:2]), sum(sizes[:4]), sum(sizes[:6])]
+
+
+def test_the_last_observation_is_a_boundary_where_no_turn_follows():
     cut_short = record("sv", ending=Ending.TURN_LIMIT, answer=None)
-    assert boundaries(cut_short)[-1] == len(cut_short.token_ids())
+    (found,) = information_gains([cut_short], WordTokenizer(), LengthScorer(), GainConfig(probe=PROBE))
+    cuts = boundaries(cut_short)
+    assert found == [None, pytest.approx(value(len(cut_short.token_ids())) - value(cuts[0]))]
 
 
 def test_a_visits_gain_is_measured_from_the_last_scored_boundary():
@@ -79,7 +96,7 @@ def test_probabilities_instead_of_log_probabilities():
     assert found[0] == pytest.approx(np.exp(value(cuts[1])) - np.exp(value(cuts[0])))
 
 
-def test_the_answers_tokens_are_located_exactly_and_parts_are_encoded_apart():
+def test_the_answers_tokens_are_located_exactly_on_every_boundary():
     scorer, tokenizer = LengthScorer(), WordTokenizer()
     trajectory = record("va", answers=("New York", "NYC"))
     information_gains([trajectory], tokenizer, scorer, GainConfig(probe=PROBE))
@@ -104,6 +121,42 @@ def test_the_best_accepted_answer_counts_at_each_boundary():
     assert found == [[pytest.approx(-0.5 - -1.0), None]]
 
 
+class ByAnswer:
+    """A value for each boundary and answer, told apart by the answer's length."""
+
+    def __init__(self, table: list[list[float]]) -> None:
+        self.table = table
+
+    def score_many(self, requests):
+        (request,) = requests
+        assert len(request.cuts) == sum(map(len, self.table))
+        values = [x for row in self.table for x in row]
+        return [[np.full(end - first, x) for (first, end), x in zip(request.answer_spans, values, strict=True)]]
+
+
+@pytest.mark.parametrize(
+    ("answers", "table", "expected"),
+    [
+        (GainAnswers.BEST, [[-5.0, -4.0], [-1.0, -3.0], [-2.0, -0.5]], [3.0, 0.5]),
+        (GainAnswers.FIRST, [[-5.0], [-1.0], [-2.0]], [4.0, -1.0]),
+        # The second is the likelier one before anything was said, whatever becomes of the first.
+        (GainAnswers.FIXED, [[-5.0, -4.0], [-1.0, -3.0], [-2.0, -0.5]], [1.0, 2.5]),
+    ],
+)
+def test_which_of_two_accepted_answers_counts(answers: GainAnswers, table, expected):
+    trajectory = record("vva", answers=("Oslo", "Kristiania city"))
+    config = GainConfig(probe=PROBE, answers=answers)
+    (found,) = information_gains([trajectory], WordTokenizer(), ByAnswer(table), config)
+    assert found == [*expected, None]
+
+
+def test_a_fixed_answer_is_chosen_before_the_policy_spoke_also_where_that_boundary_is_not_compared():
+    trajectory = record("sva", answers=("Oslo", "Kristiania city"))
+    config = GainConfig(probe=PROBE, answers=GainAnswers.FIXED, baseline=GainBaseline.TURN_START)
+    table = ByAnswer([[-5.0, -4.0], [-1.0, -3.0], [-0.5, -2.0]])
+    assert information_gains([trajectory], WordTokenizer(), table, config) == [[None, 1.0, None]]
+
+
 def test_zero_is_a_value():
     class Flat:
         def score_many(self, requests):
@@ -124,15 +177,29 @@ def test_what_cannot_be_measured_says_so():
         information_gains([record("va", ids=False)], tokenizer, LengthScorer(), GainConfig(probe=PROBE))
     with pytest.raises(UserError, match="no accepted answer"):
         information_gains([record("va", answers=())], tokenizer, LengthScorer(), GainConfig(probe=PROBE))
+    with pytest.raises(UserError, match="empty one"):
+        information_gains([record("va", answers=("Oslo", ""))], tokenizer, LengthScorer(), GainConfig(probe=PROBE))
     with pytest.raises(UserError, match="no probe"):
         information_gains([record("va").model_copy(update={"profile": "?"})], tokenizer, LengthScorer(), GainConfig())
 
+
+@pytest.mark.parametrize("broken", [np.nan, -np.inf, np.inf])
+@pytest.mark.parametrize("form", GainForm)
+def test_what_is_not_finite_is_an_error_and_never_a_gain_of_zero(broken: float, form: GainForm):
     class Broken:
         def score_many(self, requests):
-            return [[np.array([np.nan])] * len(r.cuts) for r in requests]
+            return [[np.array([-1.0, broken if n == 0 else -1.0]) for n, _ in enumerate(r.cuts)] for r in requests]
 
     with pytest.raises(ValueError, match="finite"):
-        gains("va", Broken())
+        gains("va", Broken(), form=form)
+
+
+def test_the_temperature_is_the_policys_unless_one_is_named():
+    scorer = LengthScorer()
+    gains("va", scorer)
+    assert scorer.seen[0].temperature is None
+    gains("va", scorer, temperature=1.0)
+    assert scorer.seen[0].temperature == 1.0
 
 
 def with_texts(texts: list[str], ending: Ending, ids: bool):

@@ -1,69 +1,212 @@
+"""One pass over a trajectory and all its boundaries says what one ordinary forward for each boundary says."""
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.train.contract import ScoreRequest
+from sanderling.train.config import MemoryConfig, Packing, TrainerConfig
+from sanderling.train.contract import Row, ScoreRequest
+from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.memory import economise
 from sanderling.train.scorer import ModelScorer
+from sanderling.train.trainer import row_logprobs
+
+
+def shaped(heads: int, kv_heads: int, head_dim: int, layers: int) -> Qwen3ForCausalLM:
+    torch.manual_seed(heads + layers)
+    config = Qwen3Config(
+        vocab_size=VOCAB, hidden_size=24, intermediate_size=40, num_hidden_layers=layers, num_attention_heads=heads,
+        num_key_value_heads=kv_heads, head_dim=head_dim, max_position_embeddings=512, initializer_range=0.3,
+        tie_word_embeddings=heads % 2 == 0,
+    )  # fmt: skip
+    return Qwen3ForCausalLM(config).eval()
+
 
 MODEL = tiny_model(seed=3).eval()
-some_ids = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=30)
+MODELS = [MODEL, shaped(1, 1, 16, 1), shaped(4, 4, 8, 2), shaped(6, 2, 8, 3), shaped(8, 1, 4, 1)]
+tokens = st.integers(0, VOCAB - 1)
 
 
 @st.composite
 def requests(draw) -> ScoreRequest:
-    ids = draw(some_ids)
-    cuts = draw(st.lists(st.integers(1, len(ids)), max_size=5))
-    continuations = [draw(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=8)) for _ in cuts]
+    """Several branches that share a beginning, boundaries in any order, several answers at one of them."""
+    branches = [draw(st.lists(tokens, min_size=1, max_size=30))]
+    for _ in range(draw(st.integers(0, 2))):
+        trunk = draw(st.sampled_from(branches))
+        branches.append(trunk[: draw(st.integers(0, len(trunk)))] + draw(st.lists(tokens, min_size=1, max_size=12)))
+    on, cuts = [], []
+    for _ in range(draw(st.integers(0, 6))):
+        branch = draw(st.integers(0, len(branches) - 1))
+        answers = draw(st.integers(1, 3))
+        on += [branch] * answers
+        cuts += [draw(st.integers(1, len(branches[branch])))] * answers
+    continuations = [draw(st.lists(tokens, min_size=1, max_size=8)) for _ in cuts]
     spans = []
     for continuation in continuations:
         first = draw(st.integers(0, len(continuation) - 1))
         spans.append((first, draw(st.integers(first + 1, len(continuation)))))
-    return ScoreRequest(ids, cuts, continuations, spans)
+    temperature = draw(st.sampled_from([None, 1.0, 0.7]))
+    return ScoreRequest(branches[0], cuts, continuations, spans, tuple(branches[1:]), on, temperature)
 
 
-def naive(request: ScoreRequest) -> list[np.ndarray]:
+def forward(model, ids: list[int], temperature: float) -> torch.Tensor:
+    """Log-probabilities of every next token."""
+    with torch.inference_mode():
+        return (model(input_ids=torch.tensor(ids)[None]).logits[0] / temperature).log_softmax(-1)
+
+
+def naive(request: ScoreRequest, model=MODEL, temperature: float = 1.0) -> list[np.ndarray]:
     """One ordinary forward for each boundary."""
     found = []
-    for cut, continuation, (first, end) in zip(request.cuts, request.continuations, request.answer_spans, strict=True):
-        line = torch.tensor([*request.ids[:cut], *continuation])[None]
-        with torch.inference_mode():
-            scores = MODEL(input_ids=line).logits[0].log_softmax(-1)
+    branches = [request.ids, *request.others]
+    on = request.on or [0] * len(request.cuts)
+    parts = zip(request.cuts, on, request.continuations, request.answer_spans, strict=True)
+    for cut, branch, continuation, (first, end) in parts:
+        scores = forward(model, [*branches[branch][:cut], *continuation], request.temperature or temperature)
         found.append(np.array([scores[cut + at - 1, continuation[at]].item() for at in range(first, end)]))
     return found
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(requests(), max_size=4), st.sampled_from([1, 40, 4096]))
-def test_one_pass_agrees_with_one_forward_for_each_boundary(batch, budget):
-    got = ModelScorer(MODEL, micro_batch_tokens=budget).score_many(batch)
+def close(got, expected) -> None:
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+@settings(max_examples=120)
+@given(st.lists(requests(), max_size=4), st.sampled_from([1, 40, 4096]), st.sampled_from(MODELS), st.sampled_from([1.0, 0.8]))
+def test_one_pass_agrees_with_one_forward_for_each_boundary(batch, budget, model, temperature):
+    scorer = ModelScorer(model, micro_batch_tokens=budget, temperature=temperature, mlp_tile=7, logit_chunk=5 * VOCAB)
+    got = scorer.score_many(batch)
     assert len(got) == len(batch)
     for found, request in zip(got, batch, strict=True):
-        expected = naive(request)
-        assert len(found) == len(expected)
-        for a, b in zip(found, expected, strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-4)
+        close(found, naive(request, model, temperature))
+
+
+@st.composite
+def requests_and_rows(draw) -> tuple[ScoreRequest, list[Row]]:
+    """Rows of a request's branches, and one of a branch that no boundary is on."""
+    request = draw(requests())
+    branches = [list(request.ids), *map(list, request.others), [*request.ids[:3], 5, 6]]
+    rows = []
+    for ids in draw(st.lists(st.sampled_from(branches), max_size=3)):
+        mask = np.array([False, *draw(st.lists(st.booleans(), min_size=len(ids) - 1, max_size=len(ids) - 1))])
+        rows.append(Row(np.array(ids), mask, trajectory="t"))
+    return request, rows
+
+
+@settings(max_examples=60)
+@given(st.lists(requests_and_rows(), max_size=3), st.sampled_from([1, 60, 4096]), st.sampled_from(MODELS))
+def test_the_same_passes_say_what_row_logprobs_says(batch, budget, model):
+    config = TrainerConfig(micro_batch_tokens=budget, temperature=0.8)
+    scorer = ModelScorer.of(model, config)
+    got = scorer.score_with_rows([request for request, _ in batch], [rows for _, rows in batch])
+    flat = [row for _, rows in batch for row in rows]
+    expected = row_logprobs(TokenLogprobs(model), flat, config) if flat else []
+    found = [values for one in got for values in one.rows]
+    assert [values.shape for values in found] == [row.ids.shape for row in flat]
+    close(found, expected)
+    for one, (request, _) in zip(got, batch, strict=True):
+        close(one.boundaries, naive(request, model, 0.8))
+
+
+def counted(model, work) -> list[int]:
+    """Tokens of each forward that some work makes."""
+    calls: list[int] = []
+    handle = model.model.embed_tokens.register_forward_hook(lambda module, args, out: calls.append(args[0].numel()))
+    try:
+        work()
+    finally:
+        handle.remove()
+    return calls
 
 
 def test_a_trajectory_takes_one_forward_whatever_its_boundaries():
-    calls: list[int] = []
-    handle = MODEL.model.embed_tokens.register_forward_hook(lambda module, args, out: calls.append(args[0].numel()))
-    try:
-        ids = list(range(20))
-        ModelScorer(MODEL).score_many([ScoreRequest(ids, [5, 10, 20], [[1, 2, 3, 4]] * 3, [(1, 3)] * 3)])
-    finally:
-        handle.remove()
+    ids = list(range(20))
+    request = ScoreRequest(ids, [5, 10, 20], [[1, 2, 3, 4]] * 3, [(1, 3)] * 3)
+    calls = counted(MODEL, lambda: ModelScorer(MODEL).score_many([request]))
     assert calls == [20 + 3 * 2], "shared ids once, and each continuation up to its last answer token but one"
 
 
-def test_cuts_and_spans_out_of_range_are_refused():
+def test_branches_share_what_they_begin_with_and_rows_add_what_no_boundary_looks_at():
+    ids, other = list(range(20)), [*range(12), 30, 31, 32]
+    request = ScoreRequest(ids, [10, 14, 15], [[1, 2, 3]] * 3, [(1, 3)] * 3, (other,), [0, 0, 1])
+    assert counted(MODEL, lambda: ModelScorer(MODEL).score_many([request])) == [14 + 3 + 3 * 2]
+    rows = [Row(np.array(one), np.arange(len(one)) > 3, trajectory="t") for one in (ids, other)]
+    assert counted(MODEL, lambda: ModelScorer(MODEL).score_with_rows([request], [rows])) == [20 + 3 + 3 * 2]
+
+
+def test_nothing_to_score_is_no_forward():
+    assert counted(MODEL, lambda: ModelScorer(MODEL).score_many([ScoreRequest([1, 2], [], [], [])])) == []
+
+
+def test_keys_and_values_are_not_copied_for_a_boundary(monkeypatch: pytest.MonkeyPatch):
+    from sanderling.train import rectangles
+
+    seen, real = [], rectangles.partial_attention
+
+    def see(query, key, value, *, causal, scale):
+        seen.append((key.untyped_storage().data_ptr(), key.untyped_storage().nbytes(), causal))
+        return real(query, key, value, causal=causal, scale=scale)
+
+    monkeypatch.setattr(rectangles, "partial_attention", see)
+    model = shaped(2, 2, 16, 1)
+    cuts = list(range(10, 210, 10))
+    ModelScorer(model).score_many([ScoreRequest(list(range(60)) * 4, cuts, [[1, 2, 3]] * 20, [(1, 3)] * 20)])
+    shared = {pointer for pointer, _, causal in seen if not causal}
+    assert len(shared) == 1, "all rectangles look at the line's own keys"
+    assert sum(not causal for *_, causal in seen) == 20 and sum(causal for *_, causal in seen) == 1
+
+
+def test_cuts_spans_branches_and_rows_out_of_range_are_refused():
+    good = ScoreRequest([1, 2], [1], [[1]], [(0, 1)])
     for request in (
         ScoreRequest([1, 2], [3], [[1]], [(0, 1)]),
         ScoreRequest([1, 2], [0], [[1]], [(0, 1)]),
         ScoreRequest([1, 2], [1], [[1]], [(0, 2)]),
         ScoreRequest([1, 2], [1], [[1]], [(1, 1)]),
+        replace(good, on=[1]),
+        replace(good, others=([1, 2, 3],), on=[1], cuts=[4]),
+        replace(good, on=[0, 0]),
     ):
         with pytest.raises(ValueError):
             ModelScorer(MODEL).score_many([request])
+    with pytest.raises(ValueError, match="nothing precedes it"):
+        ModelScorer(MODEL).score_with_rows([good], [[Row(np.array([1, 2]), np.array([True, True]))]])
+
+
+def test_the_module_is_left_as_it_was():
+    model = tiny_model()
+    before = [vars(layer.mlp).get("forward") for layer in model.model.layers]
+    attention = model.config._attn_implementation
+    ModelScorer(model, mlp_tile=2).score_many([ScoreRequest([1, 2, 3], [2], [[1]], [(0, 1)])])
+    assert [vars(layer.mlp).get("forward") for layer in model.model.layers] == before == [None, None]
+    assert model.config._attn_implementation == attention
+    economise(model, MemoryConfig(mlp_tile=4))
+    tiles = [layer.mlp.forward for layer in model.model.layers]
+    ModelScorer(model, mlp_tile=2).score_many([ScoreRequest([1, 2, 3], [2], [[1]], [(0, 1)])])
+    assert [layer.mlp.forward for layer in model.model.layers] == tiles
+
+
+def test_an_mlp_never_sees_more_tokens_than_a_tile():
+    model, widths = tiny_model(), []
+    for layer in model.model.layers:
+        layer.mlp.gate_proj.register_forward_pre_hook(lambda _, given: widths.append(given[0].shape[-2]))
+    ids = list(range(50))
+    ModelScorer(model, mlp_tile=8).score_many([ScoreRequest(ids, [20, 50], [[1, 2]] * 2, [(1, 2)] * 2)])
+    assert max(widths) == 8 and sum(widths) == 2 * 52
+
+
+def test_padded_trainers_score_the_same():
+    """Packing is the trainer's business: boundaries are always packed."""
+    request = ScoreRequest([4, 5, 6, 7], [2, 4], [[1, 2, 3]] * 2, [(1, 3)] * 2)
+    rows = [Row(np.array([4, 5, 6, 7]), np.array([False, True, True, True]), trajectory="t")]
+    config = TrainerConfig(packing=Packing.PADDED)
+    (found,) = ModelScorer.of(MODEL, config).score_with_rows([request], [rows])
+    close(found.rows, row_logprobs(TokenLogprobs(MODEL), rows, config))

@@ -15,13 +15,19 @@ class ScoreRequest:
     """A trajectory and the continuations to score at some of its boundaries."""
 
     ids: Sequence[int]
-    """The whole branch."""
+    """The whole main branch."""
     cuts: Sequence[int]
-    """Boundary b is the context ``ids[:cuts[b]]``."""
+    """Boundary b is the context of the first ``cuts[b]`` ids of its branch."""
     continuations: Sequence[Sequence[int]]
     """What is teacher-forced after each boundary (prefix, answer, suffix); one per cut."""
     answer_spans: Sequence[tuple[int, int]]
     """Half-open span of the answer's tokens within each continuation."""
+    others: Sequence[Sequence[int]] = ()
+    """Further branches of the trajectory, whole; what branches share at their beginning is computed once."""
+    on: Sequence[int] | None = None
+    """Each boundary's branch: 0 is ``ids``, 1 the first of ``others``, …; None: all are on ``ids``."""
+    temperature: float | None = None
+    """What logits are divided by; None: the temperature that the scorer was made with, at which the policy samples."""
 
 
 class Scorer(Protocol):

@@ -2,7 +2,8 @@
 
 ``V(c) = (1/L) sum_j log p(g_j | c, prefix, g_<j)`` over the answer's L tokens, teacher-forced at a boundary c: the prompt of a
 turn. A turn's gain is V at the boundary after its observation minus V at an earlier one (IGPO, arXiv 2510.14967; on visits
-only: DR-Venus, arXiv 2604.19859). Knows no model: log-probabilities come from a scorer that is handed in.
+only: DR-Venus, arXiv 2604.19859). Boundaries of a trajectory with several branches are each on the branch that the turn saw
+(`gain_places`). Knows no model: log-probabilities come from a scorer that is handed in.
 """
 
 from collections.abc import Sequence
@@ -10,24 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.errors import UserError
 from sanderling.protocol.tokens import Tokenizer
 from sanderling.reward.contract import FloatArray, Scorer, ScoreRequest
-from sanderling.trajectory.record import NodeKind, Trajectory
-from sanderling.trajectory.turns import TurnTool, turn_indices, turn_tools
-
-
-class Probe(BaseModel):
-    """The text that is teacher-forced around the answer, right after a turn's prompt."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    prefix: str
-    suffix: str = ""
-    """Cannot change the answer's log-probabilities under a causal model; scorers leave it out."""
-
+from sanderling.reward.gain_answers import Forced, Probe, forced
+from sanderling.reward.gain_places import GainAfter, contexts, turn_places
+from sanderling.trajectory.record import Trajectory
+from sanderling.trajectory.turns import TurnTool, turn_tools
 
 DR_VENUS_PROBE = Probe(prefix="Now there's enough information to answer\n</think>\n<answer>\n", suffix="\n</answer>")
 PROBES: dict[str, Probe] = {
@@ -57,6 +49,18 @@ class GainBaseline(StrEnum):
     """The turn's own prompt."""
 
 
+class GainAnswers(StrEnum):
+    """Which of several accepted answers counts."""
+
+    BEST = "best"
+    """At each boundary the likeliest, so that a valid alternative is not punished."""
+    FIRST = "first"
+    """The first that the question names (DR-Venus)."""
+    FIXED = "fixed"
+    """One for the whole trajectory: the likeliest at its first boundary. There the context is the question alone: nothing that
+    the policy does can change which it is, and a group's rollouts have the same."""
+
+
 class GainConfig(BaseModel):
     """How information gain is measured."""
 
@@ -64,21 +68,43 @@ class GainConfig(BaseModel):
 
     form: GainForm = GainForm.LOGPROB
     baseline: GainBaseline = GainBaseline.LAST_SCORED
+    after: GainAfter = GainAfter.OBSERVED
     tools: frozenset[TurnTool] = frozenset({TurnTool.VISIT, TurnTool.BOTH})
     """Turns that did this are scored; the answer and malformed turns have no observation and never are."""
     probe: Probe | None = None
     """None: the profile's."""
+    answers: GainAnswers = GainAnswers.BEST
+    temperature: float | None = Field(default=None, gt=0)
+    """What logits are divided by; None: the temperature that the policy samples at (DR-Venus)."""
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What one trajectory asks of the scorer."""
+class GainPlan:
+    """What one trajectory asks of a scorer, and how its answer is read."""
 
     request: ScoreRequest
     pairs: tuple[tuple[int, int, int], ...]
-    """``(turn, boundary before, boundary after)`` of each scored turn; boundaries count the distinct cuts."""
+    """``(turn, boundary before, boundary after)`` of each scored turn; boundaries count the distinct contexts, the trajectory's
+    first is 0 where the answer is fixed."""
     turns: int
     answers: int
+    config: GainConfig
+
+    def gains(self, scores: Sequence[FloatArray]) -> list[float | None]:
+        """One for each turn; None where none is scored. Raises ValueError for numbers that are not finite."""
+        means = np.array([float(values.mean()) for values in scores])
+        if not np.isfinite(means).all():
+            raise ValueError("the scorer returned log-probabilities that are not finite")
+        gains: list[float | None] = [None] * self.turns
+        if not self.pairs:
+            return gains
+        table = means.reshape(-1, self.answers)
+        values = table[:, int(table[0].argmax())] if self.config.answers is GainAnswers.FIXED else table.max(axis=1)
+        if self.config.form is GainForm.PROB:
+            values = np.exp(values)
+        for turn, start, end in self.pairs:
+            gains[turn] = float(values[end] - values[start])
+        return gains
 
 
 def information_gains(
@@ -86,78 +112,56 @@ def information_gains(
 ) -> list[list[float | None]]:
     """Each trajectory's gains, one for each turn (rejected attempts left out); None where none is scored.
 
-    With several accepted answers a boundary has the value of the best. Raises UserError for text-only records, questions
-    without answers, and profiles without a probe; ValueError when the scorer returns numbers that are not finite.
+    Raises UserError for text-only records, questions without answers, and profiles without a probe; ValueError when the scorer
+    returns numbers that are not finite.
     """
-    plans = [_plan(trajectory, tokenizer, config) for trajectory in trajectories]
+    plans = [plan_gains(trajectory, tokenizer, config) for trajectory in trajectories]
     scores = scorer.score_many([plan.request for plan in plans])
-    return [_gains(plan, found, config.form) for plan, found in zip(plans, scores, strict=True)]
+    return [plan.gains(found) for plan, found in zip(plans, scores, strict=True)]
 
 
-def boundaries(trajectory: Trajectory) -> list[int]:
-    """Length of the context at each turn's prompt on the main branch, and after the last observation where no turn follows.
-
-    Raises UserError when a node has text only.
-    """
-    cuts: list[int] = []
-    size = 0
-    nodes = trajectory.branch()
-    for node in nodes:
-        if node.token_ids is None:
-            raise UserError(
-                f"Trajectory {trajectory.id} has text only, and information gain needs token ids: "
-                "use an in-process policy or an endpoint that returns token ids."
-            )
-        if node.kind is NodeKind.TURN:
-            cuts.append(size)
-        size += len(node.token_ids)
-    if nodes and nodes[-1].kind is not NodeKind.TURN:
-        cuts.append(size)
-    return cuts
-
-
-def _plan(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> _Plan:
-    cuts = boundaries(trajectory)
-    tools, indices = turn_tools(trajectory), turn_indices(trajectory)
-    said = [indices.index(at) for at in trajectory.path() if trajectory.nodes[at].kind is NodeKind.TURN]
-    scored = [at for at, turn in enumerate(said) if tools[turn] in config.tools and at + 1 < len(cuts)]
-    before = [0, *(at + 1 for at in scored)] if config.baseline is GainBaseline.LAST_SCORED else scored
-    pairs = [(said[at], start, at + 1) for at, start in zip(scored, before, strict=False)]
-    wanted = sorted({at for _, start, end in pairs for at in (start, end)})
-    place = {at: index for index, at in enumerate(wanted)}
-    probes = _continuations(trajectory, tokenizer, config) if wanted else []
+def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> GainPlan:
+    """The request of a trajectory. Raises UserError as :func:`information_gains`."""
+    tools, places = turn_tools(trajectory), turn_places(trajectory, config.after)
+    pairs: list[tuple[int, int, int]] = []
+    first = places[0].before if places else None
+    last = first
+    for turn, (tool, place) in enumerate(zip(tools, places, strict=True)):
+        if tool not in config.tools or place.after is None:
+            continue
+        before = last if config.baseline is GainBaseline.LAST_SCORED else place.before
+        if before is None:
+            raise ValueError(f"trajectory {trajectory.id}: turn {turn} has no prompt")
+        pairs.append((turn, before, place.after))
+        last = place.after
+    # The first boundary decides which answer is fixed.
+    leading = [first] if first is not None and pairs and config.answers is GainAnswers.FIXED else []
+    wanted = list(dict.fromkeys([*leading, *(node for _, *ends in pairs for node in ends)]))
+    number = {node: index for index, node in enumerate(wanted)}
+    probes = _probes(trajectory, tokenizer, config) if wanted else []
+    found = contexts(trajectory, wanted)
     request = ScoreRequest(
-        ids=trajectory.token_ids() or [],
-        cuts=[cuts[at] for at in wanted for _ in probes],
-        continuations=[ids for _ in wanted for ids, _ in probes],
-        answer_spans=[span for _ in wanted for _, span in probes],
+        ids=found.branches[0],
+        cuts=[cut for cut in found.length for _ in probes],
+        continuations=[probe.ids for _ in wanted for probe in probes],
+        answer_spans=[probe.span for _ in wanted for probe in probes],
+        others=found.branches[1:],
+        on=[branch for branch in found.branch for _ in probes],
+        temperature=config.temperature,
     )
-    return _Plan(request, tuple((turn, place[start], place[end]) for turn, start, end in pairs), len(tools), len(probes))
+    numbered = tuple((turn, number[before], number[after]) for turn, before, after in pairs)
+    return GainPlan(request, numbered, len(tools), len(probes), config)
 
 
-def _continuations(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> list[tuple[list[int], tuple[int, int]]]:
-    """For each accepted answer its teacher-forced ids and the answer's span in them; the parts are encoded apart."""
+def _probes(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> list[Forced]:
+    """What is teacher-forced for each answer that counts."""
     probe = config.probe or PROBES.get(trajectory.profile)
     if probe is None:
         raise UserError(f"There is no probe for profile {trajectory.profile!r}: give one in the gain configuration.")
-    if not trajectory.question.answers:
-        raise UserError(f"Question {trajectory.question.id!r} has no accepted answer: add one, or leave the question out.")
-    prefix, suffix = tokenizer.encode(probe.prefix), tokenizer.encode(probe.suffix)
-    found = []
-    for answer in trajectory.question.answers:
-        ids = tokenizer.encode(answer)
-        found.append(([*prefix, *ids, *suffix], (len(prefix), len(prefix) + len(ids))))
-    return found
-
-
-def _gains(plan: _Plan, scores: Sequence[FloatArray], form: GainForm) -> list[float | None]:
-    means = np.array([float(values.mean()) for values in scores])
-    if not np.isfinite(means).all():
-        raise ValueError("the scorer returned log-probabilities that are not finite")
-    values = means.reshape(-1, plan.answers or 1).max(axis=1) if means.size else means
-    if form is GainForm.PROB:
-        values = np.exp(values)
-    gains: list[float | None] = [None] * plan.turns
-    for turn, start, end in plan.pairs:
-        gains[turn] = float(values[end] - values[start])
-    return gains
+    question = trajectory.question
+    if not question.answers or not all(question.answers):
+        raise UserError(
+            f"Question {question.id!r} has no accepted answer, or an empty one: add one, or leave the question out."
+        )
+    answers = question.answers[:1] if config.answers is GainAnswers.FIRST else question.answers
+    return [forced(tokenizer, probe, answer) for answer in answers]

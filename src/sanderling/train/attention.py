@@ -3,7 +3,8 @@
 A packed line of tokens is cut into stretches. A stretch sees its own tokens causally and, where it continues parts of the same
 line (a probe after a boundary of a trajectory, a branch after the turns that it shares), those parts as well. One plain SDPA
 kernel runs per stretch, so no mask over the line exists and no padding is computed: the counterpart of a GPU's variable-length
-kernels with the means of every device.
+kernels with the means of every device. Where no gradient is wanted, all that continues other parts is computed together, over
+their keys where they lie (`rectangles`).
 The model is switched for the length of a ``with`` block only, since the same module may be generating elsewhere with its
 ordinary attention.
 """
@@ -21,14 +22,12 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.train.context import Context
+from sanderling.train.rectangles import Continuing, attend
+from sanderling.train.rectangles import Span as Span
 
 _NAME = "sanderling_packed"
 _MASK_ROWS = 1024
 """Queries that share one mask."""
-
-
-Span = tuple[int, int]
-"""First place and the place after the last one."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,19 @@ def _attend(
         query, key, value = (x.to(narrow) for x in (query, key, value))
     if context is not None:
         query, key, value = (context.gather_tokens(x) for x in (query, key, value))
+    if torch.is_grad_enabled() and query.requires_grad:
+        whole = _with_gradients(query, key, value, stretches, dropout, scaling)
+    else:
+        whole = _without_gradients(query, key, value, stretches, scaling)
+    if context is not None:
+        whole = context.scatter_tokens(whole)
+    return whole.transpose(1, 2).contiguous(), None
+
+
+def _with_gradients(
+    query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Stretch], dropout: float, scaling: float | None
+) -> Tensor:
+    """One kernel for each stretch, over a copy of the keys that it continues."""
     parts, start = [], 0
     for stretch in stretches:
         end = start + stretch.length
@@ -76,10 +88,27 @@ def _attend(
         k, v = (torch.cat([x[:, :, a:b] for a, b in spans], 2) if stretch.prefix else x[:, :, start:end] for x in (key, value))
         parts += _causal(query[:, :, start:end], k, v, dropout, scaling)
         start = end
-    whole = torch.cat(parts, 2)
-    if context is not None:
-        whole = context.scatter_tokens(whole)
-    return whole.transpose(1, 2).contiguous(), None
+    return torch.cat(parts, 2)
+
+
+def _without_gradients(
+    query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Stretch], scaling: float | None
+) -> Tensor:
+    """Rows one by one; all that continue others together, over the keys where they lie."""
+    whole, start = torch.empty_like(query), 0
+    continuing: list[Continuing] = []
+    for stretch in stretches:
+        end = start + stretch.length
+        if stretch.prefix and stretch.length:
+            continuing.append(Continuing(start, stretch.length, stretch.prefix))
+        else:
+            q, k, v = (x[:, :, start:end] for x in (query, key, value))
+            (whole[:, :, start:end],) = _causal(q, k, v, 0.0, scaling)
+        start = end
+    if continuing:
+        at = torch.cat([torch.arange(one.first, one.end) for one in continuing])
+        whole[:, :, at.to(query.device)] = attend(query, key, value, continuing, scaling)
+    return whole
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, dropout: float, scaling: float | None) -> Iterator[Tensor]:

@@ -3,8 +3,9 @@
 The head is applied only where a token is asked for, and in chunks, so that [T, V] logits never exist for long T. Knows no loss.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +50,7 @@ def token_logprobs(
     model: PreTrainedModel,
     batch: MicroBatch,
     *,
-    temperature: float = 1.0,
+    temperature: float | Tensor = 1.0,
     entropy: bool = False,
     logit_chunk: int = LOGIT_CHUNK,
 ) -> TokenScores:
@@ -59,6 +60,8 @@ def token_logprobs(
     logits alive at once; beyond it chunks are recomputed in the backward pass.
     """
     hidden = hidden_states(model, batch.ids, batch.positions, batch.stretches, batch.context)[batch.source]
+    if batch.temperatures is not None:
+        temperature = batch.temperatures
     return head_logprobs(model, hidden, batch.target, temperature=temperature, entropy=entropy, logit_chunk=logit_chunk)
 
 
@@ -81,19 +84,17 @@ def hidden_states(
 
 
 def head_logprobs(
-    model: PreTrainedModel, hidden: Tensor, target: Tensor, *, temperature: float, entropy: bool, logit_chunk: int
+    model: PreTrainedModel, hidden: Tensor, target: Tensor, *, temperature: float | Tensor, entropy: bool, logit_chunk: int
 ) -> TokenScores:
-    """Log-probabilities of ``target`` [N] given the hidden states [N, H] that predict it."""
+    """Log-probabilities of ``target`` [N] given the hidden states [N, H] that predict it; temperatures [N], or one for all."""
     weight = _head(model)
     size = max(1, logit_chunk // weight.shape[0])
     if hidden.shape[0] <= size:
         return TokenScores(*_scores(hidden, weight, target, temperature, entropy))
     # Each chunk adds to the weight's gradient: in bfloat16, hundreds of small additions to a large sum are lost by rounding.
     weight = weight.float() if weight.requires_grad and torch.is_grad_enabled() else weight
-    pairs = [
-        checkpoint(_scores, h, weight, t, temperature, entropy, use_reentrant=False)
-        for h, t in zip(hidden.split(size), target.split(size), strict=True)
-    ]
+    chunks = zip(hidden.split(size), target.split(size), _split(temperature, size), strict=False)
+    pairs = [checkpoint(_scores, h, weight, t, heat, entropy, use_reentrant=False) for h, t, heat in chunks]
     return TokenScores(torch.cat([p[0] for p in pairs]), torch.cat([p[1] for p in pairs]) if entropy else None)
 
 
@@ -113,9 +114,17 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
 
 
-def _scores(hidden: Tensor, weight: Tensor, target: Tensor, temperature: float, entropy: bool) -> tuple[Tensor, Tensor | None]:
+def _split(temperature: float | Tensor, size: int) -> Iterable[float | Tensor]:
+    return temperature.split(size) if isinstance(temperature, Tensor) else repeat(temperature)
+
+
+def _scores(
+    hidden: Tensor, weight: Tensor, target: Tensor, temperature: float | Tensor, entropy: bool
+) -> tuple[Tensor, Tensor | None]:
     logits = torch.nn.functional.linear(hidden, weight.to(_product_dtype(hidden))).float()
-    if temperature != 1.0:
+    if isinstance(temperature, Tensor):
+        logits = logits / temperature[:, None]
+    elif temperature != 1.0:
         logits = logits / temperature
     logprobs = -torch.nn.functional.cross_entropy(logits, target, reduction="none")
     if not entropy:

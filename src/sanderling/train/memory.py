@@ -112,3 +112,18 @@ def on_host(device: str = "cuda") -> Iterator[None]:
     hooks: AbstractContextManager[Any] = saved_tensors_hooks(pack, unpack)
     with hooks:
         yield
+
+
+@contextmanager
+def in_tiles(model: PreTrainedModel, tile: int) -> Iterator[None]:
+    """Inside the block MLPs look at ``tile`` tokens at a time; those that already do, and layers that are not known, stay."""
+    layers = getattr(model.base_model, "layers", ())
+    found = [mlp for layer in layers if isinstance(mlp := getattr(layer, "mlp", None), nn.Module)]
+    changed = [mlp for mlp in found if "forward" not in vars(mlp)]
+    try:
+        for mlp in changed:
+            mlp.forward = tiled(mlp, tile)
+        yield
+    finally:
+        for mlp in changed:
+            vars(mlp).pop("forward", None)

@@ -41,6 +41,8 @@ class MicroBatch:
     """[N] which of all trained tokens these are, where ranks share the line; None: all."""
     context: Context | None = None
     """The ranks that share the line; ``ids``, ``positions`` and what is [N] are this rank's part then."""
+    temperatures: Tensor | None = None
+    """[N] what each token's logits are divided by; None: all by what the caller says."""
 
 
 def plan(lengths: Sequence[int], budget: int, packing: Packing) -> list[list[int]]:
@@ -145,6 +147,7 @@ def portion(batch: MicroBatch, context: Context | None) -> MicroBatch:
         row_index=batch.row_index[picked],
         picked=picked,
         context=context,
+        temperatures=None if batch.temperatures is None else batch.temperatures[picked],
     )
 
 

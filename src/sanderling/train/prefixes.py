@@ -46,7 +46,7 @@ def lay_out(rows: Sequence[Row]) -> Layout:
         new = len(row.ids) - shared
         where[index] = np.concatenate((kept, np.arange(start, start + new, dtype=np.int64)))
         if new:
-            stretches[start] = Stretch(new, _spans(kept))
+            stretches[start] = Stretch(new, spans(kept))
         start += new
     ids, positions = np.zeros(start, dtype=np.int64), np.zeros(start, dtype=np.int64)
     for row, places in zip(rows, where, strict=True):
@@ -82,7 +82,7 @@ def common(one: IntArray, other: IntArray) -> int:
     return int(unlike[0]) if unlike.size else size
 
 
-def _spans(places: IntArray) -> tuple[Span, ...]:
+def spans(places: IntArray) -> tuple[Span, ...]:
     """Ascending places as spans without gaps."""
     if not places.size:
         return ()

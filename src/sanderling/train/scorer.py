@@ -1,131 +1,137 @@
 """Teacher-forced log-probabilities at all boundaries of a trajectory in one forward pass, over shared keys and values.
 
-The trajectory's ids are laid out once; behind them stands each boundary's continuation as a stretch of its own, which continues
-the ids up to its cut and has positions to match. Nothing else is recomputed, so the cost of a boundary is that of its
-continuation. Tokens after the answer span cannot change its log-probabilities and are left out.
+What a trajectory's branches share is laid out once; behind it stands each boundary's continuation as a stretch of its own
+(`scorer_layout`), all of them attending together to the keys where they lie (`rectangles`): a boundary costs what its
+continuation does. The same pass can return the log-probabilities of the trajectory's own trained tokens, which training asks
+for anyway. A team shares out requests; a sharded model is entered where its hooks watch, and idle ranks make passes that count
+nothing. Knows no gains and no rollouts.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from sanderling.train.attention import Stretch, packed_attention
-from sanderling.train.config import LOGIT_CHUNK
-from sanderling.train.contract import FloatArray, ScoreRequest
-from sanderling.train.logprobs import head_logprobs, hidden_states
+from sanderling.train.attention import packed_attention
+from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, TrainerConfig
+from sanderling.train.contract import FloatArray, Row, ScoreRequest
+from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.memory import in_tiles
+from sanderling.train.packing import deal, plan, portion
+from sanderling.train.scorer_layout import IDLE, Line, lay_out_request, one_pass
+from sanderling.train.team import SOLO, Team
 
 
 @dataclass(frozen=True)
-class _Line:
-    """One request laid out: ids, positions, stretches, and for each answer token where it is predicted."""
+class Scored:
+    """What a request asked, and what was wanted of its trajectory's rows."""
 
-    ids: list[int]
-    positions: list[int]
-    stretches: list[Stretch]
-    source: list[int]
-    target: list[int]
+    boundaries: list[FloatArray]
+    """For each boundary the log-probabilities of its answer span."""
+    rows: list[FloatArray]
+    """For each row the log-probabilities of its trained ids, [T] with 0 where a token is not trained."""
 
 
 class ModelScorer:
-    """The :class:`sanderling.train.contract.Scorer` of a module in this process."""
+    """The :class:`sanderling.train.contract.Scorer` of a module in this process.
+
+    In a team all methods are collective, and handed the same on every rank (:meth:`score_own` is the exception).
+    """
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | TokenLogprobs,
         *,
         micro_batch_tokens: int = 2048,
         temperature: float = 1.0,
         logit_chunk: int = LOGIT_CHUNK,
+        precision: Precision = Precision.FLOAT32,
+        mlp_tile: int | None = 8192,
+        team: Team = SOLO,
     ) -> None:
-        self.model = model
+        self.scored = model if isinstance(model, TokenLogprobs) else TokenLogprobs(model)
+        """Of a sharded model the entrance that the team has prepared, `Trainer.scored`."""
         self.micro_batch_tokens = micro_batch_tokens
         """Most tokens in one pass; a longer request runs alone."""
         self.temperature = temperature
         self.logit_chunk = logit_chunk
+        self.precision = precision
+        self.mlp_tile = mlp_tile
+        """Tokens that an MLP looks at at once, so that what it holds does not grow with the trajectory; None: all."""
+        self.team = team
+
+    @classmethod
+    def of(cls, scored: PreTrainedModel | TokenLogprobs, config: TrainerConfig, team: Team = SOLO) -> "ModelScorer":
+        """A scorer whose log-probabilities are those of :func:`sanderling.train.trainer.row_logprobs`."""
+        return cls(
+            scored,
+            micro_batch_tokens=config.micro_batch_tokens,
+            temperature=config.temperature,
+            logit_chunk=config.logit_chunk,
+            precision=config.precision,
+            team=team,
+        )
 
     def score_many(self, requests: Sequence[ScoreRequest]) -> list[list[FloatArray]]:
         """For each request and boundary, log-probabilities of the answer span. Raises ValueError for bad spans or cuts."""
-        lines = [_lay_out(request) for request in requests]
-        flat: list[FloatArray] = []
-        self.model.eval()
-        with torch.inference_mode(), packed_attention(self.model):
-            for group in _batches([len(line.ids) for line in lines], self.micro_batch_tokens):
-                flat.extend(self._pass([lines[i] for i in group]))
-        return [_by_boundary(values, request) for values, request in zip(flat, requests, strict=True)]
+        return [one.boundaries for one in self.score_with_rows(requests, [()] * len(requests))]
 
-    def _pass(self, lines: Sequence[_Line]) -> list[FloatArray]:
-        """Score some requests in one forward; one flat array for each."""
-        ids, positions, source, target, stretches = [], [], [], [], []
-        for line in lines:
-            start = len(ids)
-            ids += line.ids
-            positions += line.positions
-            source += [start + at for at in line.source]
-            target += line.target
-            stretches += [_shift(stretch, start) for stretch in line.stretches]
-        if not target:
-            return [np.zeros(0) for _ in lines]
+    def score_own(self, requests: Sequence[ScoreRequest]) -> list[list[FloatArray]]:
+        """As :meth:`score_many` where each rank brings requests of its own, any number, and gets their scores."""
+        brought = self.team.gather(list(requests))
+        first = sum(len(part) for part in brought[: self.team.rank])
+        return self.score_many([one for part in brought for one in part])[first : first + len(requests)]
 
-        def tensor(values: list[int]) -> torch.Tensor:
-            return torch.tensor(values, dtype=torch.int64, device=self.model.device)
+    def score_with_rows(self, requests: Sequence[ScoreRequest], rows: Sequence[Sequence[Row]]) -> list[Scored]:
+        """Boundaries, and for each request log-probabilities of rows of its trajectory, all in the same passes.
 
-        hidden = hidden_states(self.model, tensor(ids)[None], tensor(positions)[None], stretches)
-        scores = head_logprobs(
-            self.model,
-            hidden[tensor(source)],
-            tensor(target),
-            temperature=self.temperature,
-            entropy=False,
-            logit_chunk=self.logit_chunk,
-        )
-        values = scores.logprobs.double().cpu().numpy()
-        return np.split(values, np.cumsum([len(line.target) for line in lines])[:-1])
+        Raises ValueError for bad spans, cuts or rows, on every rank alike.
+        """
+        lines = [lay_out_request(request, own) for request, own in zip(requests, rows, strict=True)]
+        asked = [index for index, line in enumerate(lines) if len(line.target)]
+        hands = deal([len(lines[i].ids) for i in asked], self.team.hands)
+        own = [asked[at] for at in hands[self.team.hand]]
+        groups = [
+            [own[at] for at in group]
+            for group in plan([len(lines[i].ids) for i in own], self.micro_batch_tokens, Packing.VARLEN)
+        ]
+        groups += [[]] * (self.team.passes(len(groups)) - len(groups))
+        found: dict[int, FloatArray] = {}
+        model = self.scored.model
+        self.scored.eval()
+        with torch.no_grad(), packed_attention(model), self._tiles():
+            for group in groups:
+                values = self._pass([lines[i] for i in group] or [IDLE])
+                ends = np.cumsum([len(lines[i].target) for i in group])
+                found |= dict(zip(group, np.split(values, ends), strict=False))
+        whole = [np.zeros(len(line.target)) for line in lines]
+        for part in self.team.gather(found):  # ranks that share a line have zeros at each other's tokens
+            for index, values in part.items():
+                whole[index] += values
+        return [_told(line, values, own) for line, values, own in zip(lines, whole, rows, strict=True)]
 
+    def _tiles(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.mlp_tile is None else in_tiles(self.scored.model, self.mlp_tile)
 
-def _lay_out(request: ScoreRequest) -> _Line:
-    shared = max(request.cuts, default=0)
-    if shared > len(request.ids) or min(request.cuts, default=1) < 1:
-        raise ValueError(f"cuts {list(request.cuts)} are not within 1 and {len(request.ids)}")
-    ids = list(request.ids[:shared])
-    positions = list(range(shared))
-    stretches = [Stretch(shared)] if shared else []
-    source: list[int] = []
-    target: list[int] = []
-    for cut, continuation, (first, end) in zip(request.cuts, request.continuations, request.answer_spans, strict=True):
-        if not 0 <= first < end <= len(continuation):
-            raise ValueError(f"answer span {first}:{end} is not within a continuation of {len(continuation)} tokens")
-        start = len(ids)
-        # The last answer token is predicted, never read.
-        read = continuation[: end - 1]
-        ids += read
-        positions += range(cut, cut + len(read))
-        if read:
-            stretches.append(Stretch(len(read), prefix=((0, cut),)))
-        source += [cut - 1 if at == 0 else start + at - 1 for at in range(first, end)]
-        target += continuation[first:end]
-    return _Line(ids, positions, stretches, source, target)
+    def _pass(self, lines: Sequence[Line]) -> FloatArray:
+        """Some lines in one forward; their scored tokens behind each other."""
+        batch = one_pass(lines, self.temperature, self.scored.model.device)
+        own = portion(batch, self.team.context)
+        mixed = self.precision is Precision.BFLOAT16 and not self.team.sharded
+        with torch.autocast(own.ids.device.type, torch.bfloat16, enabled=mixed):
+            logprobs, _ = self.scored(own, self.temperature, False, self.logit_chunk)
+        values = np.zeros(batch.target.numel())
+        places = slice(None) if own.picked is None else own.picked.cpu().numpy()
+        values[places] = logprobs.double().cpu().numpy()
+        return values
 
 
-def _shift(stretch: Stretch, by: int) -> Stretch:
-    return Stretch(stretch.length, tuple((first + by, end + by) for first, end in stretch.prefix))
-
-
-def _batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Neighbouring requests together, as far as the budget goes."""
-    groups: list[list[int]] = []
-    room = 0
-    for index, length in enumerate(lengths):
-        if not groups or length > room:
-            groups.append([])
-            room = budget
-        groups[-1].append(index)
-        room -= length
-    return groups
-
-
-def _by_boundary(values: FloatArray, request: ScoreRequest) -> list[FloatArray]:
-    sizes = [end - first for first, end in request.answer_spans]
-    return np.split(values, np.cumsum(sizes)[:-1]) if sizes else []
+def _told(line: Line, values: FloatArray, rows: Sequence[Row]) -> Scored:
+    boundaries, owned = line.split(values)
+    whole = [np.zeros(len(row.ids)) for row in rows]
+    for row, into, scores in zip(rows, whole, owned, strict=True):
+        into[row.loss_mask] = scores
+    return Scored(boundaries, whole)

@@ -1,0 +1,124 @@
+"""A staircase of keys cut into rectangles: every pair once, and the attention that a mask would give."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.functional import scaled_dot_product_attention
+
+from sanderling.train import rectangles as module
+from sanderling.train.rectangles import Continuing, attend, blockwise, partial_attention, rectangles
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> tuple[int, list[Continuing]]:
+    """A line's length, and stretches that continue spans of it, in any order, with other tokens in between."""
+    trunk = draw(st.integers(1, 40))
+    found: list[Continuing] = []
+    at = trunk
+    for _ in range(draw(st.integers(1, 12))):
+        at += draw(st.sampled_from([0, 0, 0, 2]))
+        length = draw(st.integers(1, 5))
+        cut = draw(st.integers(1, trunk))
+        fork = draw(st.integers(1, trunk))
+        prefix = (
+            ((0, cut),)
+            if fork >= cut or draw(st.booleans())
+            else ((0, fork), (cut - 1, cut + draw(st.integers(0, trunk - cut))))
+        )
+        found.append(Continuing(at, length, prefix))
+        at += length
+    return at, found
+
+
+def visible(length: int, stretches: list[Continuing]) -> torch.Tensor:
+    """Which keys each token sees of its prefix: how often."""
+    seen = torch.zeros(length, length, dtype=torch.int64)
+    for one in stretches:
+        for first, end in one.prefix:
+            seen[one.first : one.end, first:end] += 1
+    return seen
+
+
+@given(lines())
+def test_every_pair_of_query_and_key_is_in_one_rectangle(line):
+    length, stretches = line
+    found = torch.zeros(length, length, dtype=torch.int64)
+    for one in rectangles(stretches):
+        found[slice(*one.queries), slice(*one.keys)] += 1
+    assert torch.equal(found, visible(length, stretches))
+
+
+def test_a_sorted_staircase_takes_about_as_many_rectangles_as_it_has_steps():
+    steps = [Continuing(10_000 + 10 * n, 10, ((0, 50 * (n + 1)),)) for n in range(200)]
+    found = rectangles(steps)
+    assert len(found) == 200
+    assert max(sum(one.queries[0] <= step.first < one.queries[1] for one in found) for step in steps) <= 9, (
+        "log2 for each probe"
+    )
+    answers = [Continuing(10_000 + 10 * n, 10, ((0, 50 * (n // 4 + 1)),)) for n in range(200)]
+    assert len(rectangles(answers)) == 50, "several answers at a boundary look at its keys together"
+
+
+def masked(query, key, value, length: int, stretches: list[Continuing], scale):
+    """The same by one large mask."""
+    seen = visible(length, stretches).bool()
+    for one in stretches:
+        own = torch.ones(one.length, one.length, dtype=torch.bool).tril()
+        seen[one.first : one.end, one.first : one.end] = own
+    rows = torch.cat([torch.arange(one.first, one.end) for one in stretches])
+    return scaled_dot_product_attention(query[:, :, rows], key, value, attn_mask=seen[rows], scale=scale, enable_gqa=True)
+
+
+@settings(max_examples=60)
+@given(lines(), st.sampled_from([(1, 1), (4, 4), (4, 2), (6, 1)]), st.sampled_from([8, 20]), st.sampled_from([None, 0.3]))
+def test_it_is_the_attention_that_a_mask_would_give(line, heads, size: int, scale):
+    length, stretches = line
+    torch.manual_seed(length)
+    query = 3 * torch.randn(1, heads[0], length, size)
+    key, value = (3 * torch.randn(1, length, heads[1], size).transpose(1, 2) for _ in range(2))
+    got = attend(query, key, value, stretches, scale)
+    torch.testing.assert_close(got, masked(query, key, value, length, stretches, scale), atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("block", [3, 1024])
+def test_plain_operations_do_what_the_kernel_does(causal: bool, block: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_BLOCK", block)
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 3, 10, 8) for _ in range(3))
+    for ours, kernel in zip(
+        blockwise(query, key, value, causal=causal, scale=None),
+        partial_attention(query, key, value, causal=causal, scale=None),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, kernel, atol=1e-5, rtol=1e-5)
+
+
+def test_in_16_bits_partial_results_are_added_in_32():
+    torch.manual_seed(1)
+    stretches = [Continuing(400 + 4 * n, 4, ((0, 20 * (n + 1)),)) for n in range(20)]
+    exact = [torch.randn(1, 4, 480, 16) for _ in range(3)]
+    query, key, value = (x.bfloat16() for x in exact)
+    got = attend(query, key, value, stretches, None)
+    assert got.dtype is torch.bfloat16
+    whole = masked(*(x.bfloat16().float() for x in exact), 480, stretches, None)
+    assert (got.float() - whole).abs().max() < 0.02
+
+
+def test_kernels_of_a_gpu_take_these_shapes_and_tell_a_log_sum_exp():
+    """By their shape functions: no GPU computes here."""
+    query = torch.empty(1, 2, 77, 64, device="meta", dtype=torch.bfloat16)
+    key = torch.empty(1, 500, 2, 64, device="meta", dtype=torch.bfloat16).transpose(1, 2)[:, :, 13:313]
+    aten = torch.ops.aten
+    out, lse, *_ = aten._scaled_dot_product_flash_attention(query, key, key, 0.0, False, scale=0.5)
+    assert out.shape == query.shape and lse.shape == (1, 2, 77) and lse.dtype is torch.float32
+    wide, other = query.float(), key.float()
+    out, lse, *_ = aten._scaled_dot_product_efficient_attention(wide, other, other, None, True, 0.0, False, scale=0.5)
+    assert out.shape == query.shape and lse[..., :77].shape == (1, 2, 77)
+
+
+def test_a_device_without_such_a_kernel_gets_plain_operations():
+    query, key = torch.empty(1, 2, 5, 8, device="meta"), torch.empty(1, 2, 9, 8, device="meta")
+    out, lse = partial_attention(query, key, key, causal=False, scale=None)
+    assert out.shape == query.shape and lse.shape == query.shape[:3]

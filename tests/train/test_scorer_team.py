@@ -1,0 +1,76 @@
+"""Two real ranks score what one process does, over shards too, whoever has work."""
+
+import numpy as np
+import pytest
+from scorer_ranks import CONFIG, asked, refuse, score, score_own
+from test_team import alone, pair  # noqa: F401  # pair is a fixture
+from tiny_qwen3 import tiny_model
+
+from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.scorer import ModelScorer, Scored
+from sanderling.train.trainer import row_logprobs
+
+
+def same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def all_same(ours: list[Scored], theirs: list[Scored]) -> None:
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        same(a.boundaries, b.boundaries)
+        same(a.rows, b.rows)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4], ids=["nothing", "an idle rank", "unequal shares", "four"])
+@pytest.mark.parametrize("shard", [True, False], ids=["shards", "replicas"])
+def test_two_ranks_score_what_one_does(pair, count: int, shard: bool):  # noqa: F811
+    (first, passes), (second, others) = pair(score, count, shard)
+    solo, alone_passes = alone(score, count, False)
+    all_same(first, solo)
+    all_same(second, first)
+    if shard:
+        assert passes == others, "a rank without work makes passes that count nothing"
+    assert max(passes, others) < alone_passes or count < 2
+
+
+def test_scores_over_shards_are_row_logprobs_of_the_whole_model(pair):  # noqa: F811
+    (found, _), _ = pair(score, 3, True)
+    requests, rows = asked(3)
+    model = tiny_model(seed=3)
+    flat = [row for own in rows for row in own]
+    same([values for one in found for values in one.rows], row_logprobs(TokenLogprobs(model), flat, CONFIG))
+    expected = ModelScorer.of(model, CONFIG).score_many(requests)
+    same([values for one in found for values in one.boundaries], [values for one in expected for values in one])
+
+
+def test_between_two_steps_of_training(pair):  # noqa: F811
+    (first, _), (second, _) = pair(score, 3, True, 1, True)
+    solo, _ = alone(score, 3, False, 1, True)
+    all_same(first, solo)
+    all_same(second, solo)
+
+
+@pytest.mark.parametrize("shard", [True, False], ids=["shards", "replicas"])
+def test_two_ranks_share_a_line(pair, shard: bool):  # noqa: F811
+    (first, _), (second, _) = pair(score, 3, shard, 2)
+    solo, _ = alone(score, 3, False)
+    all_same(first, solo)
+    all_same(second, solo)
+
+
+@pytest.mark.parametrize("counts", [[3, 1], [0, 2], [2, 0], [0, 0]])
+def test_ranks_bring_requests_of_their_own(pair, counts: list[int]):  # noqa: F811
+    found = pair(score_own, counts)
+    requests, _ = asked(sum(counts))
+    expected = ModelScorer.of(tiny_model(seed=3), CONFIG).score_many(requests)
+    assert [len(part) for part in found] == counts
+    for ours, theirs in zip([one for part in found for one in part], expected, strict=True):
+        same(ours, theirs)
+
+
+def test_a_request_that_cannot_be_scored_ends_all_ranks(pair):  # noqa: F811
+    errors = pair(refuse, errors=True)
+    assert [type(error) for error in errors] == [ValueError, ValueError]
