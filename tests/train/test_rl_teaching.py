@@ -1,0 +1,250 @@
+"""The real loop against the teaching one, which shares none of its estimators, losses, rows, packing or optimizer code."""
+
+import asyncio
+from contextlib import nullcontext
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from tiny_qwen3 import VOCAB, save_tiny
+from train_records import PROFILE, WordTokenizer
+
+from sanderling.agent.loop import run_episode
+from sanderling.policy.sync.in_place import InPlace
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.protocol.clock import FixedClock
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Role, ToolCall
+from sanderling.protocol.profiles import TINY
+from sanderling.protocol.sampling import Sampling
+from sanderling.protocol.status import ToolStatus
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.base import PHRASES
+from sanderling.reward.format import turn_penalties
+from sanderling.reward.gain import GainConfig, Probe
+from sanderling.train.bootstrap import train_tokenizer, write_random_model
+from sanderling.train.checkpoint import load_model
+from sanderling.train.config import Packing, TrainerConfig
+from sanderling.train.credit_config import GrpoConfig, IgpoConfig
+from sanderling.train.encoding import Encoding
+from sanderling.train.metrics import read_metrics
+from sanderling.train.model_shapes import ModelShape
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.contract import Actor, Ask
+from sanderling.train.rl.run import run_rl
+from sanderling.train.rl.teaching import Lesson, Try, give_credit, teach
+from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+
+QUESTIONS = [Question(id=f"q{i}", text=f"question {i}", answers=("Oslo", "Oslo fjord")) for i in range(4)]
+PREFIX = "so </think> <answer>"
+LR = 2e-4
+TURNS = 4
+
+
+class Walker:
+    """A policy that walks a few turns: what it samples decides which tool it uses, what it reads and how it answers."""
+
+    def __init__(self, model, outage: int | None = None) -> None:
+        self.model, self.outage, self.version, self.asks = model, outage, 0, []
+
+    def training(self):
+        return nullcontext()
+
+    async def publish(self, weights, version: int) -> None:
+        self.version = version
+
+    async def rollout(self, ask: Ask) -> Trajectory:
+        self.asks.append((ask.question.id, ask.seed, ask.attempt))
+        rng = np.random.default_rng((ask.seed, ask.attempt))
+        start = tuple(WordTokenizer().encode(ask.question.text))
+        nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="?", token_ids=start)]
+        answer = None
+        for _ in range(TURNS):
+            said, logprobs = self._sample([i for node in nodes for i in node.token_ids or ()], rng)
+            last = len(nodes) > 1 and said[0] % 3 == 0
+            answer = ("Oslo" if said[1] % 2 else "Bergen") if last else None
+            # One in five turns breaks the grammar.
+            body = f"<answer>{answer}</answer>" if last else '<tool_call>{"name": "t", "arguments": {}}</tool_call>'
+            turn = Node(
+                parent=len(nodes) - 1,
+                role=Role.ASSISTANT,
+                kind=NodeKind.TURN,
+                text=f"{said}" + ("" if said[2] % 5 == 0 else "</think>") + body,
+                token_ids=said,
+                logprobs=logprobs,
+                versions=(self.version,) * len(said),
+                calls=() if last else (ToolCall(name="t", arguments={}),),
+                answer=answer,
+            )
+            nodes.append(turn)
+            if last:
+                break
+            role = "visit" if said[1] % 2 else "search"
+            read = tuple(int(i) for i in (said[0] * np.arange(3, 9)) % VOCAB)
+            event = ToolEvent(name="t", role=role, status=ToolStatus.OK)
+            nodes.append(
+                Node(
+                    parent=len(nodes) - 1,
+                    role=Role.USER,
+                    kind=NodeKind.OBSERVATION,
+                    text="r",
+                    token_ids=read,
+                    events=(event,),
+                )
+            )
+        ending = Ending.TURN_LIMIT if answer is None else Ending.ANSWERED
+        return Trajectory(
+            id=f"{ask.question.id}-{ask.attempt}",
+            question=ask.question,
+            nodes=tuple(nodes),
+            leaf=len(nodes) - 1,
+            ending=Ending.TOOL_OUTAGE if ask.attempt == self.outage else ending,
+            answer=answer,
+            profile="tiny",
+            tokenizer="words",
+        )
+
+    def _sample(self, context: list[int], rng: np.random.Generator) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        said, logprobs = [], []
+        for _ in range(3):
+            with torch.inference_mode():
+                row = self.model(input_ids=torch.tensor([[*context, *said]])).logits[0, -1].double().log_softmax(-1).numpy()
+            said.append(int(rng.choice(len(row), p=np.exp(row) / np.exp(row).sum())))
+            logprobs.append(float(row[said[-1]]))
+        return tuple(said), tuple(logprobs)
+
+
+def config(igpo: bool, penalty: float, **trainer) -> RlConfig:
+    estimator = IgpoConfig(penalty_weight=penalty) if igpo else GrpoConfig(penalty_weight=penalty)
+    return RlConfig(
+        trainer=TrainerConfig(lr=LR, micro_batch_tokens=128, **trainer),
+        estimator=estimator,
+        gain=GainConfig(probe=Probe(prefix=PREFIX)) if igpo else None,
+        steps=3,
+        questions_per_step=2,
+        group_size=6,
+        seed=4,
+    )
+
+
+def real(settings: RlConfig, base: Path, out: Path, **walker):
+    walkers: list[Walker] = []
+
+    def connect(model) -> Actor:
+        walkers.append(Walker(model, **walker))
+        return Actor(walkers[0].rollout, walkers[0])
+
+    asyncio.run(run_rl(settings, QUESTIONS, connect, Encoding(WordTokenizer(), PROFILE), base, out))
+    return load_file(out / "model" / "model.safetensors"), read_metrics(out / "metrics.jsonl"), walkers[0].asks
+
+
+@pytest.mark.parametrize(
+    ("igpo", "penalty", "trainer", "walker"),
+    [
+        (False, 0.0, {}, {}),
+        (True, 1.0, {}, {}),
+        (True, 0.0, {"packing": Packing.PADDED}, {}),
+        (True, 1.0, {"grad_clip": 0.05}, {"outage": 3}),
+    ],
+    ids=["grpo", "igpo-penalties", "igpo-padded", "igpo-clipped-outage"],
+)
+def test_the_real_loop_gives_the_same_updates(tmp_path: Path, igpo: bool, penalty: float, trainer: dict, walker: dict):
+    base = save_tiny(tmp_path / "base")
+    theirs, metrics, asked = real(config(igpo, penalty, **trainer), base, tmp_path / "run", **walker)
+    model = load_model(base)
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    walker_here = Walker(model, **walker)
+    lesson = Lesson(
+        steps=3,
+        questions_per_step=2,
+        group_size=6,
+        seed=4,
+        lr=LR,
+        gain_prefix=PREFIX if igpo else None,
+        grad_clip=trainer.get("grad_clip", 1.0),
+    )
+
+    def penalties(trajectory: Trajectory) -> list[float]:
+        return turn_penalties(trajectory, PROFILE, penalty)
+
+    log = asyncio.run(teach(model, QUESTIONS, walker_here.rollout, lesson, WordTokenizer().encode, penalties))
+    assert set(walker_here.asks) == set(asked), "the same questions, seeds and attempts"
+    assert all(0.0 < line["reward"] < 1.0 for line in log)
+    same_figures(log, metrics)
+    same_weights(model, theirs, before)
+
+
+def same_figures(log: list[dict[str, float]], metrics: list[dict]) -> None:
+    for ours, line in zip(log, metrics, strict=True):
+        assert line["reward"] == pytest.approx(ours["reward"])
+        assert line["loss"] == pytest.approx(ours["loss"], abs=1e-5)
+        assert line["grad_norm"] == pytest.approx(ours["grad_norm"], rel=1e-3)
+
+
+def same_weights(model, theirs: dict[str, np.ndarray], before: dict[str, torch.Tensor]) -> None:
+    moved, apart = 0.0, 0.0
+    for name, value in model.named_parameters():
+        ours = value.detach()
+        np.testing.assert_allclose(theirs[name], ours.numpy(), rtol=0, atol=1e-5, err_msg=name)
+        moved += float((ours - before[name]).square().sum())
+        apart += float((ours - torch.from_numpy(theirs[name])).square().sum())
+    assert moved > 0 and apart < 1e-8 * moved
+
+
+def test_so_it_does_over_the_real_policy_and_the_one_agent_loop(tmp_path: Path):
+    base = tmp_path / "base"
+    texts = ["Where is the tidal flat? That is good enough. Oslo, Bergen, search and visit."] * 50
+    shape = ModelShape(hidden=32, layers=2, heads=2, kv_heads=2, head_dim=16, intermediate=48)
+    write_random_model(base, train_tokenizer(texts, 420, PHRASES), shape, seed=1)
+    profile = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})
+    question = Question(id="q", text="Where is the tidal flat?", answers=("Oslo", "Bergen"))
+    encoding = Encoding(load_tokenizer(base), profile)
+
+    def connect(model) -> Actor:
+        policy = TransformersPolicy(model, encoding.tokenizer)
+
+        async def rollout(ask: Ask) -> Trajectory:
+            return await run_episode(
+                ask.question,
+                policy=policy,
+                tools={},
+                profile=profile,
+                clock=FixedClock(date(2026, 1, 1)),
+                trajectory_id=f"{ask.question.id}-{ask.attempt}",
+                seeds=Seeds(run=0, episode=ask.seed, attempt=ask.attempt),
+            )
+
+        return Actor(rollout, InPlace(policy))
+
+    settings = RlConfig(trainer=TrainerConfig(lr=LR, temperature=0.8), steps=2, questions_per_step=1, group_size=4)
+    asyncio.run(run_rl(settings, [question], connect, encoding, base, tmp_path / "run"))
+    theirs, metrics = (
+        load_file(tmp_path / "run" / "model" / "model.safetensors"),
+        read_metrics(tmp_path / "run" / "metrics.jsonl"),
+    )
+    model = load_model(base)
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    lesson = Lesson(steps=2, questions_per_step=1, group_size=4, lr=LR, temperature=0.8)
+    rollout = connect(model).rollout
+    log = asyncio.run(teach(model, [question], rollout, lesson, penalties=lambda one: turn_penalties(one, profile)))
+    same_figures(log, metrics)
+    same_weights(model, theirs, before)
+
+
+def test_what_the_model_samples_makes_gains_differ(tmp_path: Path):
+    """The comparison above compares something: gains are there, differ, and have their share of the credit."""
+    _, metrics, _ = real(config(igpo=True, penalty=1.0), save_tiny(tmp_path / "base"), tmp_path / "run")
+    assert all(line["gains_scored"] >= 5 and line["gain_size"] > 0.01 and line["malformed_share"] > 0 for line in metrics)
+
+
+def test_without_gains_and_without_discount_every_turn_is_as_good_as_the_answer():
+    question = QUESTIONS[0]
+    node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x")
+    trajectory = Trajectory(id="t", question=question, nodes=(node,), leaf=0, ending=Ending.ANSWERED)
+    tries = [Try(trajectory, outcome, [None] * turns) for outcome, turns in ((1.0, 3), (0.0, 1), (0.0, 2), (1.0, 5))]
+    give_credit(tries, gamma=1.0)
+    for one in tries:
+        assert one.advantages == pytest.approx([2 * one.outcome - 1] * len(one.gains), abs=1e-5)
