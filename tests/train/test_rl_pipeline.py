@@ -264,3 +264,12 @@ def test_the_best_model_on_held_out_questions_is_the_result(base: Path, tmp_path
     best = max(measured, key=lambda step: (measured[step], -step))
     run(changed(config, steps=best, selection=SelectionConfig()), base, tmp_path / "until", Bandit, score=by_token)
     assert same_weights(tmp_path / "run", tmp_path / "until")
+
+
+def test_rollouts_that_no_replay_needs_can_be_left_to_go(base: Path, tmp_path: Path):
+    config = changed(CONFIG, steps=5, save_every=2, keep_rollouts=False, pipeline=PipelineConfig(max_staleness=1))
+    run(config, base, tmp_path / "run")
+    ledger = Ledger(tmp_path / "run" / LEDGER)
+    last = {number for batch in ledger.batches() if batch.step >= 4 for number in batch.used}
+    kept = {int(file.stem) for file in (tmp_path / "run" / LEDGER / "rollouts").iterdir()}
+    assert kept == last, "those after the last checkpoint stay"

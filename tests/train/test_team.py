@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.credit_config import IgpoConfig, PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal
-from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.config import PipelineConfig, RlConfig
 from sanderling.train.team import SOLO, Solo, joined, share
 from sanderling.trajectory.record import Question
 
@@ -186,6 +187,17 @@ def test_a_failed_rollout_ends_both_and_both_resume_from_one_checkpoint(pair, ru
     assert (first.attempts, second.attempts) == ((), (in_step_4_of_rank_1,)), "all others had ended and were stored"
     assert first.weights == second.weights == straight.weights
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == RL.steps
+
+
+def test_two_run_asynchronously_and_stay_equal(pair, runs, tmp_path: Path):
+    root, *_ = runs
+    config = RL.model_copy(update={"pipeline": PipelineConfig(max_staleness=1)})
+    first, second = pair(train_bandit, config, QUESTIONS, root / "base", tmp_path, None)
+    assert first.weights == second.weights
+    made = Counter((*first.attempts, *second.attempts))
+    assert set(made.values()) == {1} and len(made) == RL.steps * RL.questions_per_step * RL.group_size
+    log = read_metrics(tmp_path / "metrics.jsonl")
+    assert len(log) == RL.steps and max(line["age_oldest"] for line in log) > 0
 
 
 def test_a_sentence_for_the_user_is_the_same_on_every_rank(pair):

@@ -90,6 +90,9 @@ class RlConfig(Section):
     save_every: int = Field(default=10, ge=1)
     """Steps between checkpoints."""
     keep: int = Field(default=1, ge=1)
+    """Checkpoints."""
+    keep_rollouts: bool = True
+    """Whether rollouts stay on disk when a checkpoint has made them unneeded for going on; a token takes some 40 bytes."""
     seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ weights, and the rest is what was waiting or under way. Rollouts under way are k
 In a team every rank writes its own groups' files, and rank 0 the batches; all read everything. Knows no model.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,11 @@ class Ledger:
             found.setdefault(said["attempt"], Ended(trajectory, said["outcome"]))
         return found
 
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Remove the rollouts of groups that no replay will ask for."""
+        for number in numbers:
+            self._store(number).path.unlink(missing_ok=True)
+
     def group(self, number: int, questions: Mapping[str, Question]) -> Group:
         """A group that ended. Raises UserError when its rollouts are gone."""
         rollouts = self.ended(number)
@@ -127,6 +132,3 @@ def settled_numbers(batches: Iterable[Batch]) -> set[int]:
     return {group.number for batch in batches for group in batch.groups}
 
 
-def used_by(batches: Sequence[Batch]) -> dict[int, int]:
-    """For each used group the step that trained on it."""
-    return {number: batch.step for batch in batches for number in batch.used}

@@ -130,6 +130,8 @@ class _Run:
         self.curriculum = Curriculum(self.config.curriculum, questions, self.config.seed)
         self.selection = Selection(self.config, held_out, actor, self.score, learner, out_dir)
         self.batches = self.ledger.batches()
+        self.settled = settled_numbers(self.batches)
+        """Groups whose rollouts the next checkpoint makes unneeded."""
         for batch in self.batches:
             self.curriculum.heard([(group.question, group.outcomes) for group in batch.groups])
         earlier = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= learner.step]
@@ -190,6 +192,7 @@ class _Run:
         if self.leads:
             self.ledger.settle(Batch(self.learner.step, settled))
         self.curriculum.heard([(one.question, one.outcomes) for one in settled])
+        self.settled.update(one.number for one in settled)
         return found
 
     def learn(self, batch: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
@@ -202,6 +205,9 @@ class _Run:
         """A checkpoint where it is time, or cause."""
         if (now or self.learner.step % self.config.save_every == 0) and self.learner.step < self.config.steps:
             self.learner.save(self.out_dir / CHECKPOINTS)
+            if self.leads and not self.config.keep_rollouts:
+                self.ledger.forget(self.settled)
+            self.settled.clear()
 
     def finish(self, final: Path) -> None:
         """Write the run's result: the best of the measured models where there is one, else the last."""
