@@ -9,7 +9,7 @@ import pytest
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role
 from sanderling.protocol.profile import Profile
-from sanderling.reward.denoise import Noise, capped_turns, is_flat, is_outage, noise_counts, repeated_turns, sift
+from sanderling.reward.denoise import Noise, capped_turns, is_flat, is_outage, repeated_turns, sift
 from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig, FormatConfig, Place
 from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 
@@ -162,19 +162,6 @@ def test_format_errors_and_repeats_are_capped_and_stay():
 def test_a_flat_group_says_nothing(outcomes: list, least: float, flat: bool):
     for order in itertools.permutations(outcomes):
         assert is_flat(order, DenoiseConfig(least_spread=least)) is flat
-
-
-def test_every_reason_is_counted_also_the_absent_ones():
-    group = [(rollout(ANSWER), 1.0), (rollout(ANSWER), None), (rollout("x", ending=Ending.TURN_LIMIT), 0.0)]
-    config = DenoiseConfig(extreme=ExtremeConfig(over_long=True), format=FormatConfig(no_positive_credit=True))
-    assert noise_counts(sift(group, config, PROFILE)) == {
-        "noise_outage": 1,
-        "noise_over_long": 0,
-        "noise_over_turned": 1,
-        "noise_repetitive": 0,
-        "noise_too_short": 0,
-        "capped_turns": 1,
-    }
 
 
 def test_a_rollout_s_fate_does_not_depend_on_its_group():

@@ -7,8 +7,7 @@ never corrected: no outcome is changed. Pure; knows no estimator and no trainer.
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -123,14 +122,6 @@ def is_flat(outcomes: Sequence[float | None], config: DenoiseConfig) -> bool:
     scored = [outcome for outcome in outcomes if outcome is not None]
     spread = max(scored) - min(scored) if scored else 0.0
     return spread <= SAME or spread < config.least_spread - SAME
-
-
-def noise_counts(sifted: Iterable[Sifted]) -> dict[str, int]:
-    """How many rollouts were left out for each reason, those for which none was included; and how many turns are capped."""
-    rollouts = list(sifted)
-    counts = Counter(one.noise for one in rollouts)
-    capped = sum(sum(one.capped) for one in rollouts)
-    return {**{f"noise_{noise}": counts[noise] for noise in Noise}, "capped_turns": capped}
 
 
 def _above(value: int, most: int | None) -> bool:

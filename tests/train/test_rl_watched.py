@@ -1,0 +1,108 @@
+"""Denoising, alarms and the curriculum inside a run: what they say reaches credit, stops it, and survives a kill."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_rl import CONFIG, QUESTIONS, train, weights
+from tiny_qwen3 import save_tiny
+from train_records import PROFILE, WordTokenizer, record
+
+from sanderling.protocol.endings import Ending
+from sanderling.reward.denoise import sift
+from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig, FormatConfig, Place
+from sanderling.reward.format import turn_penalties
+from sanderling.train.credit_config import LeaveOneOutConfig
+from sanderling.train.encoding import Encoding
+from sanderling.train.estimators import build_estimator
+from sanderling.train.metrics import read_metrics
+from sanderling.train.rl.curriculum_config import CurriculumConfig
+from sanderling.train.rl.health import HealthPause
+from sanderling.train.rl.health_config import Alarm, HealthConfig
+from sanderling.train.rl.learning import credit_rows
+from sanderling.train.turn_table import Graded, build_table
+from sanderling.trajectory.record import Trajectory
+
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+
+
+def credited(group: list[tuple[Trajectory, float | None]], config: DenoiseConfig):
+    """Each rollout's advantages under leave-one-out, and the names of those that rows are made of."""
+    sifted = sift(group, config, PROFILE)
+    batch = [
+        Graded(trajectory, one.outcome, turn_penalties(trajectory, PROFILE), trained=one.trained, capped=one.capped)
+        for (trajectory, _), one in zip(group, sifted, strict=True)
+    ]
+    table = build_table(batch)
+    advantages = build_estimator(LeaveOneOutConfig(penalty_weight=0.0))(table)
+    rows = credit_rows(batch, table.trajectory, advantages, Encoding(WordTokenizer(), PROFILE), False)
+    return [advantages[table.trajectory == i] for i in range(len(batch))], [row.trajectory for row in rows]
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_an_outage_s_zero_moves_nobody_s_baseline(place: Place):
+    group: list[tuple[Trajectory, float | None]] = [(record("sa", name=f"t{i}"), float(i < 2)) for i in range(4)]
+    broken = record("s", name="broken", ending=Ending.TOOL_OUTAGE, answer=None)
+    config = DenoiseConfig(extreme=ExtremeConfig(over_long=True, place=place))
+    alone, _ = credited(group, config)
+    beside, rows = credited([*group, (broken, 0.0)], config)
+    assert all(np.array_equal(a, b) for a, b in zip(alone, beside, strict=False)) and not beside[-1].any()
+    assert rows == [f"t{i}" for i in range(4)], "no row either, though rows without credit are kept"
+
+
+def test_who_is_left_out_has_no_row_and_a_say_only_where_it_was_given_one():
+    cut = record("ss", name="cut", ending=Ending.CONTEXT_EXHAUSTED, answer=None)
+    group: list[tuple[Trajectory, float | None]] = [(record("sa", name="a"), 1.0), (record("sa", name="b"), 0.5), (cut, 0.0)]
+    out, rows_out = credited(group, DenoiseConfig(extreme=ExtremeConfig(over_long=True, place=Place.OUT)))
+    base, rows_base = credited(group, DenoiseConfig(extreme=ExtremeConfig(over_long=True, place=Place.BASELINE)))
+    assert rows_out == rows_base == ["a", "b"]
+    assert out[0][0] == pytest.approx(0.5) and base[0][0] == pytest.approx(0.75)
+    assert not out[2].any() and not base[2].any()
+
+
+def test_a_malformed_turn_keeps_blame_and_gets_no_praise():
+    def said(name: str, outcome: float) -> tuple[Trajectory, float | None]:
+        trajectory = record("sa", name=name)
+        first, *_ = (i for i, node in enumerate(trajectory.nodes) if node.kind == "turn")
+        nodes = [n.model_copy(update={"text": "no tags"}) if i == first else n for i, n in enumerate(trajectory.nodes)]
+        fine = {"text": "so</think><answer>Oslo</answer>"}
+        nodes[-1] = nodes[-1].model_copy(update=fine)
+        return trajectory.model_copy(update={"nodes": tuple(nodes)}), outcome
+
+    config = DenoiseConfig(format=FormatConfig(no_positive_credit=True))
+    (right, wrong), _ = credited([said("right", 1.0), said("wrong", 0.0)], config)
+    assert right.tolist() == [0.0, 1.0] and wrong.tolist() == [-1.0, -1.0]
+
+
+def test_an_alarm_stops_a_run_that_goes_on_as_if_nothing_had_been(tmp_path: Path):
+    base = save_tiny(tmp_path / "base")
+    watched = HealthConfig(window=1, least_entropy_share=0.0, pause_on=frozenset({Alarm.ENTROPY}))
+    train(CONFIG, base, tmp_path / "straight")
+    lines = read_metrics(tmp_path / "straight" / "metrics.jsonl")
+    entropies = [line.get("entropy", np.inf) for line in lines]  # a step without an update has none
+    low = int(np.argmin(entropies))
+    limit = (entropies[low] + min(value for value in entropies if value > entropies[low])) / 2
+    config = CONFIG.model_copy(update={"health": watched.model_copy(update={"least_entropy": limit})})
+    with pytest.raises(HealthPause, match=rf"after step {low + 1}\. Entropy"):
+        train(config, base, tmp_path / "paused")
+    (*_, last) = read_metrics(tmp_path / "paused" / "metrics.jsonl")
+    assert last["step"] == low + 1 < CONFIG.steps and last["alarm_entropy"] == 1.0
+    train(config, base, tmp_path / "paused")
+    ours, theirs = weights(tmp_path / "paused"), weights(tmp_path / "straight")
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_the_curriculum_is_the_same_after_a_kill(tmp_path: Path):
+    base, bandits = save_tiny(tmp_path / "base"), []
+    update = {"curriculum": CurriculumConfig(retire_after=1, rest_after=1, least_open=1), "group_size": 2, "steps": 8}
+    config = CONFIG.model_copy(update=update)
+    train(config, base, tmp_path / "straight", bandits)
+    with pytest.raises(RuntimeError, match="killed here"):
+        train(config, base, tmp_path / "stopped", bandits, fail_at=5 * 4 + 1)
+    train(config, base, tmp_path / "stopped", bandits)
+    logs = [read_metrics(tmp_path / run / "metrics.jsonl") for run in ("straight", "stopped")]
+    names = ("questions_open", "questions_mastered", "questions_resting", "question_success", "reward")
+    assert [[line[name] for name in names] for line in logs[0]] == [[line[name] for name in names] for line in logs[1]]
+    assert min(line["questions_open"] for line in logs[0]) < len(QUESTIONS), "questions did leave"
+    ours, theirs = weights(tmp_path / "stopped"), weights(tmp_path / "straight")
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
