@@ -28,7 +28,7 @@ from sanderling.reward.gain import GainConfig, Probe
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
-from sanderling.train.credit_config import GrpoConfig, IgpoConfig
+from sanderling.train.credit_config import GrpoConfig, IgpoConfig, IgpoMode
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
@@ -118,7 +118,7 @@ class Walker:
 
 
 def config(igpo: bool, penalty: float, **trainer) -> RlConfig:
-    estimator = IgpoConfig(penalty_weight=penalty) if igpo else GrpoConfig(penalty_weight=penalty)
+    estimator = IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, penalty_weight=penalty) if igpo else GrpoConfig(penalty_weight=penalty)
     return RlConfig(
         trainer=TrainerConfig(lr=LR, micro_batch_tokens=128, **trainer),
         estimator=estimator,
