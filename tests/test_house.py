@@ -119,9 +119,9 @@ def test_the_core_imports_without_torch() -> None:
     """Every module but those of `train` that compute, and of a model in this process; the settings of `train` included."""
     light = {
         "bootstrap", "checkpoint_places", "config", "contract", "encoding", "guard", "launch", "metrics",
-        "model_shapes", "overlong", "plan", "plan_fit", "rl.__init__", "rl.config", "rl.curriculum_config",
-        "rl.contract", "rl.curriculum", "rl.figures", "rl.health", "rl.health_config", "row_files", "row_source",
-        "sft_checks", "sft_config", "sft_rows", "supervised_plan", "turn_table", "watchers",
+        "model_shapes", "overlong", "plan", "plan_fit", "rl.__init__", "rl.checks", "rl.config",
+        "rl.curriculum_config", "rl.contract", "rl.curriculum", "rl.figures", "rl.health", "rl.health_config", "rl_plan",
+        "row_files", "row_source", "sft_checks", "sft_config", "sft_rows", "supervised_plan", "turn_table", "watchers",
     }  # fmt: skip
     names = []
     for file in PACKAGE.rglob("*.py"):

@@ -1,4 +1,4 @@
-"""``sanderling train plan``: memory and time of a run, before it runs. All logic is in `recipes.sft.plan`."""
+"""``sanderling train plan``: memory and time of a run, before it runs. All logic is in `plan` of `recipes.sft` and `.rl`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sanderling.cli.train_plan_rl import Asked, check_described, duration, plan_of_rl
 from sanderling.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,27 +17,44 @@ if TYPE_CHECKING:
 def plan(
     model: Annotated[Path, typer.Option("--model", help="The directory of the model; its config.json suffices.")],
     recipe: Annotated[
-        str, typer.Option("--recipe", help="lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file.")
-    ] = "lora-24gb",
+        str | None,
+        typer.Option(
+            "--recipe", help="lora-24gb (by default), dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file."
+        ),
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; as often as you like.")
     ] = None,
     row_tokens: Annotated[
-        int | None, typer.Option("--row-tokens", min=1, help="The longest row; the recipe's limit by default.")
+        int | None, typer.Option("--row-tokens", min=1, help="The longest row or rollout; the recipe's limit by default.")
     ] = None,
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="A device that is not here, such as H200; with --memory.")
     ] = None,
     memory: Annotated[float | None, typer.Option("--memory", min=0.1, help="Its memory, in GiB.")] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="How many of it.")] = 1,
+    rl: Annotated[
+        bool, typer.Option("--rl", help="The recipe is one of train rl: dr-venus-4b by default. Sampling is planned, too.")
+    ] = False,
+    decode_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--decode-rate", min=0.01, help="With --rl: tokens a second that all samplers write; reckoned by default."
+        ),
+    ] = None,
 ) -> None:
     """Say what a step needs in memory and time, and what to set when it does not fit; exit status 2 then."""
+    if rl:
+        plan_of_rl(Asked(model, recipe or "dr-venus-4b", overrides or [], row_tokens, device, memory, count), decode_rate)
+        return
+    if decode_rate is not None:
+        raise UserError("--decode-rate is for plans of RL: add --rl, or leave it out.")
+    recipe = recipe or "lora-24gb"
     from sanderling.recipes.sft.devices import described
     from sanderling.recipes.sft.find import find_sft_recipe
     from sanderling.recipes.sft.plan import plan_run, taken_here
 
-    if (device is None) != (memory is None):
-        raise UserError("--device and --memory go together: a name such as H200, and the GiB of one.")
+    check_described(device, memory)
     config = find_sft_recipe(recipe, overrides or []).model_copy(update={"model": model})
     devices = taken_here(config) if device is None or memory is None else described(device, memory, count)
     found = plan_run(config, devices, row_tokens)
@@ -68,18 +86,10 @@ def _show(console: Console, title: str, found: "Plan") -> None:
     step = f"Rows of up to {found.load.row_tokens:,} tokens; a step of {found.batch}"
     step += f", where each trajectory is one row at most {found.step_tokens:,} tokens"
     if found.step_seconds is not None:
-        step += f", takes about {_duration(found.step_seconds)} if 40% of the device's peak is reached"
+        step += f", takes about {duration(found.step_seconds)} if 40% of the device's peak is reached"
     console.print(f"{step}.", soft_wrap=True)
     console.print(
         "Keys and values of one session of that length, where the model also samples: "
         f"{shape.kv_bytes(found.load.row_tokens) / 2**30:,.2f} GiB.",
         soft_wrap=True,
     )
-
-
-def _duration(seconds: float) -> str:
-    """Two digits' worth of seconds, minutes or hours."""
-    for size, name in ((3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.1f} {name}"
-    return f"{seconds:,.2g} seconds"

@@ -119,8 +119,11 @@ class SamplerConfig(Section):
     """The name of the model there."""
     sessions: int = Field(default=0, ge=0)
     """In this process: turns sampled together at most; 0: those of a step's rollouts."""
+    sleeps: bool = False
+    """With ``served``: the server is on the trainer's devices, and gives its memory back while the trainer works."""
     share: float = Field(default=0.5, gt=0, lt=1)
-    """With ``served``, for the plan: the share of several devices that sample and do nothing else. A single one does both."""
+    """With ``served`` and a server that does not sleep, for the plan: the share of several devices that sample and do nothing
+    else. A single one does both."""
 
 
 class ExpectedConfig(Section):

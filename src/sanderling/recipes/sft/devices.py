@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PEAKS = {
-    "B200": 2250e12, "GH200": 989e12, "H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L40": 181e12,
-    "A6000": 155e12, "RTX 6000 Ada": 364e12, "4090": 165e12, "3090": 71e12, "A10": 125e12, "L4": 121e12, "T4": 65e12,
+    "B200": 2250e12, "GH200": 989e12, "H200": 989e12, "H100": 989e12, "H20": 148e12, "A100": 312e12, "L40S": 362e12,
+    "L40": 181e12, "A6000": 155e12, "RTX 6000 Ada": 364e12, "4090": 165e12, "3090": 71e12, "A10": 125e12, "L4": 121e12,
+    "T4": 65e12,
 }  # fmt: skip
 """Dense bfloat16 FLOPs a second (float32 sums) by a part of the device's name, as their makers publish them."""
 OVERHEAD = 2**30

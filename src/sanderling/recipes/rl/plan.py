@@ -1,0 +1,262 @@
+"""``sanderling train plan --rl``: what a run of reinforcement learning takes on the devices that are here, or on others.
+
+All arithmetic is in `train.rl_plan`; here settings become its questions, stage by stage, and where a stage does not fit,
+settings are tried from mild to costly until it does. Importable without torch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sanderling.errors import UserError
+from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
+from sanderling.recipes.sft.devices import Devices
+from sanderling.train.config import Packing, Precision, Recompute
+from sanderling.train.credit_config import PpoConfig, RatioTo
+from sanderling.train.launch import check_parallel
+from sanderling.train.plan import Load, Shape, read_shape
+from sanderling.train.rl.config import Placement
+from sanderling.train.rl_plan import Episodes, RlEstimate, RlLoad, Sharing, Speeds, rl_estimate
+from sanderling.train.sft_config import ParallelKind
+
+BANDWIDTHS = {
+    "B200": 8.0e12, "GH200": 4.0e12, "H200": 4.8e12, "H100": 3.35e12, "H20": 4.0e12, "A100": 2.0e12, "L40S": 0.864e12,
+    "L40": 0.864e12, "A6000": 0.768e12, "RTX 6000 Ada": 0.96e12, "4090": 1.008e12, "3090": 0.936e12, "A10": 0.6e12,
+    "L4": 0.3e12, "T4": 0.32e12,
+}  # fmt: skip
+"""Bytes a second by a part of the device's name, as their makers publish them."""
+_GRAIN = 1024
+Changes = dict[str, Any]
+"""Settings by dotted name."""
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One stage's needs, and whether the devices have them."""
+
+    stage: Stage
+    shape: Shape
+    load: RlLoad
+    devices: Devices
+    estimate: RlEstimate
+
+    @property
+    def lacks(self) -> str:
+        """What is missing, in words; empty where nothing is."""
+        there, need = self.devices.room, self.estimate.training
+        if need > there:
+            return f"it needs {need / 2**30:,.1f} GiB on each device while it trains and there are {there / 2**30:,.1f}"
+        if self.load.sharing.served and self.estimate.sessions.longest < 1:
+            return (
+                f"no rollout of {self.load.episodes.longest:,} tokens fits where it samples: beside "
+                f"{sum(self.estimate.sampler.values()) / 2**30:,.1f} GiB its keys and values take "
+                f"{self.shape.kv_bytes(self.load.episodes.longest) / 2**30:,.1f}, and there are {there / 2**30:,.1f}"
+            )
+        return ""
+
+
+@dataclass(frozen=True)
+class RlPlan:
+    """A run's needs by stage."""
+
+    stages: tuple[StagePlan, ...]
+    sentence: str
+    """Empty where it fits; otherwise what is missing and what to set."""
+
+
+def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None, decode: float | None = None) -> RlPlan:
+    """What a run of these settings takes.
+
+    ``longest``: a rollout's tokens in place of the limit; ``decode``: tokens a second that all samplers write, in place of a
+    reckoning. Raises UserError when no model is named, or `train rl` would refuse so many devices or such a placement.
+    """
+    plans = _plans(recipe, devices, longest, decode)
+    for plan in plans:
+        if plan.lacks:
+            return RlPlan(plans, _sentence(recipe, plan, devices, longest))
+    return RlPlan(plans, "")
+
+
+def check_placement(recipe: RlRecipe, processes: int) -> None:
+    """Raises UserError where the sampler cannot be where the settings want it, or processes cannot share the work so."""
+    check_parallel(recipe.parallel, processes)
+    if recipe.parallel.kind is ParallelKind.FSDP and recipe.rl.pipeline.placement is not Placement.SERVED:
+        raise UserError(
+            "A model in shards (parallel.kind fsdp) cannot sample in the trainer's processes: set "
+            "rl.pipeline.placement=served, or parallel.kind to none or replicate."
+        )
+    if recipe.sampler.sleeps and recipe.rl.pipeline.placement is not Placement.SERVED:
+        raise UserError("Only a server can sleep: set rl.pipeline.placement=served, or sampler.sleeps=false.")
+
+
+def _plans(recipe: RlRecipe, devices: Devices, longest: int | None, decode: float | None) -> tuple[StagePlan, ...]:
+    if recipe.model is None:
+        raise UserError("There is no model to plan for: give --model, a directory with config.json.")
+    shape = read_shape(recipe.model)
+    speeds = _speeds(devices, decode)
+    found = []
+    for stage in stages_of(recipe):
+        load = _load(recipe, stage, devices, longest)
+        check_placement(recipe, load.trainer.ranks)
+        if not shape.shared_by(load.trainer.context):
+            raise UserError(
+                f"{load.trainer.context} processes cannot share the model's {shape.heads} heads: set parallel.context."
+            )
+        found.append(StagePlan(stage, shape, load, devices, rl_estimate(shape, stage.rl.trainer, load, devices.room, speeds)))
+    return tuple(found)
+
+
+def _load(recipe: RlRecipe, stage: Stage, devices: Devices, longest: int | None) -> RlLoad:
+    rl, expected, count = stage.rl, recipe.expected, devices.count
+    sharing = _sharing(recipe, count)
+    samplers = min(max(1, round(count * recipe.sampler.share)), count - 1) if sharing is Sharing.APART else count
+    ranks = count - samplers if sharing is Sharing.APART else count
+    # One process in bfloat16 is a mesh of one: see `train.launch.opened_team`.
+    alone = rl.trainer.precision is Precision.BFLOAT16
+    sharded = recipe.parallel.kind is ParallelKind.FSDP and (ranks > 1 or alone)
+    most = longest or stage.profile.budgets.max_context_tokens
+    mean = min(expected.context_tokens or most // 2, most)
+    turns = expected.turns or -(-mean // stage.profile.sampling.max_tokens)
+    sampled = min(expected.sampled_tokens or mean // 4, mean)
+    episodes = Episodes(most, mean, sampled, min(turns, stage.profile.budgets.max_turns))
+    groups = rl.pipeline.most_under_way or rl.questions_per_step * (rl.pipeline.max_staleness + 1)
+    loss = rl.loss
+    reference = isinstance(loss, PpoConfig) and loss.kl_coef > 0
+    proximal = isinstance(loss, PpoConfig) and loss.ratio_to is RatioTo.PROXIMAL and rl.updates_per_step > 1
+    return RlLoad(
+        Load(most, ranks, sharded, recipe.parallel.context),
+        episodes,
+        rl.questions_per_step * rl.group_size,
+        groups * rl.group_size,
+        sharing,
+        samplers,
+        gains=rl.gain is not None,
+        passes=reference + proximal,
+        reference=reference,
+        overlaps=rl.pipeline.max_staleness > 0,
+    )
+
+
+def _sharing(recipe: RlRecipe, count: int) -> Sharing:
+    match recipe.rl.pipeline.placement:
+        case Placement.TURNS:
+            return Sharing.MODULE
+        case Placement.BESIDE:
+            return Sharing.COPY
+        case Placement.SERVED if recipe.sampler.sleeps:
+            return Sharing.ASLEEP
+        case _:
+            return Sharing.APART if count > 1 else Sharing.TOGETHER
+
+
+def _speeds(devices: Devices, decode: float | None) -> Speeds | None:
+    bandwidth = next((value for part, value in BANDWIDTHS.items() if part.lower() in devices.name.lower()), None)
+    if devices.peak_flops is None or (bandwidth is None and decode is None):
+        return None
+    return Speeds(devices.peak_flops, bandwidth or 0.0, decode)
+
+
+# -- what would make it fit ------------------------------------------------------------------------------------------------
+
+
+def _sentence(recipe: RlRecipe, plan: StagePlan, devices: Devices, longest: int | None) -> str:
+    where = f"In stage {plan.stage.name} " if plan.stage.name else ""
+    told = (where + plan.lacks) if where else plan.lacks[0].upper() + plan.lacks[1:]
+    changed = _mended(recipe, plan, devices, longest)
+    if not changed:
+        return f"{told}: use more devices, or larger ones."
+    return f"{told}: set {' and '.join(f'{key}={_said(value)}' for key, value in changed.items())}."
+
+
+def _mended(recipe: RlRecipe, plan: StagePlan, devices: Devices, longest: int | None) -> Changes:
+    """The mildest settings found under which the stage fits; empty where none was."""
+
+    def fits(changed: Changes) -> bool:
+        try:
+            plans = _plans(_under(recipe, changed), devices, longest, None)
+        except (UserError, ValueError):  # settings that do not go together
+            return False
+        return not next(one for one in plans if one.stage.name == plan.stage.name).lacks
+
+    changed: Changes = {}
+    for knob in _knobs(recipe, plan):
+        changed |= knob
+        if fits(changed):
+            break
+    else:
+        return _shorter(plan, fits, changed) if longest is None else {}
+    for name in reversed(list(changed)):
+        fewer = {key: value for key, value in changed.items() if key != name}
+        if fits(fewer):
+            changed = fewer
+    return changed
+
+
+def _knobs(recipe: RlRecipe, plan: StagePlan) -> Iterator[Changes]:
+    """From mild to costly, those that are not set yet. None changes what is learnt but for rounding."""
+    trainer, load = plan.stage.rl.trainer, plan.load
+    memory = "rl.trainer.memory."
+    if trainer.memory.recompute is not Recompute.FULL:
+        yield {f"{memory}recompute": "full"}
+    if trainer.memory.mlp_tile is None:
+        yield {f"{memory}mlp_tile": 8192}
+    if plan.devices.gpus and not trainer.memory.offload:
+        yield {f"{memory}offload": True}
+    if trainer.micro_batch_tokens > load.episodes.longest:
+        yield {"rl.trainer.micro_batch_tokens": load.episodes.longest}
+    if load.sharing in (Sharing.TOGETHER, Sharing.APART):
+        yield {"sampler.sleeps": True}
+    groups = load.under_way // plan.stage.rl.group_size
+    if not load.sharing.served:
+        while groups > load.samplers:
+            groups = max(load.samplers, groups // 2)
+            yield {"rl.pipeline.most_under_way": groups}
+        if plan.devices.gpus:
+            yield {"rl.pipeline.placement": "served", "sampler.sleeps": True}
+    if load.trainer.ranks > 1 and not load.trainer.sharded and plan.devices.gpus:
+        yield {"parallel.kind": "fsdp"}
+    if trainer.packing is Packing.VARLEN:
+        for ranks in range(load.trainer.context + 1, load.trainer.ranks + 1):
+            if load.trainer.ranks % ranks == 0 and plan.shape.shared_by(ranks):
+                yield {"parallel.context": ranks}
+
+
+def _shorter(plan: StagePlan, fits: Any, changed: Changes) -> Changes:
+    """The longest rollouts that fit with everything else set, in whole thousands; empty where none do."""
+    name = f"stages.{plan.stage.name}.context_tokens" if plan.stage.name else "rollout.context_tokens"
+    most = plan.load.episodes.longest // _GRAIN
+    fitting, failing = 0, most + 1
+    while failing - fitting > 1:
+        middle = (fitting + failing) // 2
+        if fits({**changed, name: middle * _GRAIN}):
+            fitting = middle
+        else:
+            failing = middle
+    if not fitting:
+        return {}
+    found = {**changed, name: fitting * _GRAIN}
+    for key in changed:
+        fewer = {one: value for one, value in found.items() if one != key}
+        if fits(fewer):
+            found = fewer
+    return found
+
+
+def _under(recipe: RlRecipe, changed: Changes) -> RlRecipe:
+    values: dict[str, Any] = recipe.model_dump(mode="json", exclude_none=True)
+    for name, value in changed.items():
+        *sections, last = name.split(".")
+        below = values
+        for section in sections:
+            below = below.setdefault(section, {})
+        below[last] = value
+    return RlRecipe.model_validate(values)
+
+
+def _said(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def taken(recipe: RlRecipe, devices: Devices) -> Devices:
+    """Those of this machine that a run of these settings can take: of several GPUs one, where it is one process."""
+    return replace(devices, count=1) if recipe.parallel.kind is ParallelKind.NONE else devices
