@@ -118,7 +118,8 @@ class Walker:
 
 
 def config(igpo: bool, penalty: float, **trainer) -> RlConfig:
-    estimator = IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, penalty_weight=penalty) if igpo else GrpoConfig(penalty_weight=penalty)
+    weight = {"penalty_weight": penalty}
+    estimator = IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, **weight) if igpo else GrpoConfig(**weight)
     return RlConfig(
         trainer=TrainerConfig(lr=LR, micro_batch_tokens=128, **trainer),
         estimator=estimator,
