@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from sanderling.train.contract import FloatArray, TurnTable
+from sanderling.train.contract import TurnTable
 from sanderling.train.credit_config import DrGrpoConfig
-from sanderling.train.estimators.groups import differ, outcomes, with_penalty
+from sanderling.train.estimators.groups import Components, differ, outcome_credit, outcomes
 
 
-def dr_grpo(table: TurnTable, config: DrGrpoConfig) -> FloatArray:
-    """Advantages [K]."""
+def dr_grpo(table: TurnTable, config: DrGrpoConfig) -> Components:
+    """Advantages [K] in parts."""
     found = outcomes(table)
     advantage = np.zeros(len(found.outcome))
     for members in found.groups():
         values = found.outcome[members]
         if differ(values):
             advantage[members] = values - values.mean()
-    return with_penalty(advantage[found.of_turn], table, config.penalty_weight)
+    return outcome_credit(table, found, advantage, config.penalty_weight)

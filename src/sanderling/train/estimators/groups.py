@@ -1,6 +1,7 @@
-"""What estimators share: a table's trajectories, z-scores within groups, and the format penalty of a turn.
+"""What estimators share: a table's trajectories, z-scores within groups, and what becomes of the parts of an advantage.
 
-Legend: K turns, N trajectories. Unscored trajectories take part in no statistic and receive no credit.
+Legend: K turns, N trajectories. Unscored trajectories take part in no statistic and receive no credit; those that are scored
+and not trained on take part and receive none.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,20 @@ from sanderling.train.contract import BoolArray, FloatArray, IntArray, TurnTable
 EPS = 1e-6
 FLAT = 1e-9
 """A spread below this is rounding: the values are taken as equal."""
+
+
+@dataclass(frozen=True)
+class Components:
+    """An advantage in its parts, [K] each; their sum is the advantage."""
+
+    outcome: FloatArray
+    gain: FloatArray
+    penalty: FloatArray
+
+    @property
+    def total(self) -> FloatArray:
+        """The advantages."""
+        return self.outcome + self.gain + self.penalty
 
 
 @dataclass(frozen=True)
@@ -44,16 +59,19 @@ def differ(values: FloatArray) -> bool:
     return values.size > 1 and float(np.ptp(values)) > FLAT
 
 
-def z_scores(values: FloatArray) -> FloatArray:
-    """``(x - mean) / (population std + eps)``; exactly zero where the values do not differ."""
+def z_scores(values: FloatArray, ddof: int = 0) -> FloatArray:
+    """``(x - mean) / (std + eps)``; exactly zero where the values do not differ."""
     if not differ(values):
         return np.zeros_like(values)
-    centred = values - values.mean()
-    return centred / (centred.std() + EPS)
+    return (values - values.mean()) / (values.std(ddof=ddof) + EPS)
 
 
-def with_penalty(advantages: FloatArray, table: TurnTable, weight: float) -> FloatArray:
-    """Advantages plus each turn's own format penalty, at most 0 on capped turns; 0 on what is unscored or not trained."""
-    credit = advantages + weight * table.penalty
-    credit = np.where(table.capped, np.minimum(credit, 0.0), credit)
-    return np.where(table.scored & table.trained, credit, 0.0)
+def outcome_credit(table: TurnTable, found: Outcomes, advantage: FloatArray, weight: float) -> Components:
+    """Parts of an estimator that gives every turn its trajectory's ``advantage`` [N], and its own format penalty."""
+    return settled(table, Components(advantage[found.of_turn], np.zeros(len(table)), weight * table.penalty))
+
+
+def settled(table: TurnTable, parts: Components) -> Components:
+    """The parts with no credit left where none is due: on unscored or untrained turns, and positive credit on capped ones."""
+    none = ~(table.scored & table.trained) | (table.capped & (parts.total > 0))
+    return Components(*(np.where(none, 0.0, part) for part in (parts.outcome, parts.gain, parts.penalty)))

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from sanderling.train.credit_config import CispoConfig
 from sanderling.train.losses.contract import LossInputs, Metrics
-from sanderling.train.losses.ppo import sampler_gap
+from sanderling.train.losses.policy import reduced
+from sanderling.train.losses.ratios import bounded, log_ratio
 
 
 class Cispo:
@@ -17,9 +18,8 @@ class Cispo:
         self.config = config
 
     def __call__(self, tokens: LossInputs) -> tuple[Tensor, Metrics]:
-        """Weighted sum over tokens. Raises ValueError when the rows lack advantages or sampler log-probabilities."""
-        ratio = (tokens.logprobs.detach() - tokens.need("sampler")).clamp(-20.0, 20.0).exp()
-        weight = ratio.clamp(max=self.config.cap)
+        """Weighted sum over tokens. Raises ValueError when the rows lack what the configuration needs."""
+        ratio = bounded(log_ratio(tokens, self.config.ratio_to)).exp()
+        weight = ratio.detach().clamp(max=self.config.cap)
         loss = -weight * tokens.need("advantages") * tokens.logprobs
-        metrics: Metrics = {"ratio": ratio, "clipped": (ratio > self.config.cap).float()}
-        return (tokens.weights * loss).sum(), {**metrics, **sampler_gap(tokens)}
+        return reduced(tokens, self.config, loss, ratio, (ratio.detach() > self.config.cap).float())

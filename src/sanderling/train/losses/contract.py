@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LossInputs:
-    """The N trained tokens of a micro-batch; every tensor is float32 [N]."""
+    """The N trained tokens of a micro-batch; every tensor but ``sequence`` is float32 [N]."""
 
     logprobs: Tensor
     """Under the model being trained; the only one with a gradient."""
@@ -27,6 +27,8 @@ class LossInputs:
     """Under a frozen model."""
     sequence: Tensor | None = None
     """int64 [N]: which row of the micro-batch each token belongs to; rows are whole."""
+    age: Tensor | None = None
+    """Updates between the version that sampled the token and the weights being trained."""
 
     def need(self, name: str) -> Tensor:
         """The named tensor. Raises ValueError when the rows did not bring it."""
