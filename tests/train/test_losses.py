@@ -2,15 +2,26 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.train.credit_config import CispoConfig, PpoConfig, RatioTo
-from sanderling.train.losses import build_loss
+from sanderling.errors import UserError
+from sanderling.train.credit_config import (
+    CispoConfig,
+    CorrectionConfig,
+    GspoConfig,
+    KlForm,
+    Level,
+    MinirlConfig,
+    PpoConfig,
+    RatioTo,
+)
+from sanderling.train.losses import LOSSES, build_loss
 from sanderling.train.losses.contract import LossInputs
 
 logps = st.floats(-4, -0.01, allow_nan=False)
 tokens = st.lists(st.tuples(logps, logps, logps, logps, st.floats(-2, 2), st.floats(0, 1)), min_size=1, max_size=8)
+ALL = [PpoConfig(), GspoConfig(), CispoConfig(), MinirlConfig()]
 
 
 def inputs(rows, **changes) -> LossInputs:
@@ -22,22 +33,44 @@ def inputs(rows, **changes) -> LossInputs:
         "reference": reference,
         "advantages": advantages,
         "weights": weights,
+        "sequence": torch.arange(len(rows)) // 3,
+        "age": torch.zeros(len(rows), dtype=torch.float64),
     }
     return LossInputs(**{**fields, **changes})
 
 
-def slow_ppo(rows, config: PpoConfig) -> float:
-    total = 0.0
-    for new, sampler, proximal, reference, advantage, weight in rows:
-        ratio = math.exp(new - (sampler if config.ratio_to is RatioTo.SAMPLER else proximal))
-        clipped = min(max(ratio, 1 - config.clip_low), 1 + config.clip_high)
-        loss = -min(ratio * advantage, clipped * advantage)
-        if config.dual_clip is not None and advantage < 0:
-            loss = min(loss, -config.dual_clip * advantage)
-        if config.ratio_to is RatioTo.PROXIMAL and config.importance_cap is not None:
-            loss *= min(math.exp(proximal - sampler), config.importance_cap)
-        gap = reference - new
-        total += weight * (loss + config.kl_coef * (math.exp(gap) - gap - 1))
+def gradient(config, given_: LossInputs) -> list[float]:
+    given_.logprobs.grad = None
+    build_loss(config)(given_)[0].backward()
+    return given_.logprobs.grad.tolist()
+
+
+def slow_kl(form: KlForm, d: float) -> float:
+    return {KlForm.K1: d, KlForm.K2: d * d / 2}.get(form, math.exp(-d) + d - 1)
+
+
+def slow_loss(rows, config) -> float:
+    total, anchors = 0.0, [r[1] if config.ratio_to is RatioTo.SAMPLER else r[2] for r in rows]
+    for at, (new, sampler, proximal, reference, advantage, weight) in enumerate(rows):
+        ratio = math.exp(new - anchors[at])
+        if isinstance(config, GspoConfig):
+            mates = [j for j in range(len(rows)) if j // 3 == at // 3]
+            ratio = math.exp(sum(rows[j][0] - anchors[j] for j in mates) / len(mates))
+        if isinstance(config, CispoConfig):
+            loss = -min(ratio, config.cap) * advantage * new
+        elif isinstance(config, MinirlConfig):
+            loss = -ratio * advantage * new
+        else:
+            clipped = min(max(ratio, 1 - config.clip_low), 1 + config.clip_high)
+            loss = -min(ratio * advantage, clipped * advantage)
+            if getattr(config, "dual_clip", None) is not None and advantage < 0:
+                loss = min(loss, -config.dual_clip * advantage)
+        if config.ratio_to is RatioTo.PROXIMAL and config.correction.weigh:
+            share = math.exp(proximal - sampler)
+            cap, floor = config.correction.cap, config.correction.floor
+            loss *= max(share if cap is None else min(share, cap), floor or 0.0)
+        kl = slow_kl(config.kl_form, new - reference) * (ratio if config.kl_weighted else 1.0)
+        total += weight * (loss + config.kl_coef * kl)
     return total
 
 
@@ -47,47 +80,125 @@ def slow_ppo(rows, config: PpoConfig) -> float:
         PpoConfig(),
         PpoConfig(dual_clip=3.0, kl_coef=0.1),
         PpoConfig(ratio_to=RatioTo.PROXIMAL),
-        PpoConfig(ratio_to=RatioTo.PROXIMAL, importance_cap=None, dual_clip=1.5),
+        PpoConfig(ratio_to=RatioTo.PROXIMAL, correction=CorrectionConfig(cap=None), dual_clip=1.5),
+        PpoConfig(ratio_to=RatioTo.PROXIMAL, correction=CorrectionConfig(cap=1.5, floor=0.5)),
+        PpoConfig(ratio_to=RatioTo.PROXIMAL, correction=CorrectionConfig(weigh=False)),
+        GspoConfig(),
+        GspoConfig(clip_low=0.2, clip_high=0.3, ratio_to=RatioTo.PROXIMAL),
+        CispoConfig(),
+        CispoConfig(ratio_to=RatioTo.PROXIMAL, cap=1.2),
+        MinirlConfig(correction=CorrectionConfig()),
+        *(PpoConfig(kl_coef=0.1, kl_form=form, kl_weighted=weighted) for form in KlForm for weighted in (False, True)),
     ],
     ids=repr,
 )
+@settings(max_examples=30)
 @given(rows=tokens)
-def test_ppo_agrees_with_the_slow_reference(config, rows):
+def test_losses_agree_with_the_slow_reference(config, rows):
     value, metrics = build_loss(config)(inputs(rows))
-    assert value.item() == pytest.approx(slow_ppo(rows, config), abs=1e-9)
-    assert all(len(seen) == len(rows) for seen in metrics.values())
+    assert value.item() == pytest.approx(slow_loss(rows, config), abs=1e-9)
+    assert {"ratio", "clipped", "masked", "vetoed", "importance", "kl_sampler", "sampler_gap", "outlier"} <= set(metrics)
+    assert all(len(seen) == len(rows) and not seen.requires_grad for seen in metrics.values())
 
 
 def test_the_clip_stops_gradients_only_in_the_direction_of_more():
     rows = [(-0.1, -1.0, 0, 0, 1.0, 1.0), (-0.1, -1.0, 0, 0, -1.0, 1.0), (-2.0, -1.0, 0, 0, -1.0, 1.0)]
-    given_ = inputs(rows)
-    build_loss(PpoConfig())(given_)[0].backward()
-    assert given_.logprobs.grad[0] == 0 and given_.logprobs.grad[1] > 0 and given_.logprobs.grad[2] == 0
+    found = gradient(PpoConfig(), inputs(rows))
+    assert found[0] == 0 and found[1] > 0 and found[2] == 0
+    metrics = build_loss(PpoConfig(dual_clip=1.5))(inputs(rows))[1]
+    assert metrics["clipped"].tolist() == [1, 1, 1], "a token that the dual clip holds is told, too"
 
 
 def test_without_proximal_logprobs_the_ratio_is_one_but_has_a_gradient():
-    rows = [(-0.5, -0.5, 0, 0, 2.0, 1.0)]
-    given_ = inputs(rows, proximal=None)
-    value, metrics = build_loss(PpoConfig(ratio_to=RatioTo.PROXIMAL))(given_)
-    value.backward()
-    assert metrics["ratio"].item() == 1.0 and given_.logprobs.grad.item() == pytest.approx(-2.0)
+    given_ = inputs([(-0.5, -0.5, 0, 0, 2.0, 1.0)], proximal=None)
+    _, metrics = build_loss(PpoConfig(ratio_to=RatioTo.PROXIMAL))(given_)
+    assert metrics["ratio"].item() == 1.0 and gradient(PpoConfig(ratio_to=RatioTo.PROXIMAL), given_) == pytest.approx([-2.0])
 
 
 def test_cispo_keeps_every_gradient_but_caps_its_weight():
-    rows = [(-0.1, -3.0, 0, 0, 1.0, 1.0), (-1.0, -1.0, 0, 0, -0.5, 1.0)]
-    given_ = inputs(rows)
-    _, metrics = build_loss(CispoConfig(cap=2.0))(given_)
-    build_loss(CispoConfig(cap=2.0))(given_)[0].backward()
-    assert given_.logprobs.grad.tolist() == pytest.approx([-2.0, 0.5])
-    assert metrics["clipped"].tolist() == [1.0, 0.0]
+    given_ = inputs([(-0.1, -3.0, 0, 0, 1.0, 1.0), (-1.0, -1.0, 0, 0, -0.5, 1.0)])
+    assert gradient(CispoConfig(cap=2.0), given_) == pytest.approx([-2.0, 0.5])
+    assert build_loss(CispoConfig(cap=2.0))(given_)[1]["clipped"].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("config", ALL, ids=repr)
+def test_every_loss_makes_good_tokens_likelier_and_bad_ones_less(config):
+    """A ratio written log p / sg(log p) has the value 1, and the gradient's sign the wrong way round (AgentRL's GSPO)."""
+    rows = [(-0.5, -0.5, -0.5, 0, 1.0, 1.0)] * 3 + [(-0.5, -0.5, -0.5, 0, -1.0, 1.0)] * 3
+    assert gradient(config, inputs(rows)) == pytest.approx([-1.0] * 3 + [1.0] * 3)
+
+
+@pytest.mark.parametrize(
+    "config", [PpoConfig(dual_clip=3.0), PpoConfig(kl_coef=0.5), GspoConfig(kl_coef=0.5, clip_low=0.2)], ids=repr
+)
+@settings(max_examples=30)
+@given(rows=tokens)
+def test_every_term_of_a_loss_has_its_gradient(config, rows):
+    """Detached terms add to a loss and teach nothing (AgentRL's CE-GRPO): where the loss has a slope, autograd has it, too."""
+    if isinstance(config, GspoConfig):  # the gradient of one ratio for a row, where the row has one advantage and one weight
+        rows = [(*row[:4], *rows[at // 3 * 3][4:]) for at, row in enumerate(rows)]
+    found, step = gradient(config, inputs(rows)), 1e-6
+    middle = build_loss(config)(inputs(rows))[0].item()
+    for at, row in enumerate(rows):
+        sides = []
+        for sign in (1, -1):
+            moved = [*rows[:at], (row[0] + sign * step, *row[1:]), *rows[at + 1 :]]
+            sides.append((build_loss(config)(inputs(moved))[0].item() - middle) / (sign * step))
+        # At a corner of the clip the two sides differ, and autograd gives one of them.
+        assert min(sides) - 1e-3 <= found[at] <= max(sides) + 1e-3
+
+
+@pytest.mark.parametrize(
+    "config", [CispoConfig(kl_coef=0.5), MinirlConfig(kl_coef=0.5, correction=CorrectionConfig())], ids=repr
+)
+@settings(max_examples=30)
+@given(rows=tokens)
+def test_losses_with_a_detached_ratio_have_reinforces_gradient(config, rows):
+    expected = []
+    for new, sampler, _, reference, advantage, weight in rows:
+        ratio = min(math.exp(new - sampler), getattr(config, "cap", math.inf))
+        expected.append(weight * (-ratio * advantage + 0.5 * (1 - math.exp(reference - new))))
+    assert gradient(config, inputs(rows)) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("form", [KlForm.K2, KlForm.K3_STRAIGHT])
+def test_the_straight_kl_has_the_gradient_of_k2_and_the_value_of_k3(form):
+    rows = [(-1.0, -1.0, -1.0, -1.7, 0.0, 1.0)]
+    assert gradient(PpoConfig(kl_coef=1.0, kl_form=form), inputs(rows)) == pytest.approx([0.7])
+    value = build_loss(PpoConfig(kl_coef=1.0, kl_form=form))(inputs(rows))[1]["kl_reference"].item()
+    assert value == pytest.approx(0.7**2 / 2 if form is KlForm.K2 else math.exp(-0.7) - 0.3)
+
+
+def test_an_outlier_is_finite_told_and_keeps_its_gradient():
+    """A clamp of the log-ratio would hide the one token that is furthest off; without one, float32 overflows."""
+    rows = [(-1.0, -200.0, -200.0, -200.0, -1.0, 1.0)]
+    value, metrics = build_loss(PpoConfig())(inputs(rows))
+    assert math.isfinite(value.item()) and metrics["outlier"].tolist() == [1.0]
+    assert gradient(PpoConfig(), inputs(rows)) == pytest.approx([math.exp(20.0)])
+    assert gradient(PpoConfig(kl_coef=1.0, dual_clip=3.0), inputs(rows)) == pytest.approx([1.0 - math.exp(-20.0)])
 
 
 def test_equal_policies_have_no_gap():
     _, metrics = build_loss(PpoConfig())(inputs([(-0.3, -0.3, 0, 0, 1.0, 1.0)]))
-    assert metrics["kl_sampler"].item() == 0 and metrics["sampler_gap"].item() == 0
+    assert metrics["kl_sampler"].item() == 0 and metrics["sampler_gap"].item() == 0 and metrics["outlier"].item() == 0
 
 
 def test_what_a_loss_needs_and_lacks_is_named():
     for missing, config in (("advantages", PpoConfig()), ("sampler", CispoConfig()), ("reference", PpoConfig(kl_coef=0.1))):
         with pytest.raises(ValueError, match=missing):
             build_loss(config)(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], **{missing: None}))
+    for config in (GspoConfig(), PpoConfig(correction=CorrectionConfig(veto=1e-4))):
+        with pytest.raises(UserError, match=r"parallel\.context"):
+            build_loss(config)(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], sequence=None))
+    by_row = CorrectionConfig(low=0.5, level=Level.SEQUENCE)
+    with pytest.raises(UserError, match="whole rows"):
+        build_loss(PpoConfig(correction=by_row))(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], sequence=None))
+
+
+def test_what_rows_have_to_bring_is_a_property_of_the_configuration():
+    assert not PpoConfig().needs_proximal and PpoConfig(ratio_to=RatioTo.PROXIMAL).needs_proximal
+    assert not GspoConfig().needs_reference and GspoConfig(kl_coef=0.1).needs_reference
+
+
+def test_the_registry_is_complete():
+    assert {config.model_fields["kind"].default for config in LOSSES} == {"ppo", "gspo", "cispo", "minirl"}

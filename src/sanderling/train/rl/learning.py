@@ -17,7 +17,6 @@ from sanderling.reward.format import turn_penalties
 from sanderling.reward.gain import information_gains
 from sanderling.train.checkpoint import load_model, load_state, save_checkpoint
 from sanderling.train.contract import FloatArray, Row
-from sanderling.train.credit_config import PpoConfig, RatioTo
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
 from sanderling.train.logprobs import TokenLogprobs
@@ -58,8 +57,7 @@ class Learner:
             state = load_state(source.checkpoint)
             self.trainer.load_state(state)
             self.step = int(state["rl_step"])
-        needs_reference = isinstance(config.loss, PpoConfig) and config.loss.kl_coef > 0
-        self.reference = load_model(source.model_dir).to(device) if needs_reference else None
+        self.reference = load_model(source.model_dir).to(device) if config.loss.needs_reference else None
         self.estimator, self.loss = build_estimator(config.estimator), build_loss(config.loss)
         self.model.eval()
 
@@ -137,10 +135,10 @@ class Learner:
     def _with_logprobs(self, rows: list[Row]) -> list[Row]:
         """Rows with the proximal and reference log-probabilities that the loss will read."""
         loss = self.config.loss
-        if not isinstance(loss, PpoConfig) or not rows:
+        if not rows:
             return rows
         # With one update the trainer's own weights are the proximal policy, and the loss knows that.
-        if loss.ratio_to is RatioTo.PROXIMAL and self.config.updates_per_step > 1:
+        if loss.needs_proximal and self.config.updates_per_step > 1:
             found = self.trainer.logprobs(rows)
             rows = [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
         if self.reference is not None:
