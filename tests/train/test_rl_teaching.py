@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from tiny_qwen3 import VOCAB, save_tiny
-from train_records import PROFILE, WordTokenizer
+from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.agent.loop import run_episode
 from sanderling.policy.sync.in_place import InPlace
@@ -30,12 +32,14 @@ from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.credit_config import GrpoConfig, IgpoConfig, IgpoMode
 from sanderling.train.encoding import Encoding
+from sanderling.train.estimators import build_estimator
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.run import run_rl
 from sanderling.train.rl.teaching import Lesson, Try, give_credit, teach
+from sanderling.train.turn_table import Graded, build_table
 from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 
 QUESTIONS = [Question(id=f"q{i}", text=f"question {i}", answers=("Oslo", "Oslo fjord")) for i in range(4)]
@@ -249,3 +253,20 @@ def test_without_gains_and_without_discount_every_turn_is_as_good_as_the_answer(
     give_credit(tries, gamma=1.0)
     for one in tries:
         assert one.advantages == pytest.approx([2 * one.outcome - 1] * len(one.gains), abs=1e-5)
+
+
+@given(st.data())
+def test_its_igpo_is_the_estimator_s(data: st.DataObject):
+    tries = []
+    for number in range(data.draw(st.integers(1, 7))):
+        trajectory = record(
+            data.draw(st.text("sv", min_size=0, max_size=5)) + "a", name=f"t{number}", question=f"q{number % 2}"
+        )
+        turns = len(list(trajectory.turns()))
+        gain = st.one_of(st.none(), st.floats(-3, 3), st.just(0.0))
+        gains = data.draw(st.lists(gain, min_size=turns - 1, max_size=turns - 1))
+        tries.append(Try(trajectory, data.draw(st.sampled_from([0.0, 1.0])), [*gains, None]))
+    give_credit(tries, gamma=0.9)
+    table = build_table([Graded(one.trajectory, one.outcome, [0.0] * len(one.gains), one.gains) for one in tries])
+    expected = build_estimator(IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, gamma=0.9))(table)
+    np.testing.assert_allclose([a for one in tries for a in one.advantages], expected, atol=1e-9)
