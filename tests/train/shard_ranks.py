@@ -1,26 +1,34 @@
 """What one rank of a sharded team does in the tests: functions that a process of its own can be handed by name."""
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from team_ranks import Ran
+from test_rl import Bandit
 from tiny_qwen3 import forked_rows, random_rows, tiny_model
 from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_leaves
+from train_records import PROFILE, WordTokenizer
 
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint
 from sanderling.train.config import Precision, SupervisedConfig, TrainerConfig
+from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.losses.contract import LossInputs, Metrics
 from sanderling.train.losses.sft import sft
 from sanderling.train.opening import open_model
+from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.contract import Actor
+from sanderling.train.rl.run import run_rl
 from sanderling.train.sft import run_sft
 from sanderling.train.sft_config import ParallelConfig
 from sanderling.train.sharding import Sharded
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer
+from sanderling.trajectory.record import Question
 
 
 def whole(value: torch.Tensor) -> torch.Tensor:
@@ -135,3 +143,30 @@ def gather_for_saving(rank: int, size: int, meeting: Path, config: SupervisedCon
         found = [leaf for leaf in tree_leaves([trainer.weights(), trainer.state()]) if isinstance(leaf, torch.Tensor)]
         trained = sum(p.numel() for p in trainer.model.parameters() if p.requires_grad)
         return sum(tensor.nbytes for tensor in found), trained
+
+
+def reinforce(
+    rank: int, size: int, meeting: Path, config: RlConfig, questions: list[Question], base: Path, out: Path, shard: bool
+) -> Ran:
+    """An RL run whose rollouts are sampled by the model that it began with, as if served and never changed."""
+    torch.set_num_threads(1)
+    figures, published = [], []
+
+    class Served(Bandit):
+        async def publish(self, weights, version: int) -> None:
+            published.append(set(weights or ()))
+            await super().publish(weights, version)
+
+    def connect(model) -> Actor:
+        del model
+        actor = Served(load_model(base).eval())
+        return Actor(actor.rollout, actor)
+
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    with join_team(rank, size, meeting) as team:
+        own = Sharded(team) if shard else team
+        told = {"progress": lambda progress: figures.append(progress.metrics), "team": own}
+        asyncio.run(run_rl(config, questions, connect, encoding, base, out, **told))
+    names = {name for name, _ in load_model(base).named_parameters()}
+    assert all(found >= names if rank == 0 else not found for found in published), "rank 0 alone hands out the weights"
+    return Ran(b"", figures)

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from shard_ranks import fail_on_rank_1, take_steps, train_and_save
-from test_team import STEADY, alone, pair, same_figures  # noqa: F401  # pair is a fixture
+from shard_ranks import fail_on_rank_1, reinforce, take_steps, train_and_save
+from test_rl import QUESTIONS
+from test_team import RL, STEADY, alone, pair, same_figures  # noqa: F401  # pair is a fixture
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
 from sanderling.errors import UserError
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.losses.sft import sft
+from sanderling.train.rl.config import PipelineConfig, Placement
 from sanderling.train.sft_config import ParallelConfig, ParallelKind
 from sanderling.train.trainer import Trainer
 
@@ -72,3 +74,21 @@ def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_its_sentence(pair, 
     errors = pair(fail_on_rank_1, shard, errors=True)
     assert [type(error) for error in errors] == [UserError] * 2
     assert str(errors[0]) == str(errors[1]) and "not finite" in str(errors[0])
+
+
+def test_rl_over_shards_learns_what_one_process_does(pair, tmp_path: Path):  # noqa: F811
+    """Gains, proximal and reference log-probabilities and updates, all of them collective."""
+    base = save_tiny(tmp_path / "base")
+    config = RL.model_copy(update={"pipeline": PipelineConfig(placement=Placement.SERVED)})
+    first, _ = pair(reinforce, config, QUESTIONS, base, tmp_path / "shards", True)
+    solo = alone(reinforce, config, QUESTIONS, base, tmp_path / "solo", False)
+    same_figures(first.figures, solo.figures, rel=1e-3, abs=1e-5)
+    ours, theirs = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("shards", "solo"))
+    for name in theirs:
+        np.testing.assert_allclose(ours[name], theirs[name], atol=1e-5, rtol=0)
+
+
+def test_a_sharded_model_cannot_sample_in_its_own_process(pair, tmp_path: Path):  # noqa: F811
+    base = save_tiny(tmp_path / "base")
+    errors = pair(reinforce, RL, QUESTIONS, base, tmp_path / "shards", True, errors=True)
+    assert all("pipeline.placement=served" in str(error) for error in errors)

@@ -6,29 +6,31 @@ that it updates. Knows no queue, no ledger and no sampler.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
+from sanderling.policy.model_directory import load_empty
 from sanderling.reward.format import turn_penalties
-from sanderling.reward.gain import information_gains
 from sanderling.train.checkpoint import load_model, load_state, save_checkpoint
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.losses import build_loss
+from sanderling.train.opening import reads_weights
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Fate, Group
 from sanderling.train.rl.figures import age_figures, credit_figures, credit_parts, step_metrics
+from sanderling.train.rl.measuring import Measured, measure, with_proximal, with_reference
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.rl.sifting import Sifted, left_out, sift
-from sanderling.train.scorer import ModelScorer
-from sanderling.train.team import Team, joined, share
-from sanderling.train.trainer import Trainer, row_logprobs
+from sanderling.train.team import Team
+from sanderling.train.trainer import Trainer
 from sanderling.train.turn_table import Graded, build_table
 
 
@@ -48,7 +50,7 @@ class Learner:
     def __init__(self, config: RlConfig, encoding: Encoding, source: Source, team: Team, device: torch.device | str) -> None:
         self.config, self.encoding, self.source, self.team = config, encoding, source, team
         torch.manual_seed(config.seed)
-        self.model = load_model(source.checkpoint or source.model_dir).to(device)
+        self.model = _opened(source.checkpoint or source.model_dir, team, device)
         total = config.trainer.total_steps or config.steps * config.updates_per_step
         self.trainer = Trainer(self.model, config.trainer.model_copy(update={"total_steps": total}), team)
         self.step = 0
@@ -57,7 +59,7 @@ class Learner:
             state = load_state(source.checkpoint)
             self.trainer.load_state(state)
             self.step = int(state["rl_step"])
-        self.reference = load_model(source.model_dir).to(device) if config.loss.needs_reference else None
+        self.reference = _frozen(source.model_dir, team, device) if config.loss.needs_reference else None
         self.estimator, self.loss = build_estimator(config.estimator), build_loss(config.loss)
         self.model.eval()
 
@@ -77,7 +79,8 @@ class Learner:
         """
         profile, used = self.encoding.profile, [group for group, fate in settled if fate is Fate.USED]
         sifted = [one for group in used for one in sift(group, self.version, self.config, profile)]
-        batch = self._graded(sifted)
+        measured = measure(sifted, self.config, self.encoding, self.trainer, self.team)
+        batch = self._graded(sifted, measured)
         table = build_table(batch)
         advantages = self.estimator(table)
         groups = [group for group, _ in settled]
@@ -86,7 +89,8 @@ class Learner:
         trained = [graded.trajectory for graded in batch if graded.trained and graded.outcome is not None]
         metrics |= age_figures(trained, self.version)
         rows = credit_rows(batch, table.trajectory, advantages, self.encoding, self.config.drop_zero_advantage)
-        rows = self._with_logprobs(rows)
+        rows = with_proximal(rows, measured, self.config, self.trainer)
+        rows = with_reference(rows, self.reference, self.config, self.team)
         shares = [rows[start :: self.config.updates_per_step] for start in range(self.config.updates_per_step)]
         updates = [self.trainer.step(share, self.loss) for share in shares if share]
         self.step += 1
@@ -101,50 +105,35 @@ class Learner:
             state |= {"rl_step": self.step}
             save_checkpoint(root, self.step, self.model, state, self.source.model_dir, self.config.keep, weights)
 
-    def _graded(self, sifted: Sequence[Sifted]) -> list[Graded]:
-        """What credit reads; each rank measures a share of the gains."""
-        return joined(self.team, self._graded_share(share(self.team, sifted)))
-
-    def _graded_share(self, sifted: Sequence[Sifted]) -> list[Graded]:
-        config = self.config
-        gains: list[list[float | None] | None] = [None] * len(sifted)
-        if config.gain is not None:
-            scorer = ModelScorer(
-                self.model,
-                micro_batch_tokens=config.trainer.micro_batch_tokens,
-                temperature=config.trainer.temperature,
-                logit_chunk=config.trainer.logit_chunk,
-            )
-            scored = [i for i, one in enumerate(sifted) if one.outcome is not None]
-            trajectories = [sifted[i].ended.trajectory for i in scored]
-            found = information_gains(trajectories, self.encoding.tokenizer, scorer, config.gain)
-            for i, values in zip(scored, found, strict=True):
-                gains[i] = values
+    def _graded(self, sifted: Sequence[Sifted], measured: Measured) -> list[Graded]:
+        """What credit reads."""
         return [
             Graded(
                 one.ended.trajectory,
                 one.outcome,
                 turn_penalties(one.ended.trajectory, self.encoding.profile),
-                gain,
+                gains,
                 trained=one.left_out is None,
                 capped=one.capped,
             )
-            for one, gain in zip(sifted, gains, strict=True)
+            for one, gains in zip(sifted, measured.gains, strict=True)
         ]
 
-    def _with_logprobs(self, rows: list[Row]) -> list[Row]:
-        """Rows with the proximal and reference log-probabilities that the loss will read."""
-        loss = self.config.loss
-        if not rows:
-            return rows
-        # With one update the trainer's own weights are the proximal policy, and the loss knows that.
-        if loss.needs_proximal and self.config.updates_per_step > 1:
-            found = self.trainer.logprobs(rows)
-            rows = [replace(row, proximal_logprobs=values) for row, values in zip(rows, found, strict=True)]
-        if self.reference is not None:
-            found = row_logprobs(TokenLogprobs(self.reference), rows, self.config.trainer, self.team)
-            rows = [replace(row, reference_logprobs=values) for row, values in zip(rows, found, strict=True)]
-        return rows
+
+def _opened(directory: Path, team: Team, device: torch.device | str) -> PreTrainedModel:
+    """The model in a directory; where ranks hold shards, without weights on those that do not read them."""
+    if not reads_weights(team):
+        with torch.device("meta"):
+            return load_empty(directory, torch.float32)
+    model = load_model(directory)
+    return model if team.sharded else model.to(device)
+
+
+def _frozen(directory: Path, team: Team, device: torch.device | str) -> TokenLogprobs:
+    """A model that is only asked, laid out over the ranks like the one that is trained."""
+    scored = TokenLogprobs(_opened(directory, team, device).requires_grad_(False).eval())
+    team.prepare(scored)
+    return scored
 
 
 def credit_rows(

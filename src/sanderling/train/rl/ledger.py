@@ -130,5 +130,3 @@ def _batch(line: dict[str, Any]) -> Batch:
 def settled_numbers(batches: Iterable[Batch]) -> set[int]:
     """Groups with a fate."""
     return {group.number for batch in batches for group in batch.groups}
-
-

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import torch
 from transformers import PreTrainedModel
@@ -91,7 +91,7 @@ async def run_rl(
         run = _Run(learner, connect(learner.model), questions, held_out, out_dir)
         for batch in run.unlearnt():
             run.note(await apart(run.learn, batch))
-        await run.publish()
+        await run.publish(await apart(learner.weights))
         async with run.rollouts() as rollouts:
             while learner.step < config.steps:
                 began = time.perf_counter()
@@ -99,7 +99,7 @@ async def run_rl(
                 waited = time.perf_counter() - began
                 async with run.actor.sync.training():
                     metrics = await apart(run.learn, batch)
-                await run.publish()
+                await run.publish(await apart(learner.weights))
                 rollouts.published()
                 if run.selection.due:
                     metrics |= await apart(run.selection.decide, await run.selection.answer())
@@ -159,10 +159,10 @@ class _Run:
             self.config.steps - self.learner.step,
         )
 
-    async def publish(self) -> None:
-        """Hand the weights as they are to whoever samples."""
+    async def publish(self, weights: dict[str, Any] | None) -> None:
+        """Hand the weights as they are to whoever samples; of a served model one rank does."""
         served = self.config.pipeline.placement is Placement.SERVED
-        await self.actor.sync.publish(None if served and not self.leads else self.learner.weights(), self.learner.version)
+        await self.actor.sync.publish(None if served and not self.leads else weights, self.learner.version)
 
     def note(self, metrics: dict[str, float]) -> list[Raised]:
         """Write a step's figures down; returns the alarms that went off with it, and warns of them."""
