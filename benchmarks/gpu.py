@@ -25,8 +25,9 @@ HERE = Path(__file__).parent
 LONGEST = 480.0
 """Seconds that one item may take."""
 ITEMS = (
-    "full 32K", "full 256K", "LoRA 256K", "agreement", "scoring", "forks", "head", "LoRA 32K", "full 128K", "full 64K",
-    "LoRA 128K", "LoRA 64K", "plain transformers 8K", "full 32K, all recomputed", "full 32K in 8 rows", "sampling",
+    "full 32K", "full 256K", "LoRA 256K", "agreement", "gain 64K", "gain 256K", "scoring", "forks", "head",
+    "LoRA 32K", "full 128K", "full 64K", "LoRA 128K", "LoRA 64K", "plain transformers 8K",
+    "full 32K, all recomputed", "full 32K in 8 rows", "sampling",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,49 @@ class Bench:
             "peak_gb": self.peak_gb(),
         }
 
+    def gain(self, tokens: int) -> dict[str, Any]:
+        """Information gain at 200 boundaries of a long trajectory: one pass, a bare forward, and a pass each for some."""
+        s = self.sizes
+        tokens, count = min(tokens, 8 * s.trajectory), min(200, 4 * s.boundaries)
+        scorer = ModelScorer(self.model(torch.bfloat16), micro_batch_tokens=1)
+        ids, probe = self.ids(tokens), self.ids(18)
+        cuts = [tokens * (n + 1) // count for n in range(count)]
+        bare = Row(np.array(ids), np.arange(tokens) == tokens - 1, trajectory="t")
+        own = Row(np.array(ids), np.arange(tokens) % 4 == 3, trajectory="t")
+        nothing = ScoreRequest(ids, [], [], [])
+
+        def request(at: Sequence[int]) -> ScoreRequest:
+            return ScoreRequest(ids, at, [probe] * len(at), [(12, 18)] * len(at))
+
+        def seconds(asked: ScoreRequest, rows: Sequence[Row]) -> tuple[float, list[Any]]:
+            began = self.clock()
+            found = scorer.score_with_rows([asked], [rows])[0].boundaries
+            return self.clock() - began, found
+
+        seconds(request(cuts[:2]), [])
+        self.peak_gb()
+        of_bare, _ = seconds(nothing, [bare])
+        bare_gb = self.peak_gb()
+        one_pass, together = seconds(request(cuts), [])
+        one_pass_gb = self.peak_gb()
+        of_own, _ = seconds(nothing, [own])
+        fused, _ = seconds(request(cuts), [own])
+        some = range(count // 8, count, count // 4)
+        apart = [seconds(request([cuts[at]]), []) for at in some]
+        return {
+            "tokens": tokens,
+            "boundaries": count,
+            "one_pass_s": one_pass,
+            "one_pass_over_bare": one_pass / of_bare - 1,
+            "fused_over_own": fused / of_own - 1,
+            "naive_over_one_pass": sum(time for time, _ in apart) / len(apart) * count / one_pass,
+            "largest_gap_nats": max(
+                float(np.abs(together[at] - one[0]).max()) for at, (_, one) in zip(some, apart, strict=True)
+            ),
+            "bare_gb": bare_gb,
+            "one_pass_gb": one_pass_gb,
+        }
+
     def agreement(self) -> dict[str, Any]:
         """Log-probabilities of the same tokens by the trainer in bfloat16, and by float32: mean and largest gap in nats."""
         model, rows = self.model(torch.float32), self.rows()[:1]
@@ -200,5 +244,7 @@ class Bench:
 PARTS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "agreement": Bench.agreement,
     "scoring": Bench.scoring,
+    "gain 64K": partial(Bench.gain, tokens=65_536),
+    "gain 256K": partial(Bench.gain, tokens=262_144),
     "sampling": Bench.sampling,
 }

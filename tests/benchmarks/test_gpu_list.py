@@ -59,6 +59,12 @@ def test_a_lora_and_all_weights_take_a_step(modules: dict[str, Any]) -> None:
         assert found["losses"][0] > found["losses"][-1] and found["mfu"] > 0
 
 
+def test_gains_of_one_pass_are_those_of_a_pass_for_each(modules: dict[str, Any]) -> None:
+    parts = modules["parts"]
+    found = parts.PARTS["gain 64K"](parts.Bench(torch.device("cpu"), parts.SMALL))
+    assert found["largest_gap_nats"] < 0.02 and found["boundaries"] == 16  # in bfloat16
+
+
 def test_the_written_list_says_of_every_item_whether_it_was_measured(
     modules: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
