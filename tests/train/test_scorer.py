@@ -46,7 +46,8 @@ def requests(draw) -> ScoreRequest:
         answers = draw(st.integers(1, 3))
         on += [branch] * answers
         cuts += [draw(st.integers(1, len(branches[branch])))] * answers
-    continuations = [draw(st.lists(tokens, min_size=1, max_size=8)) for _ in cuts]
+    probe = draw(st.lists(tokens, max_size=4))
+    continuations = [probe[: draw(st.integers(0, 4))] + draw(st.lists(tokens, min_size=1, max_size=6)) for _ in cuts]
     spans = []
     for continuation in continuations:
         first = draw(st.integers(0, len(continuation) - 1))
@@ -140,6 +141,15 @@ def test_branches_share_what_they_begin_with_and_rows_add_what_no_boundary_looks
     assert counted(MODEL, lambda: ModelScorer(MODEL).score_many([request])) == [14 + 3 + 3 * 2]
     rows = [Row(np.array(one), np.arange(len(one)) > 3, trajectory="t") for one in (ids, other)]
     assert counted(MODEL, lambda: ModelScorer(MODEL).score_with_rows([request], [rows])) == [20 + 3 + 3 * 2]
+
+
+def test_answers_at_a_boundary_share_their_probe():
+    probe = [7, 8, 9, 10]
+    answers = [[*probe, 1, 2], [*probe, 1, 3, 4], [*probe, 5]]
+    request = ScoreRequest(list(range(20)), [10] * 3 + [20] * 3, answers * 2, [(4, 6), (4, 7), (4, 5)] * 2)
+    calls = counted(MODEL, lambda: ModelScorer(MODEL).score_many([request]))
+    assert calls == [20 + 2 * (4 + 1 + 2 + 0)]
+    close(ModelScorer(MODEL).score_many([request])[0], naive(request))
 
 
 def test_nothing_to_score_is_no_forward():

@@ -48,14 +48,13 @@ class Rectangle:
 def rectangles(stretches: Sequence[Continuing]) -> list[Rectangle]:
     """What stretches see of their prefixes: each pair of query and key in exactly one rectangle.
 
-    Fewest where neighbours continue the same spans to ascending ends: about as many as there are different ends.
+    Fewest where neighbours' spans begin at the same place and have ascending ends: as many as there are different ends.
     """
-    found: list[Rectangle] = []
-    for group in _groups(stretches):
-        *shared, (start, _) = group[0].prefix
-        found += [Rectangle((group[0].first, group[-1].end), span) for span in shared]
-        found += _staircase(_treads(group), start)
-    return found
+    columns: dict[int, list[Rectangle]] = {}
+    for one in stretches:
+        for start, end in one.prefix:
+            columns.setdefault(start, []).append(Rectangle((one.first, one.end), (start, end)))
+    return [part for column in columns.values() for steps in _staircases(column) for part in _cut(steps, steps[0].keys[0])]
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Continuing], scale: float | None) -> Tensor:
@@ -136,42 +135,28 @@ def _merge(total: Tensor, weight: Tensor, part: Partial) -> None:
     weight.copy_(both)
 
 
-def _groups(stretches: Sequence[Continuing]) -> Iterator[list[Continuing]]:
-    """Neighbours that continue the same spans, the last one to ascending ends."""
-    group: list[Continuing] = []
-    for one in stretches:
-        if group and not _follows(group[-1], one):
-            yield group
-            group = []
-        group.append(one)
-    if group:
-        yield group
+def _staircases(column: Sequence[Rectangle]) -> Iterator[list[Rectangle]]:
+    """Neighbouring queries that see further and further; those that see equally far are one step."""
+    steps: list[Rectangle] = []
+    for one in column:
+        if steps and (steps[-1].queries[1] != one.queries[0] or one.keys[1] < steps[-1].keys[1]):
+            yield steps
+            steps = []
+        same = steps and steps[-1].keys == one.keys
+        first = steps.pop().queries[0] if same else one.queries[0]
+        steps.append(Rectangle((first, one.queries[1]), one.keys))
+    yield steps
 
 
-def _follows(before: Continuing, one: Continuing) -> bool:
-    (*shared, (start, end)), (*own, (first, height)) = before.prefix, one.prefix
-    return one.first == before.end and own == shared and first == start and height >= end
-
-
-def _treads(group: Sequence[Continuing]) -> list[tuple[Span, int]]:
-    """Queries that see the last span to the same end, and that end."""
-    found: list[tuple[Span, int]] = []
-    for one in group:
-        height = one.prefix[-1][1]
-        first = found.pop()[0][0] if found and found[-1][1] == height else one.first
-        found.append(((first, one.end), height))
-    return found
-
-
-def _staircase(treads: Sequence[tuple[Span, int]], floor: int) -> Iterator[Rectangle]:
-    """What treads of ascending height see from ``floor`` on."""
-    ((first, _), height), ((_, end), _) = treads[0], treads[-1]
+def _cut(steps: Sequence[Rectangle], floor: int) -> Iterator[Rectangle]:
+    """A staircase from ``floor`` on: what all its steps see, then each half by itself."""
+    height = steps[0].keys[1]
     if height > floor:
-        yield Rectangle((first, end), (floor, height))
-    if len(treads) > 1:
-        half = len(treads) // 2
-        yield from _staircase(treads[:half], height)
-        yield from _staircase(treads[half:], height)
+        yield Rectangle((steps[0].queries[0], steps[-1].queries[1]), (floor, height))
+    if len(steps) > 1:
+        half = len(steps) // 2
+        yield from _cut(steps[:half], height)
+        yield from _cut(steps[half:], height)
 
 
 def _by_length(lengths: Sequence[int], device: torch.device) -> Iterator[Tensor]:

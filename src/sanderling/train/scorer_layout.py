@@ -1,12 +1,13 @@
 """Requests of the scorer as lines of tokens: what branches share once, behind them every boundary's continuation as a stretch.
 
 A continuation goes on from its boundary, at positions to match, and sees nothing else; what stands behind the answer cannot
-change it and is left out. Rows of the same trajectory, whose own log-probabilities are wanted from the same pass, are laid out
-with its branches and add only what no boundary looks at. Knows no model.
+change it and is left out. Several answers at a boundary share what they begin with, the probe. Rows of the same trajectory,
+whose own log-probabilities are wanted from the same pass, are laid out with its branches and add only what no boundary sees.
+Knows no model.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from sanderling.train.attention import Span, Stretch
 from sanderling.train.contract import FloatArray, IntArray, Row, ScoreRequest
 from sanderling.train.packing import MicroBatch
-from sanderling.train.prefixes import lay_out, spans
+from sanderling.train.prefixes import common, lay_out, spans
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,12 @@ def lay_out_request(request: ScoreRequest, rows: Sequence[Row] = ()) -> Line:
     tree = lay_out([*whole, *(_unscored(ids[:end]) for ids, end in zip(branches, seen, strict=True))])
     where = tree.where[len(rows) :]
     probes = _Probes(len(tree.ids), where)
-    # Neighbours that continue the same spans to ascending ends are attended to together.
-    for index in sorted(range(len(on)), key=lambda b: (on[b], request.cuts[b])):
-        probes.add(index, on[index], request.cuts[index], request.continuations[index], request.answer_spans[index])
+    boundaries: dict[tuple[int, int], list[int]] = {}
+    for index, place in enumerate(zip(on, request.cuts, strict=True)):
+        boundaries.setdefault(place, []).append(index)
+    # Neighbours that see further and further are attended to together.
+    for (branch, cut), indices in sorted(boundaries.items()):
+        probes.add(branch, cut, {i: (request.continuations[i], request.answer_spans[i]) for i in indices})
     sources, targets = [probes.source[b] for b in range(len(on))], [probes.target[b] for b in range(len(on))]
     for row, places in zip(rows, tree.where, strict=False):
         trained = np.flatnonzero(row.loss_mask)
@@ -120,18 +124,27 @@ class _Probes:
         self.source: dict[int, IntArray] = {}
         self.target: dict[int, IntArray] = {}
 
-    def add(self, index: int, branch: int, cut: int, continuation: Sequence[int], span: Span) -> None:
-        first, end = span
-        read = np.asarray(continuation[: end - 1], dtype=np.int64)  # the last answer token is predicted, never read
-        source = np.arange(self.start + first - 1, self.start + end - 1)
-        if first == 0:
-            source[0] = self.where[branch][cut - 1]
-        self.source[index], self.target[index] = source, np.asarray(continuation[first:end], dtype=np.int64)
-        if read.size:
-            self.stretches.append(Stretch(len(read), _beginning(self._spans[branch], cut)))
-        self.ids.append(read)
-        self.positions.append(np.arange(cut, cut + len(read)))
-        self.start += len(read)
+    def add(self, branch: int, cut: int, asked: Mapping[int, tuple[Sequence[int], Span]]) -> None:
+        """What is teacher-forced at one boundary, by index; what all of it begins with is laid out once."""
+        prefix = _beginning(self._spans[branch], cut)
+        # The last answer token is predicted, never read.
+        reads = {index: np.asarray(ids[: end - 1], dtype=np.int64) for index, (ids, (_, end)) in asked.items()}
+        shared = _shared(list(reads.values()))
+        trunk = self._stretch(next(iter(reads.values()))[:shared], cut, prefix)
+        behind = (*prefix, (self.start - shared, self.start)) if shared else prefix
+        for index, (ids, (first, end)) in asked.items():
+            own = self._stretch(reads[index][shared:], cut + shared, behind)
+            before = np.concatenate((self.where[branch][cut - 1 : cut], trunk, own))
+            self.source[index], self.target[index] = before[first:end], np.asarray(ids[first:end], dtype=np.int64)
+
+    def _stretch(self, ids: IntArray, position: int, prefix: tuple[Span, ...]) -> IntArray:
+        """Ids at the end of the line; where they stand."""
+        if len(ids):
+            self.stretches.append(Stretch(len(ids), prefix))
+        self.ids.append(ids)
+        self.positions.append(np.arange(position, position + len(ids)))
+        self.start += len(ids)
+        return np.arange(self.start - len(ids), self.start)
 
 
 def _check(request: ScoreRequest, on: Sequence[int], branches: Sequence[IntArray]) -> None:
@@ -143,6 +156,11 @@ def _check(request: ScoreRequest, on: Sequence[int], branches: Sequence[IntArray
             raise ValueError(f"cut {cut} is not within 1 and {len(branches[branch])}")
         if not 0 <= first < end <= len(continuation):
             raise ValueError(f"answer span {first}:{end} is not within a continuation of {len(continuation)} tokens")
+
+
+def _shared(reads: Sequence[IntArray]) -> int:
+    """How many tokens all of several begin with; 0 for a single one, which shares nothing."""
+    return min(common(reads[0], other) for other in reads[1:]) if len(reads) > 1 else 0
 
 
 def _unscored(ids: IntArray) -> Row:
