@@ -1,32 +1,30 @@
-"""A step's figures: each against a count by hand, no NaN anywhere, and parts of credit that sum to it."""
+"""A step's figures: each against a count by hand, and no NaN anywhere."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from train_records import record
 
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import ToolCall
 from sanderling.protocol.profile import ToolNames
-from sanderling.train.contract import TurnTable
-from sanderling.train.credit_config import DrGrpoConfig, GrpoConfig, IgpoConfig, IgpoMode, LeaveOneOutConfig, PpoConfig
+from sanderling.train.credit_config import GrpoConfig, PpoConfig
 from sanderling.train.estimators import build_estimator
+from sanderling.train.estimators.groups import Components
 from sanderling.train.losses.contract import LossInputs
 from sanderling.train.losses.ppo import Ppo
-from sanderling.train.losses.ratio_bins import EDGES, WithRatioBins, ratio_bins
+from sanderling.train.losses.watching import EDGES, Watching, fresh_gap, ratio_bins
 from sanderling.train.rl.contract import Ended, Group
 from sanderling.train.rl.figures import (
     age_figures,
     credit_figures,
-    credit_parts,
     queries,
     rollout_figures,
     step_metrics,
     think_tokens,
+    update_figures,
 )
 from sanderling.train.turn_table import Graded, build_table
 from sanderling.trajectory.record import Trajectory
@@ -148,67 +146,44 @@ def test_nothing_at_all_gives_figures_and_no_nan():
     batch = [graded(empty, None)]
     figures = step_metrics(batch, build_table(batch), np.zeros(0))
     assert all(math.isfinite(value) for value in figures.values()) and figures["unscored"] == 1.0
-    assert credit_figures({"outcome": np.zeros(0), "gain": np.zeros(0)})["credit_outcome_share"] == 1.0
-
-
-ESTIMATORS = [
-    GrpoConfig(),
-    DrGrpoConfig(penalty_weight=0.5),
-    LeaveOneOutConfig(),
-    *(IgpoConfig(mode=mode) for mode in IgpoMode),
-]
-
-
-@st.composite
-def tables(draw) -> TurnTable:
-    batch = []
-    for number in range(draw(st.integers(2, 8))):
-        trajectory = record(draw(st.text("svm", min_size=1, max_size=5)) + "a", name=f"t{number}", question=f"q{number // 4}")
-        turns = len([n for n in trajectory.nodes if n.kind == "turn"])
-
-        def each(values, size: int = turns) -> list:
-            return draw(st.lists(values, min_size=size, max_size=size))
-
-        outcome = draw(st.sampled_from([0.0, 1.0, 0.5, None]))
-        gains = each(st.one_of(st.none(), st.floats(-2, 2)))
-        trained = draw(st.booleans())
-        one = Graded(trajectory, outcome, each(st.sampled_from([0.0, -1.0])), gains, trained, each(st.booleans()))
-        batch.append(one)
-    return build_table(batch)
-
-
-@pytest.mark.parametrize("config", ESTIMATORS, ids=lambda c: f"{c.kind}-{getattr(c, 'mode', '')}")
-@given(table=tables())
-def test_the_parts_of_credit_sum_to_it(config, table: TurnTable):
-    estimator = build_estimator(config)
-    parts = credit_parts(table, estimator)
-    np.testing.assert_allclose(sum(parts.values()), estimator(table), atol=1e-12)
-    assert list(parts) == ["outcome", "gain", "penalty", "cap"]
-    assert (parts["cap"] <= 0).all() and (parts["penalty"] <= 0).all()
-    if not isinstance(config, IgpoConfig):
-        assert not parts["gain"].any(), "an estimator that reads no gains gives none"
+    assert credit_figures(Components(*[np.zeros(0)] * 3))["credit_outcome_share"] == 1.0
 
 
 def test_what_outweighs_the_outcome_is_seen():
     batch = [graded(record("mma"), 1.0, penalties=[-1, -1, 0]), graded(record("mma", name="u"), 1.0, penalties=[-1, -1, 0])]
-    figures = credit_figures(credit_parts(build_table(batch), build_estimator(GrpoConfig())))
+    figures = credit_figures(build_estimator(GrpoConfig()).components(build_table(batch)))
     assert figures["credit_outcome_share"] == 0.0 and figures["credit_penalty"] == pytest.approx(2 / 3)
 
 
 def test_ratios_fall_into_bins_that_sum_to_all():
     ratio = torch.tensor([1e-9, 0.5, 0.79, 0.8, 1.0, 1.3, 2.0, 1e8])
-    bins = ratio_bins(ratio)
+    bins = ratio_bins({"ratio": ratio})
     far = bins.pop("ratio_far")
     assert torch.equal(torch.stack(list(bins.values())).sum(0), torch.ones(8)) and len(bins) == len(EDGES) - 1
     assert far.tolist() == [1, 0, 0, 0, 0, 0, 0, 1]
     assert bins["ratio_0.5_0.8"].tolist() == [0, 1, 1, 0, 0, 0, 0, 0] and bins["ratio_2_inf"].tolist() == [0] * 6 + [1, 1]
 
 
-def test_a_loss_that_reports_bins_is_the_same_loss():
+def test_a_loss_that_is_watched_is_the_same_loss():
     logprobs = torch.tensor([-1.0, -2.0, -0.1], requires_grad=True)
     tokens = LossInputs(logprobs, torch.full((3,), 1 / 3), torch.tensor([1.0, -1.0, 2.0]), torch.tensor([-1.1, -0.3, -3.0]))
-    plain, wrapped = Ppo(PpoConfig()), WithRatioBins(Ppo(PpoConfig()))
-    value, metrics = wrapped(tokens)
-    expected, before = plain(tokens)
+    value, metrics = Watching(Ppo(PpoConfig()))(tokens)
+    expected, before = Ppo(PpoConfig())(tokens)
     assert value == expected and set(before) < set(metrics) and metrics["ratio_far"].tolist() == [0, 1, 1]
-    assert "ratio_far" not in WithRatioBins(lambda tokens: (tokens.logprobs.sum(), {}))(tokens)[1]
+    assert Watching(lambda tokens: (tokens.logprobs.sum(), {}))(tokens)[1] == {}
+
+
+def test_the_gap_to_the_sampler_is_of_tokens_that_the_updated_weights_sampled():
+    sampler = torch.tensor([-1.1, -0.3, -3.0, -1.0])
+    tokens = LossInputs(
+        torch.tensor([-1.0, -2.0, -0.1, -1.0]), torch.ones(4), sampler=sampler, age=torch.tensor([0.0, 1, 2, 0])
+    )
+    gaps = fresh_gap(tokens)
+    means = {name: float(values.mean()) for name, values in gaps.items()}
+    assert update_figures([means])["sampler_gap_fresh"] == pytest.approx(0.05), "not the 1.7 and 2.9 that updates made"
+    assert "sampler_gap_fresh" not in update_figures([{"fresh": 0.0, "fresh_gap": 0.0, "loss": 1.0}])
+    assert fresh_gap(LossInputs(tokens.logprobs, tokens.weights, sampler=sampler)) == {}
+
+
+def test_figures_of_updates_are_means_and_absent_without_one():
+    assert update_figures([{"loss": 1.0}, {"loss": 2.0}]) == {"loss": 1.5} and update_figures([]) == {}

@@ -60,7 +60,7 @@ SIDES = {
     "no_answer": (0.3, 0.31),
     "truncated": (0.5, 0.51),
     "entropy": (0.2, 0.19),
-    "sampler_gap": (0.1, 0.11),
+    "sampler_gap_fresh": (0.1, 0.11),
     "clipped": (0.5, 0.51),
     "ratio_far": (0.1, 0.11),
     "groups_with_signal": (0.05, 0.04),

@@ -17,7 +17,7 @@ from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.curriculum_config import CurriculumConfig
-from sanderling.train.rl.health import HealthPause
+from sanderling.train.rl.health import HealthPause, rules
 from sanderling.train.rl.health_config import Alarm, HealthConfig
 from sanderling.train.rl.learning import credit_rows
 from sanderling.train.turn_table import Graded, build_table
@@ -106,3 +106,16 @@ def test_the_curriculum_is_the_same_after_a_kill(tmp_path: Path):
     assert min(line["questions_open"] for line in logs[0]) < len(QUESTIONS), "questions did leave"
     ours, theirs = weights(tmp_path / "stopped"), weights(tmp_path / "straight")
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_run_s_lines_have_what_the_alarms_read(tmp_path: Path):
+    config = CONFIG.model_copy(update={"steps": 4, "updates_per_step": 2})
+    train(config, save_tiny(tmp_path / "base"), tmp_path / "run")
+    lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if line["updates"]]
+    watched = {rule.figure for rule in rules(config.health)}
+    for line in lines:
+        assert watched <= set(line)
+        bins = [value for name, value in line.items() if name.startswith("ratio_") and name != "ratio_far"]
+        assert sum(bins) == pytest.approx(1.0) and line["ratio_far"] == pytest.approx(line["ratio_0_0.5"] + line["ratio_2_inf"])
+        assert 0.0 <= line["sampler_gap_fresh"] < 1e-4, "one program samples and trains"
+    assert any(line["sampler_gap"] > 100 * line["sampler_gap_fresh"] for line in lines), "updates make the rest of the gap"

@@ -7,7 +7,6 @@ of them are watched, is listed in docs/rl-health.md.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -16,8 +15,8 @@ import numpy as np
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.profile import ToolNames
 from sanderling.reward.denoise import repeated_turns
-from sanderling.train.contract import Estimator, FloatArray, TurnTable, TurnTool
-from sanderling.train.estimators.groups import differ, outcomes
+from sanderling.train.contract import FloatArray, TurnTable, TurnTool
+from sanderling.train.estimators.groups import Components, differ, outcomes
 from sanderling.train.rl.contract import Ended, Group
 from sanderling.train.turn_table import Graded
 from sanderling.trajectory.record import Node, Trajectory
@@ -111,28 +110,23 @@ def think_tokens(turn: Node) -> float:
     return size * min(1.0, len(turn.think or "") / len(turn.text)) if turn.text else 0.0
 
 
-def credit_parts(table: TurnTable, estimator: Estimator) -> dict[str, FloatArray]:
-    """What of each turn's advantage comes from the outcome, the gains, the format penalties, and from caps; they sum to it.
-
-    Each part is what the estimator says with it less what it says without, in this order: exact for every estimator, also for
-    one that normalises outcomes and gains together.
-    """
-    outcome_only = replace(
-        table, gain=np.zeros_like(table.gain), penalty=np.zeros_like(table.penalty), capped=np.zeros_like(table.capped)
-    )
-    with_gain = replace(outcome_only, gain=table.gain)
-    with_penalty = replace(with_gain, penalty=table.penalty)
-    steps = [estimator(one) for one in (outcome_only, with_gain, with_penalty, table)]
-    names = ("gain", "penalty", "cap")
-    return {"outcome": steps[0]} | {name: steps[i + 1] - steps[i] for i, name in enumerate(names)}
-
-
-def credit_figures(parts: Mapping[str, FloatArray]) -> dict[str, float]:
+def credit_figures(parts: Components) -> dict[str, float]:
     """Mean sizes of an advantage's parts, and the outcome's share of their sum (1 where there is no credit at all)."""
-    sizes = {name: _mean(np.abs(values)) for name, values in parts.items()}
+    sizes = {name: _mean(np.abs(getattr(parts, name))) for name in ("outcome", "gain", "penalty")}
     total = sum(sizes.values())
     share = sizes["outcome"] / total if total > 0 else 1.0
     return {**{f"credit_{name}": size for name, size in sizes.items()}, "credit_outcome_share": share}
+
+
+def update_figures(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Means over a step's updates; none without one.
+
+    ``sampler_gap_fresh``: the gap between trainer and sampler on tokens that the updated weights themselves have sampled, where
+    there are any: no update lies between, so it is the two programs' own.
+    """
+    found = {name: float(np.mean([update[name] for update in updates])) for name in (updates[0] if updates else ())}
+    fresh, gap = found.pop("fresh", 0.0), found.pop("fresh_gap", 0.0)
+    return {**found, "sampler_gap_fresh": gap / fresh} if fresh > 0 else found
 
 
 def age_figures(trajectories: Sequence[Trajectory], version: int) -> dict[str, float]:

@@ -79,8 +79,14 @@ def rules(config: HealthConfig) -> tuple[Rule, ...]:
             "explore more (a higher loss.clip_high, a KL to the reference) or go on from an earlier checkpoint",
         ),
         Rule(
-            *(Alarm.SAMPLER_GAP, "sampler_gap", Kind.ABOVE, config.most_sampler_gap, "Gap between trainer and sampler in nats"),
-            "check that both have the same weights, temperature and precision, or lower pipeline.max_staleness",
+            *(
+                Alarm.SAMPLER_GAP,
+                "sampler_gap_fresh",
+                Kind.ABOVE,
+                config.most_sampler_gap,
+                "Gap between trainer and sampler in nats",
+            ),
+            "check that both have the same weights, temperature and precision",
         ),
         Rule(
             *(Alarm.RATIO, "clipped", Kind.ABOVE, config.most_clipped, "Share of tokens whose ratio was clipped"),

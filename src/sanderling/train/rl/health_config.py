@@ -45,7 +45,7 @@ class HealthConfig(BaseModel):
     least_entropy_share: float = Field(default=0.1, ge=0)
     """Entropy, as a share of what it was at the beginning."""
     most_sampler_gap: float = Field(default=0.1, gt=0)
-    """Mean absolute difference of log-probabilities between trainer and sampler, on tokens of the present version."""
+    """Mean absolute difference of log-probabilities between trainer and sampler, on tokens that the updated weights sampled."""
     most_clipped: float = Field(default=0.5, ge=0, le=1)
     """Share of tokens whose ratio was clipped or masked."""
     most_far_ratios: float = Field(default=0.1, ge=0, le=1)

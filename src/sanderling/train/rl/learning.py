@@ -22,10 +22,11 @@ from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.losses import build_loss
+from sanderling.train.losses.watching import Watching
 from sanderling.train.opening import reads_weights
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Fate, Group
-from sanderling.train.rl.figures import age_figures, credit_figures, credit_parts, step_metrics
+from sanderling.train.rl.figures import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.train.rl.measuring import Measured, measure, with_proximal, with_reference
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.rl.sifting import Sifted, left_out, sift
@@ -60,7 +61,7 @@ class Learner:
             self.trainer.load_state(state)
             self.step = int(state["rl_step"])
         self.reference = _frozen(source.model_dir, team, device) if config.loss.needs_reference else None
-        self.estimator, self.loss = build_estimator(config.estimator), build_loss(config.loss)
+        self.estimator, self.loss = build_estimator(config.estimator), Watching(build_loss(config.loss))
         self.model.eval()
 
     @property
@@ -82,10 +83,11 @@ class Learner:
         measured = measure(sifted, self.config, self.encoding, self.trainer, self.team)
         batch = self._graded(sifted, measured)
         table = build_table(batch)
-        advantages = self.estimator(table)
+        parts = self.estimator.components(table)
+        advantages = parts.total
         groups = [group for group, _ in settled]
         metrics = step_metrics(batch, table, advantages, groups=groups, tools=profile.tools) | left_out(sifted)
-        metrics |= credit_figures(credit_parts(table, self.estimator)) | fates(settled)
+        metrics |= credit_figures(parts) | fates(settled)
         trained = [graded.trajectory for graded in batch if graded.trained and graded.outcome is not None]
         metrics |= age_figures(trained, self.version)
         rows = credit_rows(batch, table.trajectory, advantages, self.encoding, self.config.drop_zero_advantage)
@@ -94,9 +96,7 @@ class Learner:
         shares = [rows[start :: self.config.updates_per_step] for start in range(self.config.updates_per_step)]
         updates = [self.trainer.step(share, self.loss) for share in shares if share]
         self.step += 1
-        for name in updates[0] if updates else ():
-            metrics[name] = float(np.mean([update[name] for update in updates]))
-        return {**metrics, "updates": len(updates), "version": self.version}
+        return {**metrics, **update_figures(updates), "updates": len(updates), "version": self.version}
 
     def save(self, root: Path) -> None:
         """A checkpoint, from which another process goes on to the same weights."""

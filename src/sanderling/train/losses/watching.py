@@ -1,0 +1,43 @@
+"""What a run watches of its ratios and of its sampler, beside the means that a loss reports. Wraps any loss.
+
+Everything is a per-token value, so that its mean over micro-batches, ranks and updates is what it should be.
+"""
+
+from itertools import pairwise
+
+from torch import Tensor
+
+from sanderling.train.losses.contract import Loss, LossInputs, Metrics
+
+EDGES = (0.0, 0.5, 0.8, 0.95, 1.05, 1.25, 2.0, float("inf"))
+"""Roughly even in the logarithm around 1, with the usual clips among them."""
+FAR = (0.5, 2.0)
+
+
+class Watching:
+    """A loss that also reports how its ratios are distributed, and the sampler's gap where weights cannot be its cause."""
+
+    def __init__(self, loss: Loss) -> None:
+        self.loss = loss
+
+    def __call__(self, tokens: LossInputs) -> tuple[Tensor, Metrics]:
+        """The loss itself, unchanged."""
+        value, metrics = self.loss(tokens)
+        return value, {**metrics, **ratio_bins(metrics), **fresh_gap(tokens)}
+
+
+def ratio_bins(metrics: Metrics) -> Metrics:
+    """Of the loss's ``ratio``: ``ratio_0.8_0.95`` and its like, lower edge included; ``ratio_far``: below 1/2 or above 2."""
+    if "ratio" not in metrics:
+        return {}
+    ratio = metrics["ratio"]
+    bins = {f"ratio_{low:g}_{high:g}": ((ratio >= low) & (ratio < high)).float() for low, high in pairwise(EDGES)}
+    return {**bins, "ratio_far": ((ratio < FAR[0]) | (ratio > FAR[1])).float()}
+
+
+def fresh_gap(tokens: LossInputs) -> Metrics:
+    """``fresh``: the very weights that are updated sampled the token; ``fresh_gap``: its gap to the sampler then, else 0."""
+    if tokens.sampler is None or tokens.age is None:
+        return {}
+    fresh = (tokens.age == 0).float()
+    return {"fresh": fresh, "fresh_gap": (tokens.logprobs.detach() - tokens.sampler).abs() * fresh}
