@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.train.config import MemoryConfig, Packing, TrainerConfig
+from sanderling.train.attention import packed_attention
+from sanderling.train.config import MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.logprobs import TokenLogprobs, token_logprobs
 from sanderling.train.memory import economise
+from sanderling.train.packing import collate
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import row_logprobs
 
@@ -211,6 +213,36 @@ def test_an_mlp_never_sees_more_tokens_than_a_tile():
     ids = list(range(50))
     ModelScorer(model, mlp_tile=8).score_many([ScoreRequest(ids, [20, 50], [[1, 2]] * 2, [(1, 2)] * 2)])
     assert max(widths) == 8 and sum(widths) == 2 * 52
+
+
+def test_where_only_keys_of_the_first_layer_are_trained_forks_have_their_gradient():
+    """Nothing else there asks for one: attention without gradients would lose it without a sign."""
+    model = tiny_model(seed=2)
+    for parameter in model.parameters():
+        parameter.requires_grad = False
+    weight = model.model.layers[0].self_attn.k_proj.weight.requires_grad_()
+    trunk = list(range(12))
+    mask = np.arange(16) > 11
+    rows = [Row(np.array([*trunk, *more]), mask, trajectory="t") for more in ([1, 2, 3, 4], [5, 6, 7, 8])]
+    found = []
+    with packed_attention(model):
+        for batches in ([rows], [rows[:1], rows[1:]]):
+            model.zero_grad()
+            sum(token_logprobs(model, collate(batch, Packing.VARLEN)).logprobs.sum() for batch in batches).backward()
+            found.append(weight.grad.clone())
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
+    assert found[0].abs().max() > 1e-3
+
+
+def test_in_mixed_precision_it_is_row_logprobs_too():
+    config = TrainerConfig(precision=Precision.BFLOAT16, temperature=0.8)
+    ids = list(range(40))
+    rows = [Row(np.array(ids), np.arange(40) > 3, trajectory="t")]
+    request = ScoreRequest(ids, [5, 20, 40], [[1, 2, 3]] * 3, [(1, 3)] * 3)
+    (found,) = ModelScorer.of(MODEL, config).score_with_rows([request], [rows])
+    exact = naive(request, MODEL, 0.8)
+    assert max(float(np.abs(a - b).max()) for a, b in zip(found.boundaries, exact, strict=True)) < 0.1
+    np.testing.assert_allclose(found.rows[0], row_logprobs(TokenLogprobs(MODEL), rows, config)[0], atol=0.02)
 
 
 def test_padded_trainers_score_the_same():

@@ -68,7 +68,7 @@ def _attend(
         query, key, value = (x.to(narrow) for x in (query, key, value))
     if context is not None:
         query, key, value = (context.gather_tokens(x) for x in (query, key, value))
-    if torch.is_grad_enabled() and query.requires_grad:
+    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         whole = _with_gradients(query, key, value, stretches, dropout, scaling)
     else:
         whole = _without_gradients(query, key, value, stretches, scaling)
