@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sanderling.errors import UserError
+from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.train.rl.health import Health, HealthPause, Kind, rules
 from sanderling.train.rl.health_config import Alarm, HealthConfig
 
@@ -45,6 +46,14 @@ def test_literesearcher_s_collapse_is_heard_before_it_has_happened():
 
 def test_the_reward_alone_would_not_have_shown_it():
     assert first_alarms(HealthConfig(), "reward", "length") == {}
+
+
+def test_its_recipe_pauses_in_the_collapse_and_not_at_the_beginning():
+    config = find_rl_recipe("literesearcher-4b").rl.health
+    health = Health(config)
+    with pytest.raises(HealthPause, match=r"after step (?:49\d|50\d)\. Share of rollouts without an answer"):
+        for step in STEPS:
+            health.pause(step, health.heard(collapse(step)))
 
 
 @pytest.mark.parametrize("window", [1, 5, 10])
