@@ -11,6 +11,8 @@ from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.errors import UserError
+from sanderling.policy.sync.copying import twin
+from sanderling.policy.sync.tensors import put
 from sanderling.protocol.endings import Ending
 from sanderling.reward.denoise_config import DenoiseConfig
 from sanderling.train.encoding import Encoding
@@ -26,14 +28,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthW
 
 
 class Slow(Bandit):
-    """Takes its time over each rollout, some a hundred times longer than others, and counts who trains and who samples."""
+    """Samples with a copy, takes its time, for some rollouts a hundred times longer, and counts who trains and who samples."""
 
     def __init__(self, model, pace: float = 0.001, **settings) -> None:
-        super().__init__(model, **settings)
+        super().__init__(twin(model), **settings)
         self.pace = pace
         self.under_way = self.most_under_way = self.begun_while_training = self.awake_while_training = 0
         self.hurried: list[int] = []
         self.trains = False
+
+    async def publish(self, weights, version: int) -> None:
+        await super().publish(weights, version)
+        put(self.model, weights)
 
     @asynccontextmanager
     async def training(self):
@@ -260,7 +266,7 @@ def test_the_best_model_on_held_out_questions_is_the_result(base: Path, tmp_path
     config = changed(CONFIG, steps=6, selection=SelectionConfig(every=2, attempts=30))
     run(config, base, tmp_path / "run", Bandit, held_out, score=by_token)
     measured = {line["step"]: line["held_out"] for line in read_metrics(tmp_path / "run" / "selection.jsonl")}
-    assert sorted(measured) == [2, 4, 6] and len(set(measured.values())) > 1
+    assert sorted(measured) == [0, 2, 4, 6] and len(set(measured.values())) > 1
     best = max(measured, key=lambda step: (measured[step], -step))
     run(changed(config, steps=best, selection=SelectionConfig()), base, tmp_path / "until", Bandit, score=by_token)
     assert same_weights(tmp_path / "run", tmp_path / "until")
@@ -273,3 +279,23 @@ def test_rollouts_that_no_replay_needs_can_be_left_to_go(base: Path, tmp_path: P
     last = {number for batch in ledger.batches() if batch.step >= 4 for number in batch.used}
     kept = {int(file.stem) for file in (tmp_path / "run" / LEDGER / "rollouts").iterdir()}
     assert kept == last, "those after the last checkpoint stay"
+
+
+def test_other_groups_do_not_go_on_with_these(base: Path, tmp_path: Path):
+    run(changed(CONFIG, steps=1), base, tmp_path / "run")
+    (tmp_path / "run" / "model").rename(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="made with another group_size and seed: go on with the settings of before"):
+        run(changed(CONFIG, steps=2, group_size=4, seed=9), base, tmp_path / "run")
+    run(changed(CONFIG, steps=2), base, tmp_path / "run")
+
+
+def test_a_measurement_before_a_kill_is_not_made_again(base: Path, tmp_path: Path):
+    held_out = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(2)]
+    config = changed(CONFIG, steps=6, save_every=5, selection=SelectionConfig(every=2, attempts=3))
+    with pytest.raises(RuntimeError, match="killed here"):
+        run(config, base, tmp_path / "run", Bandit, held_out, score=by_token, fail_at=4 * 12 + 1)
+    actor = run(config, base, tmp_path / "run", Bandit, held_out, score=by_token)
+    assert [line["step"] for line in read_metrics(tmp_path / "run" / "selection.jsonl")] == [0, 2, 4, 6]
+    assert sum(attempt < 3 for attempt in actor.attempts) == 6, "held-out attempts of step 6 alone"
+    log = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [line["step"] for line in log if "held_out" in line] == [2, 4, 6]

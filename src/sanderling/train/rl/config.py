@@ -58,7 +58,7 @@ class SelectionConfig(Section):
     """Which checkpoint is kept as the best: by a held-out set, never by the training reward."""
 
     every: int = Field(default=0, ge=0)
-    """Steps between measurements; 0: the last model is the result."""
+    """Steps between measurements, the first before any step; 0: the last model is the result."""
     attempts: int = Field(default=1, ge=1)
     """Rollouts of each held-out question."""
 

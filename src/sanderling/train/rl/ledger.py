@@ -9,12 +9,14 @@ weights, and the rest is what was waiting or under way. Rollouts under way are k
 In a team every rank writes its own groups' files, and rank 0 the batches; all read everything. Knows no model.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
+from sanderling.files import replace_file
 from sanderling.train.rl.contract import Ended, Fate, Group
 from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
 from sanderling.trajectory.record import Question, Trajectory
@@ -67,6 +69,22 @@ class Ledger:
         self._directory, self._rank = directory, rank
         self._begun = JsonlLog(directory / f"begun-{rank}.jsonl", durable=False)
         self._batches = JsonlLog(directory / "batches.jsonl")
+
+    def claim(self, about: Mapping[str, Any]) -> None:
+        """Rank 0: say what a group's number stands for, or see that it still does.
+
+        Raises UserError when the directory holds groups that were made with other settings.
+        """
+        file = self._directory / "about.json"
+        if not file.exists():
+            replace_file(file, json.dumps(about, indent=2, sort_keys=True))
+            return
+        was = json.loads(file.read_text(encoding="utf-8"))
+        if other := sorted(name for name in {*was, *about} if was.get(name) != about.get(name)):
+            raise UserError(
+                f"{self._directory} holds rollouts that were made with another {' and '.join(other)}: "
+                "go on with the settings of before, or begin in another directory."
+            )
 
     def begin(self, begun: Begun) -> None:
         """Note that a group begins."""

@@ -11,6 +11,7 @@ gains and rows; every rank holds all of a step's groups. Knows no HTTP, no tools
 """
 
 import asyncio
+import hashlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -90,8 +91,10 @@ async def run_rl(
         learner = await apart(open_learner, config, encoding, model_dir, out_dir, team, device)
         run = _Run(learner, connect(learner.model), questions, held_out, out_dir)
         for batch in run.unlearnt():
-            run.note(await apart(run.learn, batch))
+            run.note(await apart(run.learn, batch) | run.selection.known())
+            run.tell(progress)
         await run.publish(await apart(learner.weights))
+        await run.select(apart)
         async with run.rollouts() as rollouts:
             while learner.step < config.steps:
                 began = time.perf_counter()
@@ -101,15 +104,13 @@ async def run_rl(
                     metrics = await apart(run.learn, batch)
                 await run.publish(await apart(learner.weights))
                 rollouts.published()
-                if run.selection.due:
-                    metrics |= await apart(run.selection.decide, await run.selection.answer())
+                metrics |= await run.select(apart)
                 metrics |= {"wait_seconds": waited, "seconds": time.perf_counter() - began}
                 metrics |= {"groups_under_way": rollouts.under_way, "groups_waiting": rollouts.waiting}
                 alarms = run.note(metrics)
                 if run.leads and on_groups is not None:
                     on_groups(learner.step, [group for group, fate in batch if fate is Fate.USED])
-                if run.leads and progress is not None:
-                    progress(Progress(learner.step, config.steps, metrics))
+                run.tell(progress)
                 await apart(run.save, now=bool(alarms))
                 run.health.pause(learner.step, alarms)
         await apart(run.finish, final)
@@ -129,6 +130,8 @@ class _Run:
         self.ledger = Ledger(out_dir / LEDGER, self.team.rank)
         self.curriculum = Curriculum(self.config.curriculum, questions, self.config.seed)
         self.selection = Selection(self.config, held_out, actor, self.score, learner, out_dir)
+        if self.leads:
+            self.ledger.claim(_meaning(self.config, questions))
         self.batches = self.ledger.batches()
         self.settled = settled_numbers(self.batches)
         """Groups whose rollouts the next checkpoint makes unneeded."""
@@ -137,6 +140,8 @@ class _Run:
         earlier = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= learner.step]
         self.health = Health(self.config.health, earlier)
         self.log = MetricsLog(out_dir / METRICS, resume_step=learner.step) if self.leads else None
+        self.figures: dict[str, float] = {}
+        """Of the last step."""
 
     async def score(self, trajectory: Trajectory) -> float | None:
         """A rollout's outcome, by the judge that was handed in or by rule; asked once for each rollout."""
@@ -167,11 +172,21 @@ class _Run:
     def note(self, metrics: dict[str, float]) -> list[Raised]:
         """Write a step's figures down; returns the alarms that went off with it, and warns of them."""
         raised = self.health.heard(metrics)
+        self.figures = {**metrics, **self.curriculum.figures(), **self.health.figures()}
         if self.log is not None:
-            self.log.append({"step": self.learner.step, **metrics, **self.curriculum.figures(), **self.health.figures()})
+            self.log.append({"step": self.learner.step, **self.figures})
             for one in raised:
                 warnings.warn(f"step {self.learner.step}: {one.sentence}", HealthWarning, stacklevel=2)
         return raised
+
+    def tell(self, progress: OnProgress | None) -> None:
+        """Let whoever watches know of the last step."""
+        if self.leads and progress is not None:
+            progress(Progress(self.learner.step, self.config.steps, self.figures))
+
+    async def select(self, apart: Apart) -> dict[str, float]:
+        """Measure the model on the held-out questions, where it is time."""
+        return await apart(self.selection.decide, await self.selection.answer()) if self.selection.due else {}
 
     # -- in the thread that computes; collective in a team -------------------------------------------------------------
 
@@ -215,6 +230,17 @@ class _Run:
         if self.leads and not self.selection.adopt(final):
             save_model(self.learner.model, final, self.learner.source.model_dir, weights=weights)
         self.team.gather("the model is saved")
+
+
+def _meaning(config: RlConfig, questions: Sequence[Question]) -> dict[str, Any]:
+    """What says which question, seed and attempts a group's number stands for."""
+    asked = hashlib.sha256("\x1f".join(question.id for question in questions).encode()).hexdigest()
+    return {
+        "seed": config.seed,
+        "group_size": config.group_size,
+        "questions_per_step": config.questions_per_step,
+        "set of questions": asked,
+    }
 
 
 def open_learner(

@@ -31,14 +31,20 @@ class Selection:
     ) -> None:
         self._config, self._held_out, self._actor, self._score = config, held_out, actor, score
         self._learner, self._best = learner, out_dir / BEST
-        self._log = MetricsLog(out_dir / SELECTION, resume_step=learner.step) if learner.team.rank == 0 else None
+        # Updates after the last checkpoint are done again to the same weights, so what was measured stays true.
         self._seen = {line["step"]: float(line["held_out"]) for line in read_metrics(out_dir / SELECTION)}
+        last = max(self._seen, default=0)
+        self._log = MetricsLog(out_dir / SELECTION, resume_step=last) if learner.team.rank == 0 else None
 
     @property
     def due(self) -> bool:
         """Whether the model as it is has to be measured."""
         every, step = self._config.selection.every, self._learner.step
         return bool(every) and step not in self._seen and (step % every == 0 or step == self._config.steps)
+
+    def known(self) -> dict[str, float]:
+        """What was measured of the model as it is."""
+        return {"held_out": self._seen[self._learner.step]} if self._learner.step in self._seen else {}
 
     async def answer(self) -> list[float]:
         """Outcomes of this rank's share of the held-out rollouts; unscored ones are left out."""
