@@ -299,3 +299,25 @@ def test_a_measurement_before_a_kill_is_not_made_again(base: Path, tmp_path: Pat
     assert sum(attempt < 3 for attempt in actor.attempts) == 6, "held-out attempts of step 6 alone"
     log = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [line["step"] for line in log if "held_out" in line] == [2, 4, 6]
+
+
+def test_two_groups_of_one_question_in_a_step_are_two_groups(base: Path, tmp_path: Path):
+    """With three questions a step of four asks one of them twice."""
+    config = changed(CONFIG, steps=1, questions_per_step=4)
+    learners = []
+
+    def keep(step, groups):
+        learners.append([(group.number, group.question.id) for group in groups])
+
+    def connect(model) -> Actor:
+        actor = Bandit(model)
+        return Actor(actor.rollout, actor)
+
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    asyncio.run(run_rl(config, QUESTIONS, connect, encoding, base, tmp_path / "run", on_groups=keep))
+    assert len({name for _, name in learners[0]}) == 3 and len(learners[0]) == 4
+    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    ledger = Ledger(tmp_path / "run" / LEDGER)
+    outcomes = [np.array(ledger.group(number, {}).outcomes) for number in range(4)]
+    sizes = [np.abs(values - values.mean()) / (values.std() + 1e-6) for values in outcomes]
+    assert line["advantage_size"] == pytest.approx(np.mean(sizes), rel=1e-6), "each has a mean and a spread of its own"

@@ -24,13 +24,15 @@ class Graded:
     """False: its outcome counts in its group, and it receives no credit."""
     capped: Sequence[bool] | None = None
     """Turns that get no positive credit; None: none."""
+    group: int | None = None
+    """Which group it belongs to; None: that of its question. One question may have several groups in a step."""
 
 
 def build_table(batch: Sequence[Graded]) -> TurnTable:
-    """The table; groups are the trajectories' question ids. Raises ValueError when per-turn sequences have the wrong length."""
+    """The table. Raises ValueError when per-turn sequences have the wrong length."""
     columns: dict[str, list[float]] = {name: [] for name in _COLUMNS}
     tools: list[str] = []
-    groups: dict[str, int] = {}
+    groups: dict[int | str, int] = {}
     for number, graded in enumerate(batch):
         trajectory = graded.trajectory
         indices = turn_indices(trajectory)
@@ -41,7 +43,8 @@ def build_table(batch: Sequence[Graded]) -> TurnTable:
                 f"trajectory {trajectory.id}: {len(indices)} turns, {len(gains)} gains, {len(graded.penalties)} penalties, "
                 f"{len(capped)} caps"
             )
-        group = groups.setdefault(trajectory.question.id, len(groups))
+        name = trajectory.question.id if graded.group is None else graded.group
+        group = groups.setdefault(name, len(groups))
         tools += turn_tools(trajectory)
         for turn, (index, gain, penalty, cap) in enumerate(zip(indices, gains, graded.penalties, capped, strict=True)):
             values = (

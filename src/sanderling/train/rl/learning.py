@@ -115,6 +115,7 @@ class Learner:
                 gains,
                 trained=one.left_out is None,
                 capped=one.capped,
+                group=one.group,
             )
             for one, gains in zip(sifted, measured.gains, strict=True)
         ]

@@ -24,6 +24,8 @@ class Sifted:
     """A rollout, and what it may do."""
 
     ended: Ended
+    group: int
+    """Its group's number."""
     left_out: str | None
     """Why it is not trained on: a Noise, or STALE."""
     outcome: float | None
@@ -41,7 +43,7 @@ def sift(group: Group, version: int, config: RlConfig, profile: Profile) -> list
         oldest = oldest_version(ended.trajectory)
         stale = one.noise is not Noise.OUTAGE and oldest is not None and version - oldest > most
         left_out = STALE if stale else one.noise and one.noise.value
-        found.append(Sifted(ended, left_out, None if stale else one.outcome, one.capped))
+        found.append(Sifted(ended, group.number, left_out, None if stale else one.outcome, one.capped))
     return found
 
 
