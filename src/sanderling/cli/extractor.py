@@ -1,7 +1,7 @@
 """``--extractor``: a model behind an endpoint reads visited pages. Thin: how it reads is the affair of ``tools/extractor/``."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,12 +13,10 @@ from rich.console import Console
 
 from sanderling.cli.watch import show_retry
 from sanderling.errors import UserError
-from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
+from sanderling.evaluate.page_reader import extractor_of
 from sanderling.policy.reply_cache import ReplyCache
-from sanderling.protocol.messages import Message
-from sanderling.protocol.sampling import Sampling
-from sanderling.tools.extractor.contract import Complete, Counts, ExtractorOutageError, ExtractorRefusedError, OnOutage
-from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
+from sanderling.tools.extractor.contract import Counts, OnOutage
+from sanderling.tools.extractor.model import ModelExtractor
 
 ExtractorSpec = Annotated[
     str | None,
@@ -30,9 +28,6 @@ ExtractorCache = Annotated[
 ExtractorOutage = Annotated[
     OnOutage, typer.Option("--extractor-outage", help="When it cannot be reached: do without it, or end the episode unscored.")
 ]
-_REPLY_TOKENS = 4_096
-_TOKENS_A_WORD = 2
-_PROMPT_TOKENS = 1_000
 
 
 @dataclass(frozen=True)
@@ -57,35 +52,13 @@ async def opened_extractor(choice: ExtractorChoice | None, console: Console) -> 
     if not is_endpoint(choice.spec):
         raise UserError(f"--extractor {choice.spec!r} is no endpoint: write http://host:port/v1#model.")
     policy = open_policy(choice.spec, on_retry=partial(show_retry, console))
-    if policy.tokenizer is not None:
-        raise UserError("An extractor is asked in words: leave ?tokenizer= out of --extractor.")
-    cache = ReplyCache(choice.cache or _cache_directory(), private=choice.private)
-    limits = _limits(policy.context_length)
-    extractor = ModelExtractor(completer(policy), policy.name, cache=cache, limits=limits, on_outage=choice.on_outage)
+    cache = ReplyCache(choice.cache or extracts_directory(), private=choice.private)
+    extractor = extractor_of(policy, cache, choice.on_outage)
     try:
         yield extractor
     finally:
         _show_counts(console, extractor.counts)
         await close_policy(policy)
-
-
-def completer(policy: Policy) -> Complete:
-    """A text-level policy's next turn at temperature 0, with failures in the extractor's words."""
-    from sanderling.policy.http_client import RefusedError
-
-    async def complete(messages: Sequence[Message]) -> str:
-        session = policy.open(_KEY)
-        try:
-            done = await session.generate(Delta(tuple(messages)), Sampling(temperature=0.0, max_tokens=_REPLY_TOKENS), _KEY)
-        except PolicyOutageError as error:
-            raise ExtractorOutageError(str(error)) from error
-        except RefusedError as error:
-            raise ExtractorRefusedError(str(error)) from error
-        finally:
-            session.close()
-        return done.text
-
-    return complete
 
 
 def _show_counts(console: Console, counts: Counts) -> None:
@@ -98,22 +71,7 @@ def _show_counts(console: Console, counts: Counts) -> None:
     )  # fmt: skip
 
 
-_KEY = SampleKey(seed=0, question="extract", attempt=0, turn=0)
-
-
-def _limits(context_length: int | None) -> ReadingLimits:
-    """Parts that leave room for prompt and reply."""
-    default = ReadingLimits()
-    if context_length is None:
-        return default
-    room = (context_length - _REPLY_TOKENS - _PROMPT_TOKENS) // _TOKENS_A_WORD
-    if room < 1:
-        raise UserError(
-            f"context={context_length} leaves an extractor no room: it needs more than {_REPLY_TOKENS + _PROMPT_TOKENS}."
-        )
-    return ReadingLimits(part_words=min(default.part_words, room))
-
-
-def _cache_directory() -> Path:
+def extracts_directory() -> Path:
+    """Where replies are kept where nobody says."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "sanderling" / "extracts"

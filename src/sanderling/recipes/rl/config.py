@@ -5,6 +5,7 @@ Importable without torch. Paths are given on the command line more often than in
 stage before it selected.
 """
 
+import datetime
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,6 +152,11 @@ class RlRecipe(Section):
     """One, or several whose names the questions' ``meta.world`` tells apart."""
     judges: tuple[str, ...] = ()
     """As ``--judge`` takes them; none: the rule ``rl.outcome``."""
+    dynamics: str = ""
+    """How worlds behave (see docs/worlds-dynamics.md): a profile's name or a TOML file; empty: they stand still."""
+    world_seed: int = 0
+    date: datetime.date | None = None
+    """The day that agents see; None: today's, where an episode begins."""
     extractor: str = ""
     """A model that reads pages for the agent, http://host:port/v1#model; empty: pages are read without one."""
     rollout: RolloutConfig = RolloutConfig()
@@ -161,6 +167,8 @@ class RlRecipe(Section):
     parallel: ParallelConfig = ParallelConfig(kind=ParallelKind.NONE)
     """Of the trainer."""
     expected: ExpectedConfig = ExpectedConfig()
+    watch: tuple[str, ...] = ()
+    """Where the run can be watched beside metrics.jsonl: ``tensorboard``, ``trackio``, ``wandb``."""
 
     @model_validator(mode="before")
     @classmethod

@@ -11,8 +11,7 @@ from typing import Any
 from sanderling.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.sft.devices import Devices
-from sanderling.train.config import Packing, Precision, Recompute
-from sanderling.train.credit_config import PpoConfig, RatioTo
+from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, Recompute
 from sanderling.train.launch import check_parallel
 from sanderling.train.plan import Load, Shape, read_shape
 from sanderling.train.rl.config import Placement
@@ -120,9 +119,8 @@ def _load(recipe: RlRecipe, stage: Stage, devices: Devices, longest: int | None)
     sampled = min(expected.sampled_tokens or mean // 4, mean)
     episodes = Episodes(most, mean, sampled, min(turns, stage.profile.budgets.max_turns))
     groups = rl.pipeline.most_under_way or rl.questions_per_step * (rl.pipeline.max_staleness + 1)
-    loss = rl.loss
-    reference = isinstance(loss, PpoConfig) and loss.kl_coef > 0
-    proximal = isinstance(loss, PpoConfig) and loss.ratio_to is RatioTo.PROXIMAL and rl.updates_per_step > 1
+    reference, gains = rl.loss.needs_reference, rl.gain is not None
+    proximal = rl.loss.needs_proximal and rl.updates_per_step > 1 and not gains  # else they come in the pass of the gains
     return RlLoad(
         Load(most, ranks, sharded, recipe.parallel.context),
         episodes,
@@ -130,7 +128,7 @@ def _load(recipe: RlRecipe, stage: Stage, devices: Devices, longest: int | None)
         groups * rl.group_size,
         sharing,
         samplers,
-        gains=rl.gain is not None,
+        gains=gains,
         passes=reference + proximal,
         reference=reference,
         overlaps=rl.pipeline.max_staleness > 0,
@@ -202,6 +200,8 @@ def _knobs(recipe: RlRecipe, plan: StagePlan) -> Iterator[Changes]:
         yield {f"{memory}mlp_tile": 8192}
     if plan.devices.gpus and not trainer.memory.offload:
         yield {f"{memory}offload": True}
+    if trainer.logit_chunk > LOGIT_CHUNK:
+        yield {"rl.trainer.logit_chunk": LOGIT_CHUNK}
     if trainer.micro_batch_tokens > load.episodes.longest:
         yield {"rl.trainer.micro_batch_tokens": load.episodes.longest}
     if load.sharing in (Sharing.TOGETHER, Sharing.APART):

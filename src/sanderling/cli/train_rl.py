@@ -1,0 +1,113 @@
+"""``sanderling train rl``: reinforcement learning, from questions to a trained model. All logic is in `recipes.rl`."""
+
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from sanderling.cli import exits
+from sanderling.errors import UserError
+
+_LAST_WORDS_S = 5
+"""torchrun ends all processes as soon as one has failed: the first gets so long to say why."""
+
+
+def rl(
+    questions: Annotated[
+        list[Path] | None, typer.Option("--questions", help="A file of questions with accepted answers. Repeatable.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option("--model", help="The Hugging Face directory to start from.")] = None,
+    worlds: Annotated[
+        list[Path] | None,
+        typer.Option("--world", help="Directory of a world. Repeatable: questions then name theirs in meta.world."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/TITLE by default.")] = None,
+    recipe: Annotated[
+        str, typer.Option("--recipe", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings.")
+    ] = "dr-venus-4b",
+    held_out: Annotated[
+        list[Path] | None, typer.Option("--held-out", help="Questions that select the checkpoint and are never trained on.")
+    ] = None,
+    judges: Annotated[
+        list[str] | None,
+        typer.Option("--judge", help="Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="Prompt, tools and budgets; the recipe's by default.")
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", help="Where the model is served (vLLM): http://host:port/v1; placement served.")
+    ] = None,
+    served: Annotated[str | None, typer.Option("--model-served", help="What the server calls it.")] = None,
+    extractor: Annotated[
+        str | None, typer.Option("--extractor", help="A model that reads visited pages: http://host:port/v1#model.")
+    ] = None,
+    dynamics: Annotated[
+        str | None, typer.Option("--dynamics", help="How worlds behave: a profile's name or a TOML file.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as rl.steps=20; as often as you like."),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", min=1, help="Processes on this machine, one for each GPU; or start with torchrun.")
+    ] = 1,
+    watch: Annotated[
+        list[str] | None, typer.Option("--watch", help="A view of the run: tensorboard, trackio, wandb. Repeatable.")
+    ] = None,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Try even where the plan (sanderling train plan --rl) says that a GPU is too small."),
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
+) -> None:
+    """Train a model by reinforcement on questions, with an agent that researches worlds. Killed, the same command goes on.
+
+    Everything is checked first. OUT then holds model/, metrics.jsonl, ledger/ (every rollout) and checkpoints/, by stage.
+    """
+    from sanderling.recipes.progress import Report
+    from sanderling.recipes.rl.find import find_rl_recipe
+    from sanderling.recipes.rl.prepare import Order
+    from sanderling.recipes.rl.record import clear
+    from sanderling.recipes.rl.run import run_rl_command
+    from sanderling.recipes.sft.run import speaks
+
+    if (endpoint is None) != (served is None):
+        raise UserError("--endpoint and --model-served go together: where the model is served, and its name there.")
+    placed = ["rl.pipeline.placement=served", f"sampler.endpoint={endpoint}", f"sampler.served={served}"] if endpoint else []
+    given: dict[str, Any] = {
+        "questions": questions,
+        "model": model,
+        "worlds": worlds,
+        "held_out": held_out,
+        "judges": judges,
+        "watch": watch,
+        "profile": profile,
+        "extractor": extractor,
+        "dynamics": dynamics,
+    }
+    config = find_rl_recipe(recipe, [*placed, *(overrides or [])])
+    update = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items() if value}
+    config = config.model_copy(update=update)
+    directory = out or Path("runs") / config.title
+    first = speaks()
+    if not first:
+        warnings.simplefilter("ignore")
+    try:
+        if fresh and first:
+            clear(directory)
+        run_rl_command(Order(config, directory, processes, anyway), Report(Console(quiet=not first)))
+    except UserError:
+        if first:
+            raise
+        time.sleep(_LAST_WORDS_S)
+        raise typer.Exit(exits.USER_ERROR) from None
+    except KeyboardInterrupt:
+        if first:
+            Console(stderr=True).print(
+                "Interrupted: the same command without --fresh goes on where it stopped.", soft_wrap=True
+            )
+        raise typer.Exit(exits.INTERRUPTED) from None

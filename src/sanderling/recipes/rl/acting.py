@@ -1,0 +1,170 @@
+"""Who acts in a run: a sampler that gets the weights of each update, tools over worlds, judges, and what was begun before.
+
+Opened in every process of a run, in its event loop, and closed with it. The sampler is the trainer's own module, a copy of it
+in the same process, or a vLLM server, as ``rl.pipeline.placement`` says; rollouts are the one agent loop's. Knows no training.
+"""
+
+import math
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sanderling.agent.journal import Journal
+from sanderling.errors import UserError
+from sanderling.evaluate.page_reader import extractor_of
+from sanderling.evaluate.rollouts import Agent
+from sanderling.policy.contract import Policy
+from sanderling.policy.load import close_policy, is_endpoint, open_policy
+from sanderling.policy.reply_cache import ReplyCache
+from sanderling.policy.sync.contract import WeightSync
+from sanderling.protocol.clock import Clock, FixedClock, SystemClock
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.rl.config import RlRecipe, Stage
+from sanderling.recipes.rl.judging import opened_judge, score_by
+from sanderling.recipes.rl.places import Dynamics, Places, directories
+from sanderling.tools.extractor.contract import Extractor, OnOutage
+from sanderling.train.rl.config import Placement
+from sanderling.train.rl.contract import Actor, Ask, Score
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+if TYPE_CHECKING:
+    from sanderling.policy.endpoint import CompletionEndpointPolicy
+    from sanderling.policy.sync.vllm_server import VllmServer
+
+WEIGHTS = "weights"
+"""Where, in a stage's directory, a server finds each version."""
+NAME = "rl"
+"""What records call the model that is trained."""
+
+
+@dataclass(frozen=True)
+class Acting:
+    """What a process of a run acts with."""
+
+    recipe: RlRecipe
+    stage: Stage
+    model_dir: Path
+    directory: Path
+    """The stage's."""
+    places: Places
+    journal: Journal
+    score: Score | None
+    batch: int
+    """Turns sampled together at most, in this process."""
+    team: Any
+    closing: AsyncExitStack
+
+    def connect(self, model: Any) -> Actor:
+        """The actor of a live module."""
+        policy, sync = self._sampler(model)
+        clock, seed = clock_of(self.recipe), self.stage.rl.seed
+
+        async def rollout(ask: Ask) -> Trajectory:
+            place = self.places.of(ask.question)
+            agent = Agent(policy, place.tools, self.stage.profile, clock, place.name, place.fingerprint)
+            seeds = Seeds(run=seed, episode=ask.seed, attempt=ask.attempt)
+            return await agent.attempt(ask.question, seeds, journal=self.journal, hurry=ask.hurry)
+
+        return Actor(rollout, sync, self.journal.stored, self.score)
+
+    def _sampler(self, model: Any) -> tuple[Policy, WeightSync]:
+        from sanderling.policy.sync.copying import Copying, twin
+        from sanderling.policy.sync.in_place import InPlace
+        from sanderling.policy.transformers_policy import TransformersPolicy
+
+        match self.stage.rl.pipeline.placement:
+            case Placement.TURNS:
+                policy = TransformersPolicy(model, load_tokenizer(self.model_dir), name=NAME, max_batch=self.batch)
+                return policy, InPlace(policy)
+            case Placement.BESIDE:
+                policy = TransformersPolicy(twin(model), load_tokenizer(self.model_dir), name=NAME, max_batch=self.batch)
+                return policy, Copying(policy)
+            case Placement.SERVED:
+                return self._served()
+
+    def _served(self) -> tuple[Policy, WeightSync]:
+        from sanderling.recipes.rl.together import Together
+
+        policy, server = server_of(self.recipe, self.model_dir, self.directory, self.closing)
+        if self.team.size == 1:
+            return policy, server
+        return policy, Together(server, policy.door, self.team, sleeps=self.recipe.sampler.sleeps)
+
+
+def server_of(
+    recipe: RlRecipe, model_dir: Path, directory: Path, closing: AsyncExitStack
+) -> "tuple[CompletionEndpointPolicy, VllmServer]":
+    """The served model, and how it gets weights through files in a directory; ``closing`` closes both. Raises UserError."""
+    from sanderling.policy.endpoint import CompletionEndpointPolicy
+    from sanderling.policy.http_client import HttpClient
+    from sanderling.policy.sync.vllm_server import VllmServer
+    from sanderling.policy.sync.weight_files import WeightFiles
+
+    policy = open_policy(served_spec(recipe, model_dir))
+    closing.push_async_callback(close_policy, policy)
+    if not isinstance(policy, CompletionEndpointPolicy):
+        raise UserError(f"{recipe.sampler.endpoint} is no server that takes weights: write http://host:port/v1.")
+    root = HttpClient(recipe.sampler.endpoint.rstrip("/").removesuffix("/v1"), os.environ.get("OPENAI_API_KEY"))
+    closing.push_async_callback(root.aclose)
+    files = WeightFiles((directory / WEIGHTS).resolve(), like=model_dir)
+    return policy, VllmServer(root, policy, files, sleeps=recipe.sampler.sleeps)
+
+
+def served_spec(recipe: RlRecipe, model_dir: Path) -> str:
+    """A served model, token by token, as policies are named. Raises UserError where the settings do not name it."""
+    sampler = recipe.sampler
+    if not sampler.endpoint or not sampler.served:
+        raise UserError(
+            "The model is to be served, and nobody says where: give --endpoint http://host:port/v1 and --model-served NAME, "
+            "or set rl.pipeline.placement=turns."
+        )
+    if not is_endpoint(sampler.endpoint) or set("?#") & set(sampler.endpoint):
+        raise UserError(f"{sampler.endpoint!r} is no address of a server: write http://host:port/v1.")
+    return f"{sampler.endpoint}?tokenizer={model_dir}#{sampler.served}"
+
+
+def clock_of(recipe: RlRecipe) -> Clock:
+    """The date that agents see."""
+    return SystemClock() if recipe.date is None else FixedClock(recipe.date)
+
+
+@asynccontextmanager
+async def opened_acting(
+    recipe: RlRecipe, stage: Stage, questions: Sequence[Question], model_dir: Path, directory: Path, team: Any
+) -> AsyncIterator[Acting]:
+    """Everything that this process acts with. Raises UserError."""
+    rl, rank = stage.rl, str(team.rank)
+    own = math.ceil(rl.questions_per_step / team.size) * (rl.pipeline.max_staleness + 1) * rl.group_size
+    under_way = min(own, (rl.pipeline.most_under_way or own) * rl.group_size)
+    async with AsyncExitStack() as stack:
+        judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, rank, under_way))
+        extractor = await stack.enter_async_context(opened_reader(recipe.extractor, directory))
+        found = directories(recipe.worlds, questions)
+        places = Places(found, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), extractor)
+        journal = stack.enter_context(Journal(directory / f"journal-{rank}", across_versions=True))
+        score = None if judge is None else score_by(judge)
+        batch = recipe.sampler.sessions or under_way
+        yield Acting(recipe, stage, model_dir, directory, places, journal, score, batch, team, stack)
+
+
+@asynccontextmanager
+async def opened_reader(spec: str, directory: Path) -> AsyncIterator[Extractor | None]:
+    """The model that reads pages; its replies are kept in the run's directory. An outage of it leaves a rollout unscored."""
+    if not spec:
+        yield None
+        return
+    check_reader(spec)
+    policy = open_policy(spec)
+    try:
+        yield extractor_of(policy, ReplyCache(directory / "extracts"), OnOutage.REFUSE)
+    finally:
+        await close_policy(policy)
+
+
+def check_reader(spec: str) -> None:
+    """Raises UserError for what cannot read pages."""
+    if not is_endpoint(spec):
+        raise UserError(f"--extractor {spec!r} is no endpoint: write http://host:port/v1#model.")

@@ -1,0 +1,77 @@
+"""Who scores rollouts: the judges of the settings, opened in the process that asks them.
+
+Rules and models in order, as ``--judge`` names them everywhere; models stand in for one another. A verdict is asked for once: a
+book on disk remembers it, beside a ledger of what models took. Knows no training.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from sanderling.errors import UserError
+from sanderling.evaluate.attempts import PATIENT, verdict_on
+from sanderling.policy.asker import PolicyAsker
+from sanderling.policy.ledger import Ledger
+from sanderling.policy.load import check_model, close_policy, is_endpoint, names_model, open_policy, place_of
+from sanderling.policy.metered import Till
+from sanderling.protocol.asking import Asker
+from sanderling.reward.booked import BookedJudge
+from sanderling.reward.forms.ours import OURS
+from sanderling.reward.judge import Judge, in_order
+from sanderling.reward.judges import rule_judge
+from sanderling.reward.judges.model import ModelJudge
+from sanderling.reward.judging import VerdictBook
+from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.trajectory.record import Trajectory
+
+Score = Callable[[Trajectory], Awaitable[float | None]]
+
+
+def check_judges(specs: Sequence[str]) -> None:
+    """Raises UserError now for what could not be opened later."""
+    for spec in specs:
+        if not names_model(spec):
+            rule_judge(spec)
+        elif is_endpoint(spec):
+            check_model(spec)
+        else:
+            raise UserError(f"{spec!r} is no rule and no address: a judging model is asked at http://host:port/v1#model.")
+
+
+@asynccontextmanager
+async def opened_judge(specs: Sequence[str], directory: Path, name: str, concurrency: int) -> AsyncIterator[Judge | None]:
+    """The judges in their order as one, None for nobody; verdicts and spending are kept in a directory under ``name``."""
+    if not specs:
+        yield None
+        return
+    async with AsyncExitStack() as stack:
+        askers: list[Asker] = []
+        ledger = Ledger(log=JsonlLog(directory / f"judge-{name}.ledger", durable=False))
+        for spec in filter(names_model, specs):
+            policy = open_policy(spec)
+            stack.push_async_callback(close_policy, policy)
+            askers.append(PolicyAsker(policy, till=Till(ledger), concurrency=concurrency, place=place_of(spec)))
+        yield BookedJudge(_in_order(specs, askers), VerdictBook(directory / f"verdicts-{name}.jsonl"))
+
+
+def _in_order(specs: Sequence[str], askers: Sequence[Asker]) -> Judge:
+    """Rules where they stand, all models where the first one stands."""
+    judges: list[Judge] = []
+    asks = False
+    for spec in dict.fromkeys(specs):
+        if not names_model(spec):
+            judges.append(rule_judge(spec))
+        elif not asks:
+            judges.append(ModelJudge(askers, form=OURS))
+            asks = True
+    return in_order(judges)
+
+
+def score_by(judge: Judge) -> Score:
+    """A rollout's outcome by a judge: 1 right, 0 wrong, None unscored; asked again while that may help."""
+
+    async def score(trajectory: Trajectory) -> float | None:
+        verdict = await verdict_on(trajectory, judge, PATIENT)
+        return None if verdict.correct is None else float(verdict.correct)
+
+    return score

@@ -1,0 +1,110 @@
+"""The worlds that questions are about: one for all, or several that questions name in ``meta.world``.
+
+A name is that of a world that was given, or a directory of its own. Every world is opened once in each process, as agents meet
+it. Knows no model.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sanderling.errors import UserError
+from sanderling.protocol.profile import Profile
+from sanderling.tools.contract import Tool
+from sanderling.tools.extractor.contract import Extractor
+from sanderling.tools.registry import world_tools
+from sanderling.trajectory.questions import read_questions, require_distinct
+from sanderling.trajectory.record import Question
+from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.manifest import read_manifest
+
+WORLD = "world"
+"""Where a question's ``meta`` says which world it is about."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A world and the tools that ask it."""
+
+    name: str
+    fingerprint: str
+    tools: Mapping[str, Tool]
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """How worlds behave."""
+
+    profile: str = ""
+    """Empty: still."""
+    seed: int = 0
+
+
+def read_all(files: Sequence[Path], what: str) -> list[Question]:
+    """Questions of several files in order. Raises UserError where two have one id."""
+    questions = [question for file in files for question in read_questions(file)]
+    if not questions:
+        raise UserError(f"There are no {what}: name a file of questions.")
+    require_distinct(questions)
+    return questions
+
+
+def directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[str, Path]:
+    """Each question's world by the name that its ``meta`` has; a single given world is everybody's, under an empty name.
+
+    Raises UserError for a question without a world, a world that is not there, and two worlds of one name.
+    """
+    if len(worlds) == 1:
+        _name_of(worlds[0])
+        return {"": worlds[0]}
+    known: dict[str, Path] = {}
+    for world in worlds:
+        name = _name_of(world)
+        if name in known:
+            raise UserError(f"{known[name]} and {world} are both worlds named {name!r}: questions cannot tell them apart.")
+        known[name] = world
+    found: dict[str, Path] = {}
+    for question in questions:
+        name = str(question.meta.get(WORLD) or "")
+        if name in found:
+            continue
+        path = known.get(name) or (Path(name) if name else None)
+        if path is None:
+            raise UserError(f"Question {question.id!r} names no world: give one with --world, or name it in meta.{WORLD}.")
+        if name not in known:
+            _check_there(question, name, path, known)
+        found[name] = path
+    return found
+
+
+def _check_there(question: Question, name: str, path: Path, known: Mapping[str, Path]) -> None:
+    if not path.is_dir():
+        told = f"the worlds given are {', '.join(known)}" if known else "give it with --world"
+        raise UserError(f"Question {question.id!r} is about the world {name!r}, which is not there: {told}.")
+    _name_of(path)
+
+
+def _name_of(world: Path) -> str:
+    """What a world calls itself. Raises UserError when there is none."""
+    return read_manifest(world).name
+
+
+class Places:
+    """Opened worlds; each question finds its own."""
+
+    def __init__(self, found: Mapping[str, Path], profile: Profile, dynamics: Dynamics, extractor: Extractor | None) -> None:
+        opened: dict[Path, Place] = {}
+        for path in found.values():
+            if path not in opened:
+                world = open_as_met(path, dynamics.profile or None, dynamics.seed)
+                opened[path] = Place(world.name, world.fingerprint, world_tools(world, profile, extractor))
+        self._places = {name: opened[path] for name, path in found.items()}
+
+    def of(self, question: Question) -> Place:
+        """Where a question is researched."""
+        return self._places.get("") or self._places[str(question.meta[WORLD])]
+
+
+def fingerprints(found: Mapping[str, Path]) -> dict[str, str]:
+    """What stands for the content of each world."""
+    return {name: read_manifest(path).fingerprint for name, path in found.items()}

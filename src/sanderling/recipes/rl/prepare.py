@@ -1,0 +1,142 @@
+"""Everything that can be done and known before the first rollout: questions, worlds, judges, checks, the record of the run.
+
+Torch is imported only to look at the devices.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sanderling.errors import UserError
+from sanderling.policy.model_files import check_model
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.rl.acting import check_reader, served_spec
+from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
+from sanderling.recipes.rl.judging import check_judges
+from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all
+from sanderling.recipes.rl.plan import check_placement, plan_rl
+from sanderling.recipes.rl.record import check_empty, check_same_run, inputs_of, is_begun, write_record
+from sanderling.recipes.sft.devices import Devices, devices_here
+from sanderling.train.config import Precision
+from sanderling.train.encoding import Encoding
+from sanderling.train.plan import read_shape
+from sanderling.train.rl.checks import check_run
+from sanderling.train.rl.config import Placement
+from sanderling.train.watchers import check_watchers
+from sanderling.trajectory.record import Question
+
+Look = Callable[[], Devices]
+
+
+def look_here() -> Devices:
+    """The devices of the machine; how fast they are is not asked."""
+    return devices_here(measured=False)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a person asked for."""
+
+    recipe: RlRecipe
+    out: Path
+    processes: int = 1
+    anyway: bool = False
+    """Whether it is tried where the plan says that it does not fit."""
+
+    @property
+    def bfloat16(self) -> bool:
+        return self.recipe.rl.trainer.precision is Precision.BFLOAT16
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every process has to know in order to run one stage."""
+
+    order: Order
+    stage: Stage
+    model: Path
+    """What the stage begins with."""
+    questions: tuple[Question, ...]
+    held_out: tuple[Question, ...]
+
+    @property
+    def directory(self) -> Path:
+        return self.stage.directory(self.order.out)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that may begin, or go on."""
+
+    order: Order
+    stages: tuple[Stage, ...]
+    questions: dict[str, list[Question]]
+    """By stage."""
+    held_out: list[Question]
+
+
+def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
+    """Read and check everything, and write the record. Raises UserError. ``look`` tells which devices there are."""
+    recipe, out = order.recipe, order.out
+    if recipe.model is None:
+        raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
+    stages = stages_of(recipe)
+    check_placement(recipe, processes)
+    check_watchers(recipe.watch)
+    check_model(recipe.model)
+    check_judges(recipe.judges)
+    if recipe.extractor:
+        check_reader(recipe.extractor)
+    if recipe.rl.pipeline.placement is Placement.SERVED:
+        served_spec(recipe, recipe.model)
+    questions = {stage.name: read_all(stage.questions, "questions to train on") for stage in stages}
+    held_out = read_all(recipe.held_out, "held-out questions") if recipe.held_out else []
+    for stage in stages:
+        _check_selection(stage, held_out)
+    every = [question for asked in questions.values() for question in asked] + held_out
+    worlds = directories(recipe.worlds, every)
+    tokenizer = load_tokenizer(recipe.model)
+    for stage in stages:
+        check_run(stage.rl, questions[stage.name], held_out, Encoding(tokenizer, stage.profile))
+        Places(worlds, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), None)
+    files = {"questions": [file for stage in stages for file in stage.questions], "held_out": recipe.held_out}
+    inputs = inputs_of(recipe, recipe.model, files, fingerprints(worlds))
+    if is_begun(out):
+        check_same_run(recipe, inputs, processes, out)
+    else:
+        check_empty(out)
+        _check_fit(order, processes, look())
+    write_record(recipe, inputs, processes, out)
+    return Prepared(order, tuple(stages), questions, held_out)
+
+
+def _check_selection(stage: Stage, held_out: list[Question]) -> None:
+    """Raises UserError where a checkpoint is to be selected and nothing says by what, or the other way round."""
+    if bool(stage.rl.selection.every) is bool(held_out):
+        return
+    if held_out:
+        raise UserError(
+            "Held-out questions select the checkpoint: say after how many steps each, with --set rl.selection.every=10."
+        )
+    raise UserError(
+        "The settings select the checkpoint by held-out questions: give some with --held-out, or --set rl.selection.every=0 to "
+        "keep the last one."
+    )
+
+
+def _check_fit(order: Order, processes: int, devices: Devices) -> None:
+    """Raises UserError when the plan says that GPUs are too small; ``anyway``: warns of it."""
+    recipe = order.recipe
+    if not devices.gpus or recipe.model is None:
+        return
+    try:
+        read_shape(recipe.model)
+    except UserError:  # one that cannot be planned for may still be trained
+        return
+    found = plan_rl(recipe, replace(devices, count=processes))
+    if not found.sentence:
+        return
+    if not order.anyway:
+        raise UserError(f"{found.sentence.removesuffix('.')}; --anyway tries it, since this is reckoned.")
+    warnings.warn(f"{found.sentence.removesuffix('.')}; going on all the same.", stacklevel=2)

@@ -1,0 +1,20 @@
+"""Options of `train rl` that are wrong get a sentence each; what it does is tested in tests/recipes."""
+
+from typer.testing import CliRunner
+
+from sanderling.cli.train import app
+from sanderling.errors import UserError
+
+
+def refused(*words: str) -> str:
+    result = CliRunner().invoke(app, ["rl", *words])
+    assert isinstance(result.exception, UserError), result.output
+    return str(result.exception)
+
+
+def test_wrong_options_are_told():
+    assert "--model-served" in refused("--endpoint", "http://localhost:1/v1")
+    assert "choose dr-venus-4b" in refused("--recipe", "dr-venus")
+    assert "did you mean rl.steps?" in refused("--set", "rl.stepz=3")
+    assert "top_p = 1.0" in refused("--set", "rollout.top_p=0.9")
+    assert "give --model" in refused()

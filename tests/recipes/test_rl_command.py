@@ -1,0 +1,149 @@
+"""``sanderling train rl`` over a real small world: from a file of questions to a model, in stages, served, and once more."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rl_runs import recipe_of, silent, write_given
+from sft_runs import weights
+from vllm_double import served
+
+from sanderling.config import read_config
+from sanderling.errors import UserError
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.rl.config import RlRecipe
+from sanderling.recipes.rl.prepare import Order
+from sanderling.recipes.rl.run import run_rl_command
+from sanderling.train.metrics import read_metrics
+from sanderling.trajectory.jsonl import TrajectoryStore
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_given(tmp_path_factory.mktemp("given"), (1, 2))
+
+
+def run(recipe: RlRecipe, out: Path, processes: int = 1) -> None:
+    run_rl_command(Order(recipe, out, processes), silent())
+
+
+def differ(ours: Path, theirs: Path) -> bool:
+    a, b = weights(ours), weights(theirs)
+    return any(not np.array_equal(a[name], b[name]) for name in b)
+
+
+def test_from_a_file_of_questions_to_a_model(given: Path, tmp_path: Path):
+    recipe = recipe_of(given)
+    run(recipe, tmp_path / "out")
+    assert differ(tmp_path / "out" / "model", given / "base"), "it learnt something"
+    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert lines[-1]["version"] == 4 and "reward" in lines[-1]
+    stored = [one for file in sorted((tmp_path / "out" / "ledger" / "rollouts").iterdir()) for one in TrajectoryStore(file)]
+    assert len(stored) == 4 * 2 * 2
+    assert {one.world for one in stored} == {"encyclopedia-train-40-1"}
+    assert read_config(RlRecipe, tmp_path / "out" / "rl.toml").rl == recipe.rl, "the record is a recipe"
+
+
+def test_finished_it_does_nothing_and_says_where_the_model_is(given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    from rich.console import Console
+
+    from sanderling.recipes.progress import Report
+
+    run(recipe_of(given, "rl.steps=1"), tmp_path / "out")
+    before = (tmp_path / "out" / "model" / "model.safetensors").stat().st_mtime_ns
+    run_rl_command(Order(recipe_of(given, "rl.steps=1"), tmp_path / "out"), Report(Console()))
+    assert (tmp_path / "out" / "model" / "model.safetensors").stat().st_mtime_ns == before
+    assert "ask it with sanderling ask" in capsys.readouterr().out
+
+
+def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_path: Path):
+    recipe = recipe_of(given, "rl.questions_per_step=12", "rl.group_size=1", "rl.steps=1")
+    both = {"worlds": (given / "w1", given / "w2"), "questions": (given / "q1.jsonl", given / "q2.jsonl")}
+    run(recipe.model_copy(update=both), tmp_path / "out")
+    stored = [one for file in (tmp_path / "out" / "ledger" / "rollouts").iterdir() for one in TrajectoryStore(file)]
+    assert {(one.world, one.question.meta["world"]) for one in stored} == {
+        ("encyclopedia-train-40-1",) * 2, ("encyclopedia-train-40-2",) * 2,
+    }  # fmt: skip
+
+
+def test_a_stage_begins_with_the_model_of_the_one_before_it(given: Path, tmp_path: Path):
+    recipe = recipe_of(given, "stages.one.steps=2", "stages.two.steps=1", "stages.two.temperature=1.0")
+    run(recipe, tmp_path / "out")
+    one, two = (tmp_path / "out" / name for name in ("one", "two"))
+    assert [len(read_metrics(place / "metrics.jsonl")) for place in (one, two)] == [2, 1]
+    assert differ(one / "model", given / "base") and differ(two / "model", one / "model")
+    alone = recipe_of(given, "rl.steps=1", "rollout.temperature=1.0", model=one / "model")
+    run(alone, tmp_path / "alone")
+    assert not differ(two / "model", tmp_path / "alone" / "model"), "the same as by hand"
+
+
+def test_the_model_that_held_out_questions_select_is_the_result(given: Path, tmp_path: Path):
+    recipe = recipe_of(given, "rl.selection.every=1", "rl.steps=2", held_out=(given / "q2.jsonl",), worlds=())
+    recipe = recipe.model_copy(update={"worlds": (given / "w1", given / "w2")})
+    run(recipe, tmp_path / "out")
+    measured = read_metrics(tmp_path / "out" / "selection.jsonl")
+    assert [line["step"] for line in measured] == [1, 2]
+    assert not differ(tmp_path / "out" / "model", tmp_path / "out" / "best"), "of equal ones the first"
+
+
+def test_difficulty_is_measured_with_the_model_that_a_stage_begins_with(given: Path, tmp_path: Path):
+    band = "stages.one.difficulty={attempts = 2, least_right = 0, most_right = 2}"
+    run(recipe_of(given, band, "stages.one.steps=1"), tmp_path / "out")
+    place = tmp_path / "out" / "one" / "difficulty"
+    tries = list(TrajectoryStore(place / "attempts.jsonl"))
+    assert len(tries) == 6 * 2 and all(one.answer is None for one in tries)
+    assert len((place / "kept.jsonl").read_text().splitlines()) == 6
+    with pytest.raises(UserError, match=r"no question is right 1 to 1 times of 2"):
+        run(
+            recipe_of(given, band.replace("least_right = 0, most_right = 2", "least_right = 1, most_right = 1")), tmp_path / "b"
+        )
+
+
+def test_a_served_model_samples_with_each_updates_weights(given: Path, tmp_path: Path):
+    """The trainer's log-probabilities are the server's: it had the weights of each update when it sampled."""
+    end = load_tokenizer(given / "base").token_id("<|im_end|>")
+    with served(given / "base", end) as (address, double):
+        placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m", "sampler.sleeps=true"]
+        run(recipe_of(given, *placed, "rl.steps=3", "rl.loss.kind=ppo"), tmp_path / "out")
+    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
+    assert all(line["sampler_gap"] < 1e-4 for line in lines), [line["sampler_gap"] for line in lines]
+    assert double.paths.count("/collective_rpc") == 4, "at the beginning, and after each of three updates"
+    assert double.paths.count("/sleep") == double.paths.count("/wake_up") == 3 and not double.spoke_asleep
+    assert differ(tmp_path / "out" / "model", given / "base")
+
+
+def test_a_copy_beside_samples_with_each_updates_weights_too(given: Path, tmp_path: Path):
+    run(recipe_of(given, "rl.pipeline.placement=beside", "rl.pipeline.max_staleness=1", "rl.steps=3"), tmp_path / "out")
+    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
+    assert len(lines) == 3 and all(line["age_oldest"] <= 1 for line in lines)
+
+
+def test_judges_score_in_the_place_of_the_rule(given: Path, tmp_path: Path):
+    run(recipe_of(given, "rl.steps=1", judges=("exact", "contains")), tmp_path / "out")
+    assert (tmp_path / "out" / "metrics.jsonl").is_file()
+    with pytest.raises(UserError, match="exactly"):
+        run(recipe_of(given, judges=("exactly",)), tmp_path / "other")
+
+
+def test_two_processes_share_the_work(given: Path, tmp_path: Path):
+    recipe = recipe_of(given, "parallel.kind=replicate", "rl.steps=2")
+    run(recipe, tmp_path / "out", processes=2)
+    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
+    assert len(lines) == 2 and lines[-1]["rollouts"] == 4
+    assert differ(tmp_path / "out" / "model", given / "base")
+    assert {file.name for file in (tmp_path / "out" / "ledger").glob("begun-*")} == {"begun-0.jsonl", "begun-1.jsonl"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["fsdp", "replicate"])
+def test_two_processes_share_one_server_that_sleeps(given: Path, tmp_path: Path, kind: str):
+    end = load_tokenizer(given / "base").token_id("<|im_end|>")
+    with served(given / "base", end) as (address, double):
+        placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m", "sampler.sleeps=true"]
+        run(recipe_of(given, *placed, "rl.steps=2", f"parallel.kind={kind}"), tmp_path / "out", processes=2)
+    lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
+    assert [line["sampler_gap"] < 1e-4 for line in lines] == [True, True]
+    assert double.paths.count("/sleep") == double.paths.count("/wake_up") == 2 and not double.spoke_asleep
+    assert double.paths.count("/collective_rpc") == 3
+    assert differ(tmp_path / "out" / "model", given / "base")

@@ -1,0 +1,134 @@
+"""What `train rl` refuses before the first rollout, each with one sentence, and what a directory goes on with."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rl_runs import recipe_of, silent, write_given
+
+from sanderling.errors import UserError
+from sanderling.recipes.rl.places import directories
+from sanderling.recipes.rl.prepare import Order, prepare
+from sanderling.recipes.rl.record import clear
+from sanderling.recipes.rl.run import run_rl_command
+from sanderling.recipes.sft.devices import Devices, described
+from sanderling.trajectory.questions import read_questions, write_questions
+
+PROCESSOR = Devices("processor", 1, 2**33, None, gpus=False)
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_given(tmp_path_factory.mktemp("given"), (1, 2))
+
+
+def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROCESSOR, *, anyway: bool = False) -> Any:
+    return prepare(Order(recipe, out, processes, anyway), processes, lambda: devices)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "more", "sentence"),
+    [
+        ([], {"model": None}, "no model to train: give --model"),
+        ([], {"questions": ()}, "no questions to train on: name a file"),
+        ([], {"worlds": ()}, "is about the world 'encyclopedia-train-40-1', which is not there: give it with --world"),
+        ([], {"judges": ("exakt",)}, "There is no judge 'exakt'"),
+        ([], {"judges": ("./models/judge",)}, "is no rule and no address"),
+        ([], {"extractor": "models/reader"}, "is no endpoint"),
+        ([], {"watch": ("slides",)}, "There is no view 'slides'"),
+        (["rl.pipeline.placement=served"], {}, "nobody says where: give --endpoint"),
+        (["rl.pipeline.placement=served", "sampler.endpoint=localhost", "sampler.served=m"], {}, "is no address of a server"),
+        (["parallel.kind=fsdp"], {}, r"cannot sample in the trainer's processes: set rl\.pipeline\.placement=served"),
+        (["sampler.sleeps=true"], {}, "Only a server can sleep"),
+        (["rl.selection.every=2"], {}, "give some with --held-out"),
+        (["rl.estimator.kind=igpo"], {}, "igpo estimator needs information gain"),
+        (["stages.one.answer_reserve_tokens=99999"], {}, "Stage one keeps 99,999 tokens"),
+    ],
+)
+def test_what_cannot_be_is_told_at_once(given: Path, tmp_path: Path, overrides: list[str], more: dict[str, Any], sentence: str):
+    with pytest.raises(UserError, match=sentence):
+        prepared(recipe_of(given, *overrides).model_copy(update=more), tmp_path / "out")
+    assert not (tmp_path / "out" / "rl.toml").exists(), "nothing was begun"
+
+
+def test_held_out_questions_need_to_be_asked(given: Path, tmp_path: Path):
+    more = {"held_out": (given / "q2.jsonl",), "worlds": (given / "w1", given / "w2")}
+    with pytest.raises(UserError, match=r"--set rl\.selection\.every=10"):
+        prepared(recipe_of(given).model_copy(update=more), tmp_path / "out")
+    with pytest.raises(UserError, match="is trained on and held out"):
+        prepared(recipe_of(given, "rl.selection.every=1", held_out=(given / "q1.jsonl",)), tmp_path / "out")
+
+
+def test_several_processes_need_a_way_to_share(given: Path, tmp_path: Path):
+    with pytest.raises(UserError, match=r"2 processes, but parallel\.kind is none"):
+        prepared(recipe_of(given), tmp_path / "out", 2)
+
+
+def test_worlds_are_found_by_name_or_by_directory(given: Path):
+    one, two = read_questions(given / "q1.jsonl"), read_questions(given / "q2.jsonl")
+    assert directories([given / "w1"], [*one, *two]) == {"": given / "w1"}, "a single one is everybody's"
+    both = directories([given / "w1", given / "w2"], [*one, *two])
+    assert both == {"encyclopedia-train-40-1": given / "w1", "encyclopedia-train-40-2": given / "w2"}
+    by_path = one[0].model_copy(update={"meta": {"world": str(given / "w1")}})
+    assert directories([], [by_path]) == {str(given / "w1"): given / "w1"}
+    with pytest.raises(UserError, match="names no world"):
+        directories([], [one[0].model_copy(update={"meta": {}})])
+    with pytest.raises(UserError, match="both worlds named"):
+        directories([given / "w1", given / "w1"], one)
+    with pytest.raises(UserError, match="There is no world"):
+        directories([given / "w3"], one)
+
+
+def test_a_gpu_that_is_too_small_by_the_plan_is_refused_and_may_be_tried(given: Path, tmp_path: Path):
+    small = described("T4", 1.0001, 1)
+    with pytest.raises(UserError, match="--anyway tries it"):
+        prepared(recipe_of(given), tmp_path / "out", devices=small)
+    with pytest.warns(UserWarning, match="going on all the same"):
+        prepared(recipe_of(given), tmp_path / "out", devices=small, anyway=True)
+
+
+def test_a_directory_goes_on_with_what_it_was_begun_with(given: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    prepared(recipe_of(given), out)
+    prepared(recipe_of(given, "rl.health.window=9", "rl.save_every=1", "title=other", "sampler.sessions=3"), out)
+    for overrides, told in (
+        (["rl.steps=9"], r"rl\.steps 4, now 9"),
+        (["rollout.max_turns=3"], r"rollout\.max_turns 2, now 3"),
+        (["rl.trainer.lr=1.0"], r"rl\.trainer\.lr 0\.01, now 1\.0"),
+    ):
+        with pytest.raises(UserError, match=told):
+            prepared(recipe_of(given, *overrides), out)
+    with pytest.raises(UserError, match=r"other (questions|worlds); other (questions|worlds)"):
+        prepared(recipe_of(given, seed=2), out)
+    shared = recipe_of(given, "parallel.kind=replicate")
+    with pytest.raises(UserError, match="holds a run of 1 processes, now 2"):
+        prepared(shared, out, 2)
+
+
+def test_questions_that_have_changed_are_other_questions(given: Path, tmp_path: Path):
+    own = tmp_path / "q.jsonl"
+    questions = read_questions(given / "q1.jsonl")
+    write_questions(own, questions)
+    recipe = recipe_of(given, questions=(own,))
+    prepared(recipe, tmp_path / "out")
+    write_questions(own, questions[1:])
+    with pytest.raises(UserError, match="other questions"):
+        prepared(recipe, tmp_path / "out")
+
+
+def test_another_thing_in_the_directory_is_left_alone(given: Path, tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other things"):
+        prepared(recipe_of(given), tmp_path)
+    with pytest.raises(UserError, match="--fresh leaves it alone"):
+        clear(tmp_path)
+    assert (tmp_path / "notes.txt").is_file()
+
+
+def test_fresh_begins_again(given: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    run_rl_command(Order(recipe_of(given, "rl.steps=1"), out), silent())
+    clear(out)
+    assert not list(out.glob("*.toml")) and not (out / "model").exists()
+    run_rl_command(Order(recipe_of(given, "rl.steps=2"), out), silent())
+    assert (out / "model" / "config.json").is_file()

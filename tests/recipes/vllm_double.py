@@ -1,0 +1,96 @@
+"""A server on loopback that behaves as vLLM in its development mode, and samples with a real model from what it was handed."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+KEEPS = {"paths": {"/pause": {"post": {"parameters": [{"name": "mode"}, {"name": "clear_cache"}]}}}}
+
+
+class Double:
+    """The served model, and what was asked."""
+
+    def __init__(self, model_dir: Path, end: int) -> None:
+        self.paths: list[str] = []
+        self.asleep = False
+        self.spoke_asleep = False
+        self._end = end
+        self._lock = threading.Lock()
+        self._load(model_dir)
+
+    def _load(self, model_dir: Path) -> None:
+        self._model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32).eval()
+
+    def reply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            name = path.partition("?")[0]
+            self.paths.append(name)
+            if name == "/openapi.json":
+                return KEEPS
+            if name in ("/sleep", "/wake_up"):
+                self.asleep = name == "/sleep"
+            if name == "/collective_rpc":
+                self._load(Path(body["kwargs"]["weights_path"]))
+            return self._speak(body) if name == "/v1/completions" else {}
+
+    @torch.no_grad()
+    def _speak(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Plain sampling, with the log-probabilities of what was sampled from."""
+        self.spoke_asleep |= self.asleep
+        ids, said, logprobs = list(body["prompt"]), [], []
+        generator = torch.Generator().manual_seed(body["seed"])
+        while len(said) < body["max_tokens"] and (not said or said[-1] != self._end):
+            logits = self._model(torch.tensor([ids + said])).logits[0, -1].float() / body["temperature"]
+            found = torch.log_softmax(logits, -1)
+            said.append(int(torch.multinomial(found.exp(), 1, generator=generator)))
+            logprobs.append(float(found[said[-1]]))
+        ended = said[-1] == self._end
+        choice = {
+            "text": "", "token_ids": said, "logprobs": {"token_logprobs": logprobs},
+            "finish_reason": "stop" if ended else "length", "stop_reason": None,
+        }  # fmt: skip
+        return {"choices": [choice], "usage": {"prompt_tokens": len(ids), "completion_tokens": len(said)}}
+
+
+@contextmanager
+def served(model_dir: Path, end: int) -> Iterator[tuple[str, Double]]:
+    """The server's address up to ``/v1``, and the double."""
+    double = Double(model_dir, end)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}"))
+
+        def do_GET(self) -> None:
+            self._answer({})
+
+        def _answer(self, body: dict[str, Any]) -> None:
+            data = json.dumps(double.reply(self.path, body)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", double
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
