@@ -4,7 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sanderling.train import rectangles as module
 from sanderling.train.rectangles import Continuing, attend, blockwise, partial_attention, rectangles
@@ -106,16 +108,31 @@ def test_in_16_bits_partial_results_are_added_in_32():
     assert (got.float() - whole).abs().max() < 0.02
 
 
-def test_kernels_of_a_gpu_take_these_shapes_and_tell_a_log_sum_exp():
-    """By their shape functions: no GPU computes here."""
-    query = torch.empty(1, 2, 77, 64, device="meta", dtype=torch.bfloat16)
-    key = torch.empty(1, 500, 2, 64, device="meta", dtype=torch.bfloat16).transpose(1, 2)[:, :, 13:313]
-    aten = torch.ops.aten
-    out, lse, *_ = aten._scaled_dot_product_flash_attention(query, key, key, 0.0, False, scale=0.5)
-    assert out.shape == query.shape and lse.shape == (1, 2, 77) and lse.dtype is torch.float32
-    wide, other = query.float(), key.float()
-    out, lse, *_ = aten._scaled_dot_product_efficient_attention(wide, other, other, None, True, 0.0, False, scale=0.5)
-    assert out.shape == query.shape and lse[..., :77].shape == (1, 2, 77)
+@pytest.mark.parametrize(
+    ("dtype", "kernel"),
+    [
+        (torch.bfloat16, "_scaled_dot_product_flash_attention.default"),
+        (torch.float16, "_scaled_dot_product_flash_attention.default"),
+        (torch.float32, "_scaled_dot_product_efficient_attention.default"),
+    ],
+)
+def test_on_a_gpu_its_kernels_are_called_as_their_shape_functions_want_it(dtype: torch.dtype, kernel: str):
+    """No GPU computes here: tensors are only said to be on one."""
+    called = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            called.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with FakeTensorMode():
+        query = torch.empty(1, 2, 77, 64, device="cuda", dtype=dtype)
+        key = torch.empty(1, 500, 2, 64, device="cuda", dtype=dtype).transpose(1, 2).narrow(2, 13, 300)
+        with Watch():
+            out, lse = partial_attention(query, key, key, causal=False, scale=0.5)
+    assert out.shape == query.shape and out.dtype is dtype
+    assert lse.shape == (1, 2, 77) and lse.dtype is torch.float32
+    assert [name for name in called if "attention" in name] == [f"aten.{kernel}"]
 
 
 def test_a_device_without_such_a_kernel_gets_plain_operations():

@@ -10,6 +10,7 @@ is as large as queries times keys. Knows no model and no trajectory.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -62,10 +63,10 @@ def attend(query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Contin
 
     The line's queries [1, H, T, D], keys and values [1, H_kv, T, D]; returns the stretches' tokens in their order [1, H, Q, D].
     """
-    places = torch.cat([torch.arange(one.first, one.end) for one in stretches])
-    row = dict(zip(places.tolist(), range(len(places)), strict=True))
-    places = places.to(query.device)
-    own = query[:, :, places]
+    found = [place for one in stretches for place in range(one.first, one.end)]
+    row = {place: index for index, place in enumerate(found)}
+    places = torch.tensor(found, device=query.device)
+    own = query.index_select(2, places)
     exact = torch.promote_types(query.dtype, torch.float32)
     total, weight = own.new_zeros(own.shape, dtype=exact), own.new_full(own.shape[:3], -torch.inf, dtype=exact)
     for one in rectangles(stretches):
@@ -73,14 +74,15 @@ def attend(query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Contin
         rows = slice(first, first + one.queries[1] - one.queries[0])
         _merge(total[:, :, rows], weight[:, :, rows], _seen(own[:, :, rows], key[:, :, keys], value[:, :, keys], scale))
     groups = query.shape[1] // key.shape[1]
-    for rows in _by_length([one.length for one in stretches], query.device):
-        at = places[rows]
-        q, k, v = (x[0, :, at].transpose(0, 1) for x in (query, key, value))  # n stretches [n, H, L, D]
+    for length, rows in _by_length([one.length for one in stretches], query.device):
+        at = places.index_select(0, rows)
+        # n stretches [n, H, L, D]
+        q, k, v = (x.index_select(2, at)[0].unflatten(1, (-1, length)).transpose(0, 1) for x in (query, key, value))
         k, v = (x.repeat_interleave(groups, 1) for x in (k, v))
-        out, lse = (x.transpose(0, 1)[None] for x in partial_attention(q, k, v, causal=True, scale=scale))
-        these = total[:, :, rows]
-        _merge(these, weight[:, :, rows], (out, lse))
-        total[:, :, rows] = these
+        out, lse = (x.transpose(0, 1).flatten(1, 2)[None] for x in partial_attention(q, k, v, causal=True, scale=scale))
+        these = total.index_select(2, rows)
+        _merge(these, weight.index_select(2, rows), (out, lse))
+        total.index_copy_(2, rows, these)
     return total.to(query.dtype)
 
 
@@ -97,7 +99,7 @@ def partial_attention(query: Tensor, key: Tensor, value: Tensor, *, causal: bool
         return aten._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, scale=scale)[:2]
     if query.is_cuda:
         out, lse, *_ = aten._scaled_dot_product_efficient_attention(query, key, value, None, True, 0.0, causal, scale=scale)
-        return out, lse[..., : query.shape[2]]  # padded to a multiple of 32
+        return out, lse.narrow(2, 0, query.shape[2])  # padded to a multiple of 32
     return blockwise(query, key, value, causal=causal, scale=scale)
 
 
@@ -159,9 +161,9 @@ def _cut(steps: Sequence[Rectangle], floor: int) -> Iterator[Rectangle]:
         yield from _cut(steps[half:], height)
 
 
-def _by_length(lengths: Sequence[int], device: torch.device) -> Iterator[Tensor]:
-    """For each length the rows of the stretches that have it [n, L]; rows count the stretches' tokens."""
-    ends = torch.tensor(lengths).cumsum(0)
+def _by_length(lengths: Sequence[int], device: torch.device) -> Iterator[tuple[int, Tensor]]:
+    """Each length, and the rows of the stretches that have it, one behind the other; rows count the stretches' tokens."""
+    starts = list(accumulate(lengths, initial=0))
     for length in sorted(set(lengths)):
-        starts = torch.stack([end - length for end, own in zip(ends, lengths, strict=True) if own == length])
-        yield (starts[:, None] + torch.arange(length)).to(device)
+        of_these = [start for start, own in zip(starts, lengths, strict=False) if own == length]
+        yield length, torch.tensor([start + n for start in of_these for n in range(length)], device=device)
