@@ -205,7 +205,7 @@ def test_importance_of_trainer_against_sampler(trainer, base, mode, low, high, s
     one = ours(config, values, loss_type)
     other = theirs(trainer, values, loss_type, level="sequence" if base.kind == "gspo" else "token", importance=importance)
     if base.kind == "gspo" and level is Level.TOKEN:
-        # Factors of single tokens: TRL spreads each over the gradient of its row's ratio, GSPO's form for tokens keeps it there.
+        # Factors of single tokens: TRL spreads each over its row's gradient, GSPO's form for tokens leaves it where it is.
         assert one[0] == pytest.approx(other[0], abs=1e-12)
     else:
         same(one, other)

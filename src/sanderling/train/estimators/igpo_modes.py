@@ -44,10 +44,10 @@ class Rewards:
     parts: FloatArray
     """[K, 2] gains, and penalties in their place; 0 where there is none."""
 
-    def trajectories(self) -> Iterator[IntArray]:
-        """Each trajectory's turns."""
-        for trajectory in range(len(self.found.outcome)):
-            yield np.flatnonzero(self.found.of_turn == trajectory)
+    def trajectories(self) -> list[IntArray]:
+        """Each trajectory's turns, in order: a table is sorted."""
+        begins = np.flatnonzero(np.diff(self.found.of_turn, prepend=-1))
+        return np.split(np.arange(len(self.scored)), begins[1:]) if begins.size else []
 
     def groups(self) -> Iterator[tuple[IntArray, IntArray]]:
         """The scored trajectories of each group that has any, and all their turns."""
