@@ -83,8 +83,9 @@ def test_the_model_that_held_out_questions_select_is_the_result(given: Path, tmp
     recipe = recipe.model_copy(update={"worlds": (given / "w1", given / "w2")})
     run(recipe, tmp_path / "out")
     measured = read_metrics(tmp_path / "out" / "selection.jsonl")
-    assert [line["step"] for line in measured] == [1, 2]
-    assert not differ(tmp_path / "out" / "model", tmp_path / "out" / "best"), "of equal ones the first"
+    assert [line["step"] for line in measured] == [0, 1, 2]
+    assert not differ(tmp_path / "out" / "model", tmp_path / "out" / "best")
+    assert not differ(tmp_path / "out" / "model", given / "base"), "of equal ones the first, which is before any step"
 
 
 def test_difficulty_is_measured_with_the_model_that_a_stage_begins_with(given: Path, tmp_path: Path):
