@@ -7,7 +7,6 @@ import pytest
 import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, said
 
-from sanderling.policy.engine import Engine
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.usage import Meter
 from sanderling.protocol.sampling import Sampling
@@ -161,11 +160,8 @@ class Ticks:
 
 
 async def test_seconds_are_shared_out_and_nothing_is_counted_twice(loaded):
-    policy = TransformersPolicy(*loaded)
     clock = Ticks()
-    model, tokenizer = loaded
-    engine = Engine(model, frozenset({tokenizer.token_id("<|im_end|>"), 0}), 128, 1024, meter=Meter(clock))
-    policy._engine = engine
+    policy = TransformersPolicy(*loaded, meter=Meter(clock))
     sessions = [policy.open(key(attempt=n)) for n in range(3)]
     prompts = [PROMPT, PROMPT[:13][::-1], PROMPT[5:19]]
     firsts = await asyncio.gather(

@@ -28,7 +28,7 @@ from sanderling.policy.forward import Branch
 from sanderling.policy.model_directory import load_model
 from sanderling.policy.sampler import Uniforms
 from sanderling.policy.turn_text import StopTokens, TurnText, cut_at_stop
-from sanderling.policy.usage import Usage
+from sanderling.policy.usage import Meter, Usage
 from sanderling.protocol.sampling import Sampling
 from sanderling.protocol.tokens import Tokenizer, load_tokenizer
 
@@ -52,11 +52,13 @@ class TransformersPolicy:
         max_length: int | None = None,
         prefill_tokens: int = 1024,
         reprefill_stale: bool = False,
+        meter: Meter | None = None,
     ) -> None:
         """Wrap a live module.
 
         ``max_batch``: most turns sampled together, others wait. ``max_length``: most tokens of a session; the model's own limit
-        holds anyway. ``prefill_tokens``: most prompt tokens in one forward. Raises UserError for models it cannot serve.
+        holds anyway. ``prefill_tokens``: most prompt tokens in one forward. ``meter``: counts by a clock of its own. Raises
+        UserError for models it cannot serve.
         """
         _check_attention(model.config)
         _check_vocabulary(model, tokenizer)
@@ -67,7 +69,7 @@ class TransformersPolicy:
         self._model = model
         self._stop_tokens = StopTokens(tokenizer)
         ends = _end_tokens(model, tokenizer)
-        self._engine = Engine(model, ends, max_batch, prefill_tokens, reprefill_stale=reprefill_stale)
+        self._engine = Engine(model, ends, max_batch, prefill_tokens, reprefill_stale=reprefill_stale, meter=meter)
 
     @classmethod
     def load(

@@ -1,0 +1,302 @@
+"""Goodput and throughput of asynchronous RL beside the synchronous run of the same code, on one device.
+
+    OMP_NUM_THREADS=1 python benchmarks/async_rl.py [--quick]
+
+**Goodput** is the share of the device's time that goes into tokens that reach an optimizer step: sampling of trajectories that
+are trained on (but for what was prefilled again), and the updates. The rest is sampling that was discarded (groups without
+variance, trajectories too old or denoised), prefilled again, or idle. The synchronous run (``max_staleness`` 0) has its whole
+batch under way at once. Sampler and trainer take turns with one module on one thread.
+
+What is real: the model (tiny and random), the engine, the trainer, the loop, the pipeline and its ledger. What is drawn: turn
+counts (from recorded DR-Venus trajectories), tool latencies (lognormal, median 0.2 s, 99th percentile 20 s) and outcomes (a
+share is right); see `async_rl_parts.py`. Tools are not slept for: a clock that counts processor time while the device computes
+goes on to the next timer when nothing does, so a busy machine does not blur the figures and host work counts nowhere.
+
+**The assumption** is how long a turn keeps the device, against those latencies; latencies are scaled to the tiny model by it.
+For Qwen3-4B on one H200: a recorded turn samples about 280 tokens and reads 800. With contexts of 25,000 tokens (3.7 GB of keys
+and values each) 25 sessions fit, and a decode step reads 92 GB of them and 8 GB of weights at about 3.4 TB/s: 1.2 ms a token,
+0.33 s a turn; prefill is 13 TFLOP with attention, 0.03 s. So 0.4 s, and 0.1 s where a replica has four such devices, or
+contexts are kept short. Nobody has measured these; both are rows here, and so is a device that is four times faster still.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from async_rl_parts import (
+    PROFILE,
+    TURN_COUNTS,
+    Bytes,
+    Clock,
+    DeviceMeter,
+    Directed,
+    SkippingLoop,
+    Sleeper,
+    Watching,
+    latency,
+    write_model,
+)
+
+from sanderling.agent.loop import run_episode
+from sanderling.evaluate.provenance import command_line, machine
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.protocol.clock import SystemClock
+from sanderling.reward.denoise_config import DenoiseConfig
+from sanderling.train.checkpoint import load_model
+from sanderling.train.config import TrainerConfig
+from sanderling.train.encoding import Encoding
+from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
+from sanderling.train.rl.contract import Actor, Ask, Fate
+from sanderling.train.rl.ledger import Ledger
+from sanderling.train.rl.run import LEDGER, run_rl
+from sanderling.train.rl.sifting import sift
+from sanderling.train.supervised import Progress
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+HERE = Path(__file__).parent
+GROUP = 8
+MEASURED = 10
+QUESTIONS = [Question(id=f"q{number}", text="Which?", answers=("yes",)) for number in range(256)]
+CALIBRATED = 24
+"""Sessions at once by which a turn's device time is measured, about as many as fit in the assumption."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One run."""
+
+    turn_s: float
+    """Seconds that a turn of the model that is stood in for keeps the device."""
+    groups: int
+    """Groups of a step."""
+    staleness: int
+    steps: int
+    """Steps that are measured, after those in which the queue fills."""
+    straggler: Straggler = Straggler.CARRY_OVER
+
+    @property
+    def warm(self) -> int:
+        return self.staleness + 1
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A run's figures; all but the last four are shares of the device's time."""
+
+    goodput: float
+    sampling: float
+    """Of trajectories that are trained on, nothing counted that was prefilled again."""
+    updates: float
+    flat: float
+    stale: float
+    denoised: float
+    prefilled_again: float
+    idle: float
+    trajectories_per_s: float
+    """Trained on, by the clock of the model that is stood in for."""
+    error: float
+    """Its standard error over the steps, as a share of it."""
+    oldest: float
+    """Mean age of a trajectory's oldest token, in updates."""
+    host: float
+    """The host's seconds beside one of the device: a tiny model's, and nothing that the clock counts."""
+
+
+class _EnoughError(Exception):
+    """As many steps as were wanted."""
+
+
+async def episode(policy: Directed, tool: Sleeper, ask: Ask) -> Trajectory:
+    """One rollout through the one loop."""
+    return await run_episode(
+        ask.question,
+        policy=policy,
+        tools={"search": tool},
+        profile=PROFILE,
+        clock=SystemClock(),
+        trajectory_id=f"{ask.question.id}-{ask.attempt}",
+        seeds=Seeds(run=0, episode=ask.seed, attempt=ask.attempt),
+        hurry=ask.hurry,
+    )
+
+
+def policy_over(model: Any, clock: Clock) -> Directed:
+    """The sampler on the device whose clock this is."""
+    return Directed(TransformersPolicy(model, Bytes(), max_batch=1024, meter=DeviceMeter(clock)))
+
+
+def seconds_a_turn(base: Path) -> float:
+    """What a turn of the tiny model takes of the device in a full batch."""
+    clock = Clock()
+
+    async def rollouts() -> float:
+        policy = policy_over(load_model(base).eval(), clock)
+        asks = [Ask(QUESTIONS[0], 0, attempt) for attempt in range(CALIBRATED)]
+        await asyncio.gather(*(episode(policy, Sleeper(0.0), ask) for ask in asks))
+        used = policy.live.usage()
+        return (used.prefill_seconds + used.decode_seconds) / policy.turns
+
+    with asyncio.Runner(loop_factory=lambda: SkippingLoop(clock)) as runner:
+        return runner.run(rollouts())
+
+
+def measure(setting: Setting, base: Path, turn: float) -> Shares:
+    """Run until the steps are done; ``turn``: the tiny model's seconds a turn."""
+    config = RlConfig(
+        trainer=TrainerConfig(lr=1e-6),
+        steps=10_000,  # the run is stopped: none of its groups is the last, so the queue never drains
+        questions_per_step=setting.groups,
+        group_size=GROUP,
+        save_every=10_000,
+        denoise=DenoiseConfig(drop_flat=True),
+        pipeline=PipelineConfig(max_staleness=setting.staleness, straggler=setting.straggler),
+    )
+    clock = Clock()
+    made: list[tuple[Directed, Watching]] = []
+
+    def connect(model: Any) -> Actor:
+        policy, tool = policy_over(model, clock), Sleeper(turn / setting.turn_s)
+        made.append((policy, Watching(policy.live, clock)))
+        return Actor(lambda ask: episode(policy, tool, ask), made[0][1])
+
+    def heard(progress: Progress) -> None:
+        if progress.step == setting.warm + setting.steps:
+            raise _EnoughError
+
+    with tempfile.TemporaryDirectory() as out, asyncio.Runner(loop_factory=lambda: SkippingLoop(clock)) as runner:
+        running = run_rl(config, QUESTIONS, connect, Encoding(Bytes(), PROFILE), base, Path(out), progress=heard)
+        try:
+            runner.run(running)
+        except _EnoughError:
+            return figures(setting, config, Path(out) / LEDGER, *made[0], turn / setting.turn_s)
+    raise AssertionError
+
+
+def figures(setting: Setting, config: RlConfig, ledger: Path, policy: Directed, sync: Watching, scale: float) -> Shares:
+    """Shares of the time between the last update of the warm-up and the last one."""
+    first, last = sync.moments[setting.warm], sync.moments[setting.warm + setting.steps]
+    spent: Counter[str] = Counter()
+    trained, ages = 0, 0.0
+    files = Ledger(ledger)
+    for batch in files.batches()[setting.warm :]:
+        for one in batch.groups:
+            group = files.group(one.number, {})
+            for sifted in sift(group, batch.step, config, PROFILE):
+                trajectory = sifted.ended.trajectory
+                used = one.fate is Fate.USED and sifted.left_out is None
+                why = "used" if used else one.fate.value if one.fate is not Fate.USED else str(sifted.left_out)
+                spent[why] += policy.seconds[trajectory.question.id, trajectory.seeds.attempt]
+                if used:
+                    trained += 1
+                    ages += batch.step - min(min(node.versions) for node in trajectory.turns() if node.versions)
+    usage, seconds = last.usage - first.usage, last.at - first.at
+    times = [after.at - before.at for before, after in pairwise(sync.moments[setting.warm :])]
+    again = usage.prefill_seconds * usage.recomputed_tokens / max(1, usage.prefilled_tokens)
+    engine = (usage.prefill_seconds + usage.decode_seconds - again) / seconds
+    share = {why: engine * value / spent.total() for why, value in spent.items()}
+    updates = usage.paused_seconds / seconds
+    return Shares(
+        goodput=share["used"] + updates,
+        sampling=share["used"],
+        updates=updates,
+        flat=share.pop("flat", 0.0),
+        stale=share.pop("stale", 0.0),
+        denoised=sum(value for why, value in share.items() if why != "used"),
+        prefilled_again=again / seconds,
+        idle=(last.idle - first.idle) / seconds,
+        trajectories_per_s=trained / seconds * scale,
+        error=error(times),
+        oldest=ages / max(1, trained),
+        host=(last.host - first.host) / seconds,
+    )
+
+
+def error(times: Sequence[float]) -> float:
+    """Standard error of a rate over steps of these times, relative."""
+    return statistics.stdev(times) / statistics.mean(times) / len(times) ** 0.5
+
+
+def settings(quick: bool) -> list[list[Setting]]:
+    """Runs that are compared: the first of each list is synchronous."""
+    if quick:
+        return [[Setting(0.1, 1, staleness, 2) for staleness in (0, 2)]]
+    cases = [(0.1, 1), (0.4, 1), (0.1, 2), (0.025, 2)]
+    found = [[Setting(turn_s, groups, staleness, MEASURED) for staleness in (0, 4)] for turn_s, groups in cases]
+    found[0] += [Setting(0.1, 1, staleness, MEASURED) for staleness in (2, 8)]
+    found[0] += [Setting(0.1, 1, staleness, MEASURED, Straggler.CUT_OFF) for staleness in (2, 4)]
+    return found
+
+
+HEADER = (
+    "| device s a turn | rollouts a step | max_staleness | goodput | sampling | updates | flat | stale | prefilled again | "
+    "idle | trajectories/s | to synchronous | mean oldest |\n|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+)
+
+
+def line(setting: Setting, found: Shares, synchronous: Shares) -> str:
+    """A row of the table."""
+    parts = (found.goodput, found.sampling, found.updates, found.flat, found.stale, found.prefilled_again, found.idle)
+    cut = ", stragglers cut off" if setting.straggler is Straggler.CUT_OFF else ""
+    ratio = found.trajectories_per_s / synchronous.trajectories_per_s
+    return (
+        f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{cut} | "
+        + " | ".join(f"{part:.1%}" for part in parts)
+        + f" | {found.trajectories_per_s:.3f} ± {found.error:.0%} | {ratio:.2f} | {found.oldest:.2f} |"
+    )
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one pair of short runs; nothing is written")
+    quick = parser.parse_args().quick
+    torch.set_num_threads(1)
+    rows, lines = [], [HEADER]
+    with tempfile.TemporaryDirectory() as directory:
+        base = write_model(Path(directory))
+        turn = seconds_a_turn(base)
+        print(f"a turn of the tiny model: {turn * 1000:.2f} ms\n\n{HEADER}", flush=True)
+        for case in settings(quick):
+            synchronous = None
+            for setting in case:
+                found = measure(setting, base, turn)
+                synchronous = synchronous or found
+                rows.append({**asdict(setting), **asdict(found)})
+                lines.append(line(setting, found, synchronous))
+                print(lines[-1], flush=True)
+    if not quick:
+        write(rows, lines, turn)
+
+
+def write(rows: list[dict[str, Any]], lines: list[str], turn: float) -> None:
+    """The results, as data and as a table."""
+    drawn = sorted(latency("q", attempt, 0) for attempt in range(20_000))
+    about = {
+        "command": command_line(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "tiny_turn_s": turn,
+        "turn_counts": TURN_COUNTS,
+        "latency_s": {"median": drawn[10_000], "p99": drawn[19_800], "mean": sum(drawn) / len(drawn)},
+    }
+    (HERE / "results" / "async_rl.json").write_text(json.dumps({**about, "runs": rows}, indent=1) + "\n")
+    text = (
+        "# Asynchronous RL on one device\n\n"
+        f"Written by `{about['command']}`; {about['machine']}; {about['date']}. What the columns say, and what is assumed, "
+        "stands in `benchmarks/async_rl.py`.\n\n" + "\n".join(lines) + "\n"
+    )
+    (HERE / "results" / "async_rl.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
