@@ -24,7 +24,7 @@ import asyncio
 import json
 import statistics
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -65,7 +65,7 @@ from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 HERE = Path(__file__).parent
 GROUP = 8
-MEASURED = 10
+MEASURED = 8
 QUESTIONS = [Question(id=f"q{number}", text="Which?", answers=("yes",)) for number in range(256)]
 CALIBRATED = 24
 """Sessions at once by which a turn's device time is measured, about as many as fit in the assumption."""
@@ -82,6 +82,8 @@ class Setting:
     staleness: int
     steps: int
     """Steps that are measured, after those in which the queue fills."""
+    most: int | None = None
+    """Groups under way at most; None: as many as the bound on staleness lets begin."""
     straggler: Straggler = Straggler.CARRY_OVER
 
     @property
@@ -159,7 +161,7 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
         group_size=GROUP,
         save_every=10_000,
         denoise=DenoiseConfig(drop_flat=True),
-        pipeline=PipelineConfig(max_staleness=setting.staleness, straggler=setting.straggler),
+        pipeline=PipelineConfig(max_staleness=setting.staleness, most_under_way=setting.most, straggler=setting.straggler),
     )
     clock = Clock()
     made: list[tuple[Directed, Watching]] = []
@@ -185,7 +187,7 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
 def figures(setting: Setting, config: RlConfig, ledger: Path, policy: Directed, sync: Watching, scale: float) -> Shares:
     """Shares of the time between the last update of the warm-up and the last one."""
     first, last = sync.moments[setting.warm], sync.moments[setting.warm + setting.steps]
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
     trained, ages = 0, 0.0
     files = Ledger(ledger)
     for batch in files.batches()[setting.warm :]:
@@ -203,7 +205,7 @@ def figures(setting: Setting, config: RlConfig, ledger: Path, policy: Directed, 
     times = [after.at - before.at for before, after in pairwise(sync.moments[setting.warm :])]
     again = usage.prefill_seconds * usage.recomputed_tokens / max(1, usage.prefilled_tokens)
     engine = (usage.prefill_seconds + usage.decode_seconds - again) / seconds
-    share = {why: engine * value / spent.total() for why, value in spent.items()}
+    share = {why: engine * value / sum(spent.values()) for why, value in spent.items()}
     updates = usage.paused_seconds / seconds
     return Shares(
         goodput=share["used"] + updates,
@@ -230,26 +232,33 @@ def settings(quick: bool) -> list[list[Setting]]:
     """Runs that are compared: the first of each list is synchronous."""
     if quick:
         return [[Setting(0.1, 1, staleness, 2) for staleness in (0, 2)]]
-    cases = [(0.1, 1), (0.4, 1), (0.1, 2), (0.025, 2)]
-    found = [[Setting(turn_s, groups, staleness, MEASURED) for staleness in (0, 4)] for turn_s, groups in cases]
-    found[0] += [Setting(0.1, 1, staleness, MEASURED) for staleness in (2, 8)]
-    found[0] += [Setting(0.1, 1, staleness, MEASURED, Straggler.CUT_OFF) for staleness in (2, 4)]
-    return found
+    few = 3
+    return [
+        [
+            Setting(0.1, 1, 0, MEASURED),
+            Setting(0.1, 1, 4, MEASURED, few),
+            Setting(0.1, 1, 4, MEASURED),
+            Setting(0.1, 1, 4, MEASURED, straggler=Straggler.CUT_OFF),
+        ],
+        [Setting(0.4, 1, 0, MEASURED), Setting(0.4, 1, 4, MEASURED, few)],
+        [Setting(0.025, 1, 0, MEASURED), Setting(0.025, 1, 8, MEASURED)],
+    ]
 
 
 HEADER = (
-    "| device s a turn | rollouts a step | max_staleness | goodput | sampling | updates | flat | stale | prefilled again | "
-    "idle | trajectories/s | to synchronous | mean oldest |\n|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    "| device s a turn | rollouts a step | max_staleness | under way | goodput | sampling | updates | flat | stale | prefilled again | "
+    "idle | trajectories/s | to synchronous | mean oldest |\n|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
 
 def line(setting: Setting, found: Shares, synchronous: Shares) -> str:
     """A row of the table."""
     parts = (found.goodput, found.sampling, found.updates, found.flat, found.stale, found.prefilled_again, found.idle)
+    most = setting.most or setting.groups * (setting.staleness + 1)
     cut = ", stragglers cut off" if setting.straggler is Straggler.CUT_OFF else ""
     ratio = found.trajectories_per_s / synchronous.trajectories_per_s
     return (
-        f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{cut} | "
+        f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{cut} | {most * GROUP} | "
         + " | ".join(f"{part:.1%}" for part in parts)
         + f" | {found.trajectories_per_s:.3f} ± {found.error:.0%} | {ratio:.2f} | {found.oldest:.2f} |"
     )
@@ -274,8 +283,8 @@ def main() -> None:
                 rows.append({**asdict(setting), **asdict(found)})
                 lines.append(line(setting, found, synchronous))
                 print(lines[-1], flush=True)
-    if not quick:
-        write(rows, lines, turn)
+                if not quick:
+                    write(rows, lines, turn)
 
 
 def write(rows: list[dict[str, Any]], lines: list[str], turn: float) -> None:
