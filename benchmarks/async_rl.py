@@ -246,8 +246,9 @@ def settings(quick: bool) -> list[list[Setting]]:
 
 
 HEADER = (
-    "| device s a turn | rollouts a step | max_staleness | under way | goodput | sampling | updates | flat | stale | prefilled again | "
-    "idle | trajectories/s | to synchronous | mean oldest |\n|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    "| device s a turn | rollouts a step | max_staleness | under way | goodput | sampling | updates | flat | stale | "
+    "prefilled again | idle | trajectories/s | to synchronous | mean oldest |\n"
+    "|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
 

@@ -36,8 +36,8 @@ class Files:
         return Path("/shared") / f"weights-{version:08}"
 
 
-def connect(server, **settings):
-    root = HttpClient(server.url.removesuffix("/v1"), retries=1, backoff_s=0.001, timeout_s=0.3)
+def connect(server, timeout_s=60.0, **settings):
+    root = HttpClient(server.url.removesuffix("/v1"), retries=1, backoff_s=0.001, timeout_s=timeout_s)
     policy = CompletionEndpointPolicy(HttpClient(server.url, retries=0, backoff_s=0.001), "m", LetterTokenizer())
     files = Files()
     return VllmServer(root, policy, files, **settings), policy, files
@@ -148,14 +148,14 @@ async def test_without_its_development_mode_it_says_so_and_nothing_waits():
 
 
 def hang(handler):
-    time.sleep(0.6)
+    time.sleep(2.5)
     hang_up(handler)
 
 
 @pytest.mark.parametrize("failure", [plain({"error": "out of memory"}, 500), hang, hang_up])
 async def test_what_fails_midway_stays_paused_until_the_next_update(failure):
     with serve(NEW, PAUSED, failure, failure, PAUSED, RELOADED, EMPTY, RESUMED) as server:
-        sync, policy, _ = connect(server)
+        sync, policy, _ = connect(server, timeout_s=2.0)
         with pytest.raises(PolicyOutageError):
             await sync.publish({}, 1)
         assert policy.version == 0 and "/resume" not in paths(server)
