@@ -34,3 +34,13 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path):
     replace_file(place, "words")
     reader.join(5)
     assert read == [b"words"] and place.is_fifo()
+
+
+def test_a_pattern_stands_for_what_matches_in_order(tmp_path: Path):
+    for name in ("b.jsonl", "a.jsonl", "c.txt", "odd[1].jsonl"):
+        (tmp_path / name).touch()
+    assert [path.name for path in matching(tmp_path / "[ab].jsonl")] == ["a.jsonl", "b.jsonl"]
+    assert matching(tmp_path / "odd[1].jsonl") == [tmp_path / "odd[1].jsonl"], "a file of that very name"
+    assert matching(tmp_path / "none.jsonl") == [tmp_path / "none.jsonl"], "whoever reads it says that it is missing"
+    with pytest.raises(UserError, match="Nothing matches"):
+        matching(tmp_path / "*.parquet")

@@ -1,9 +1,12 @@
-"""Files that appear whole or not at all, and names that last. Knows no format; raises OSError as the system does."""
+"""Files that appear whole or not at all, names that last, and patterns. Knows no format; raises OSError as the system does."""
 
 import errno
+import glob
 import os
 import stat
 from pathlib import Path
+
+from sanderling.errors import UserError
 
 
 def replace_file(path: Path, data: str | bytes, *, durable: bool = False, private: bool = False) -> None:
@@ -51,6 +54,19 @@ def refuse_device(path: Path) -> None:
     """Raise PermissionError for what a file must not take the place of: a device such as /dev/null, a pipe, a socket."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise PermissionError(errno.EPERM, "a device or a pipe is not replaced by a file", str(path))
+
+
+def matching(path: Path) -> list[Path]:
+    """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other path is itself.
+
+    Raises UserError when nothing matches.
+    """
+    if not glob.has_magic(str(path)) or path.exists():
+        return [path]
+    found = sorted(Path(name) for name in glob.glob(str(path)))
+    if not found:
+        raise UserError(f"Nothing matches {path}: check the pattern.")
+    return found
 
 
 def sync(path: Path) -> None:

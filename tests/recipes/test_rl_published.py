@@ -2,10 +2,15 @@
 
 from typing import Any
 
+from pathlib import Path
+
 import pytest
 
 from sanderling.recipes.rl.config import RlRecipe, stages_of
+from sanderling import recipes
+from sanderling.config import load_config
 from sanderling.recipes.rl.find import RECIPES, find_rl_recipe
+from sanderling.recipes.tiny.config import TinyConfig
 
 DR_VENUS = {
     "profile": "dr-venus-4b",
@@ -142,10 +147,10 @@ def test_a_recipe_has_the_published_value(name: str, path: str):
 
 
 def test_every_recipe_is_in_the_table():
-    assert set(PUBLISHED) == set(RECIPES)
+    assert set(PUBLISHED) | {"tiny"} == set(RECIPES), "tiny is ours"
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_rollouts_are_of_the_whole_distribution_and_never_tried_again(name: str):
     for stage in stages_of(find_rl_recipe(name)):
         sampling = stage.profile.sampling
@@ -155,10 +160,18 @@ def test_rollouts_are_of_the_whole_distribution_and_never_tried_again(name: str)
         assert stage.profile.budgets.max_seconds is None, "none of the three ends a rollout by the clock"
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_a_batch_is_sampled_once_and_trained_once(name: str):
     """On-policy but for the pipeline: as many rollouts an update as published."""
     rollouts = {stage.name: stage.rl.questions_per_step * stage.rl.group_size for stage in stages_of(find_rl_recipe(name))}
     assert rollouts == {
         "dr-venus-4b": {"": 128}, "literesearcher-4b": {"one": 1024, "two": 1024}, "agentcpm-explore-4b": {"": 96},
     }[name]  # fmt: skip
+
+
+def test_the_tiny_recipe_trains_as_the_tiny_recipes_stage_does_but_for_the_pipeline():
+    ours = find_rl_recipe("tiny").rl
+    tiny = load_config(TinyConfig, (Path(recipes.__file__).parent / "tiny.toml").read_text(encoding="utf-8"), "tiny.toml").rl
+    assert ours.model_copy(update={"pipeline": tiny.pipeline, "trainer": tiny.trainer}) == tiny
+    assert ours.trainer.model_copy(update={"temperature": 0.6}) == tiny.trainer
+    assert find_rl_recipe("tiny").rollout.temperature == tiny.trainer.temperature and ours.pipeline.max_staleness == 1

@@ -10,23 +10,29 @@ from rich.console import Console
 
 from sanderling.cli import exits
 from sanderling.errors import UserError
+from sanderling.files import matching
 
 _LAST_WORDS_S = 5
 """torchrun ends all processes as soon as one has failed: the first gets so long to say why."""
 
 
+def _each(paths: list[Path] | None) -> list[Path]:
+    """What paths and patterns stand for."""
+    return [found for path in paths or () for found in matching(path)]
+
+
 def rl(
     questions: Annotated[
-        list[Path] | None, typer.Option("--questions", help="A file of questions with accepted answers. Repeatable.")
+        list[Path] | None, typer.Option("--questions", help="A file of questions with accepted answers, or a quoted pattern. Repeatable.")
     ] = None,
     model: Annotated[Path | None, typer.Option("--model", help="The Hugging Face directory to start from.")] = None,
     worlds: Annotated[
         list[Path] | None,
-        typer.Option("--world", help="Directory of a world. Repeatable: questions then name theirs in meta.world."),
+        typer.Option("--world", help="Directory of a world, or a quoted pattern. Repeatable: questions then name theirs in meta.world."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/TITLE by default.")] = None,
     recipe: Annotated[
-        str, typer.Option("--recipe", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings.")
+        str, typer.Option("--recipe", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file of settings.")
     ] = "dr-venus-4b",
     held_out: Annotated[
         list[Path] | None, typer.Option("--held-out", help="Questions that select the checkpoint and are never trained on.")
@@ -79,10 +85,10 @@ def rl(
         raise UserError("--endpoint and --model-served go together: where the model is served, and its name there.")
     placed = ["rl.pipeline.placement=served", f"sampler.endpoint={endpoint}", f"sampler.served={served}"] if endpoint else []
     given: dict[str, Any] = {
-        "questions": questions,
+        "questions": _each(questions),
         "model": model,
-        "worlds": worlds,
-        "held_out": held_out,
+        "worlds": _each(worlds),
+        "held_out": _each(held_out),
         "judges": judges,
         "watch": watch,
         "profile": profile,

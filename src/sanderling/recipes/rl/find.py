@@ -7,7 +7,7 @@ from sanderling.config import load_config, read_config
 from sanderling.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe
 
-RECIPES = ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b")
+RECIPES = ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b", "tiny")
 """Each a file beside this one."""
 
 

@@ -34,7 +34,8 @@ class Selection:
         # Updates after the last checkpoint are done again to the same weights, so what was measured stays true.
         self._seen = {line["step"]: float(line["held_out"]) for line in read_metrics(out_dir / SELECTION)}
         last = max(self._seen, default=0)
-        self._log = MetricsLog(out_dir / SELECTION, resume_step=last) if learner.team.rank == 0 else None
+        writes = config.selection.every and learner.team.rank == 0
+        self._log = MetricsLog(out_dir / SELECTION, resume_step=last) if writes else None
 
     @property
     def due(self) -> bool:
