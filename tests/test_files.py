@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.files import replace_file
+from sanderling.errors import UserError
+from sanderling.files import matching, replace_file
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path):

@@ -63,7 +63,7 @@ def matching(path: Path) -> list[Path]:
     """
     if not glob.has_magic(str(path)) or path.exists():
         return [path]
-    found = sorted(Path(name) for name in glob.glob(str(path)))
+    found = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path)))
     if not found:
         raise UserError(f"Nothing matches {path}: check the pattern.")
     return found

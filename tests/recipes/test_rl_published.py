@@ -1,14 +1,13 @@
 """The RL recipes of the three systems carry the published settings: each typed here once more, from notes on the sources."""
 
-from typing import Any
-
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sanderling.recipes.rl.config import RlRecipe, stages_of
 from sanderling import recipes
 from sanderling.config import load_config
+from sanderling.recipes.rl.config import RlRecipe, stages_of
 from sanderling.recipes.rl.find import RECIPES, find_rl_recipe
 from sanderling.recipes.tiny.config import TinyConfig
 

@@ -23,16 +23,20 @@ def _each(paths: list[Path] | None) -> list[Path]:
 
 def rl(
     questions: Annotated[
-        list[Path] | None, typer.Option("--questions", help="A file of questions with accepted answers, or a quoted pattern. Repeatable.")
+        list[Path] | None,
+        typer.Option("--questions", help="A file of questions and answers, or a quoted pattern. Repeatable."),
     ] = None,
     model: Annotated[Path | None, typer.Option("--model", help="The Hugging Face directory to start from.")] = None,
     worlds: Annotated[
         list[Path] | None,
-        typer.Option("--world", help="Directory of a world, or a quoted pattern. Repeatable: questions then name theirs in meta.world."),
+        typer.Option(
+            "--world", help="A world, or a quoted pattern. Repeatable: questions then name theirs in meta.world."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/TITLE by default.")] = None,
     recipe: Annotated[
-        str, typer.Option("--recipe", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file of settings.")
+        str,
+        typer.Option("--recipe", help="dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny, or a TOML file."),
     ] = "dr-venus-4b",
     held_out: Annotated[
         list[Path] | None, typer.Option("--held-out", help="Questions that select the checkpoint and are never trained on.")
