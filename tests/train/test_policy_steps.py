@@ -14,7 +14,7 @@ from sanderling.train.losses import build_loss
 from sanderling.train.losses.contract import LossInputs
 from sanderling.train.trainer import Trainer
 
-CORRECTION = CorrectionConfig(low=0.7, high=1.5, veto=0.55, bounds=SignBounds(decay=0.1))
+CORRECTION = CorrectionConfig(low=0.7, high=1.5, veto=0.65, bounds=SignBounds(decay=0.1))
 LOSSES = [kind(correction=CORRECTION) for kind in (PpoConfig, GspoConfig, CispoConfig, MinirlConfig)]
 
 
