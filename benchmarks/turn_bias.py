@@ -240,8 +240,10 @@ def main() -> None:
     }
     (asked.out / "turn_bias.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     size = f"{setting['trajectories']:,} trajectories a line, groups of {SIZE}, batches of {GROUPS * SIZE}, seed {asked.seed}"
-    head = f"# What a mere extra turn is paid\n\n`{told['command']}`: {size}. Mean ± half a 95% interval; what it is says the "
-    head += "script's beginning.\n\n"
+    head = (
+        f"# What a mere extra turn is paid\n\n`{told['command']}`: {size}. Mean ± half a 95% interval; the script's beginning "
+    )
+    head += "says what it is.\n\n"
     kinds = "\n".join(f"- *{name}*: {world.says}" for name, world in WORLDS.items())
     (asked.out / "turn_bias.md").write_text(head + kinds + "\n\n" + report(found), encoding="utf-8")
 
