@@ -34,6 +34,26 @@ MERGE_QUICK = (
     "sweep.values=[0.0, 0.5, 1.0]",
 )
 
+ABLATION_TINY = "ablation-tiny"
+ABLATION_QUICK = (
+    "title='ablation-tiny, quick'",
+    "seeds=[1]",
+    "worlds.train=2",
+    "questions.per_world=20",
+    "questions.validation=4",
+    "questions.held_out=6",
+    "rl.steps=2",
+    "rl.questions_per_step=2",
+    "rl.group_size=2",
+    "tuning.lrs=[1e-4]",
+    "tuning.steps=1",
+    "measuring.every=1",
+    "measuring.attempts=2",
+    "measuring.validation_attempts=1",
+    "criterion.resamples=200",
+    "start_settings=['worlds.train=2','questions.per_world=20','questions.validation=4','sft.max_steps=4']",
+)
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -50,6 +70,8 @@ def find_recipe(name: str, *, quick: bool = False, overrides: Sequence[str] = ()
 
     if name == MERGE_TINY:
         return _merge_tiny(quick, overrides)
+    if name == ABLATION_TINY:
+        return _ablation_tiny(quick, overrides)
     laid_over = [*(QUICK if quick else ()), *overrides]
     if name == "tiny":
         text = (_HERE / "tiny.toml").read_text(encoding="utf-8")
@@ -57,7 +79,10 @@ def find_recipe(name: str, *, quick: bool = False, overrides: Sequence[str] = ()
     elif name.endswith(".toml"):
         config = read_config(TinyConfig, Path(name), laid_over)
     else:
-        raise UserError(f"There is no recipe {name!r}: choose tiny or {MERGE_TINY}, or give a .toml file with tiny's settings.")
+        raise UserError(
+            f"There is no recipe {name!r}: choose tiny or {MERGE_TINY} or {ABLATION_TINY}, or give a .toml file with tiny's "
+            "settings."
+        )
     return Recipe(
         "tiny" if name == "tiny" else Path(name).stem, lambda out, report, command: run_tiny(config, out, report, command)
     )
@@ -71,3 +96,13 @@ def _merge_tiny(quick: bool, overrides: Sequence[str]) -> Recipe:
     text = (_HERE / f"{MERGE_TINY}.toml").read_text(encoding="utf-8")
     config = load_config(MergeTinyConfig, text, f"{MERGE_TINY}.toml", [*(MERGE_QUICK if quick else ()), *overrides])
     return Recipe(MERGE_TINY, lambda out, report, command: run_merge_tiny(config, out, report, command))
+
+
+def _ablation_tiny(quick: bool, overrides: Sequence[str]) -> Recipe:
+    """The ablation of RL's parts, with its own settings."""
+    from sanderling.recipes.ablation.config import AblationConfig
+    from sanderling.recipes.ablation.run import run_ablation
+
+    text = (_HERE / f"{ABLATION_TINY}.toml").read_text(encoding="utf-8")
+    config = load_config(AblationConfig, text, f"{ABLATION_TINY}.toml", [*(ABLATION_QUICK if quick else ()), *overrides])
+    return Recipe(ABLATION_TINY, lambda out, report, command: run_ablation(config, out, report, command))

@@ -1,0 +1,136 @@
+"""The settings of the ablation, as data; `recipes/ablation-tiny.toml` holds those that decide it, committed beforehand."""
+
+import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sanderling.config import check_config
+from sanderling.recipes.rl.config import RolloutConfig
+from sanderling.recipes.tiny.config import Questions, Worlds
+from sanderling.train.rl.config import RlConfig
+
+
+class Section(BaseModel):
+    """A frozen section that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Setting(Section):
+    """What is asked, and within which budgets."""
+
+    label: str
+    hops: dict[str, float]
+    """Number of relations to follow to its share."""
+    rollout: RolloutConfig = RolloutConfig()
+    """In training and in every measurement."""
+
+
+class Arm(Section):
+    """What is trained, and how."""
+
+    label: str
+    like: str = ""
+    """Another arm whose settings it begins with."""
+    trained: bool = True
+    """False: the supervised model as it is."""
+    rl: dict[str, Any] = {}
+    """Laid over the recipe's, or over those of ``like``; an estimator or a loss of another kind replaces it whole."""
+
+
+class Tuning(Section):
+    """Trials, the same for every trained arm in every setting: each learning rate once, by the validation world."""
+
+    lrs: tuple[float, ...] = Field(min_length=1)
+    steps: int = Field(ge=1)
+    seed: int = 0
+
+
+class Measuring(Section):
+    """How models are measured."""
+
+    attempts: int = Field(default=4, ge=1)
+    """At each held-out question."""
+    every: int = Field(default=5, ge=1)
+    """Steps between measurements on the validation world, which also select the model that is measured."""
+    validation_attempts: int = Field(default=2, ge=1)
+    concurrency: int = Field(default=64, ge=1)
+
+
+class Criterion(Section):
+    """What is said of the result, decided beforehand."""
+
+    gain: float = Field(default=0.05, gt=0)
+    """The target of learning curves: so much above the supervised model on the validation world."""
+    level: float = Field(default=0.95, gt=0, lt=1)
+    """An arm differs from another where this interval of the difference, over seeds and questions, excludes 0."""
+    resamples: int = Field(default=4000, ge=100)
+    seed: int = 0
+    compared: dict[str, list[str]] = {}
+    """Each arm to those it is compared with."""
+
+
+class AblationConfig(Section):
+    """Everything the recipe does, resolved."""
+
+    title: str = "ablation-tiny"
+    start: Path | None = None
+    """The supervised model; None: the better arm of the tiny recipe's, made here once."""
+    start_settings: tuple[str, ...] = ()
+    """Overrides of the tiny recipe that makes it."""
+    profile: str = "tiny"
+    date: datetime.date = datetime.date(2026, 1, 1)
+    workers: int = Field(default=2, ge=1)
+    """Units at a time, a process of one thread each."""
+    keep_rollouts: bool = False
+    """Whether a finished unit's rollouts and checkpoints stay, some 50 MB each."""
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    worlds: Worlds = Worlds()
+    questions: Questions = Questions()
+    """But for their hops, which are each setting's."""
+    rl: dict[str, Any]
+    settings: dict[str, Setting]
+    arms: dict[str, Arm]
+    tuning: Tuning
+    measuring: Measuring = Measuring()
+    criterion: Criterion = Criterion()
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for name, arm in self.arms.items():
+            if arm.like and arm.like not in self.arms:
+                raise ValueError(f"arm {name} is like {arm.like}, which is none")
+            if arm.trained:
+                self.rl_of(name, lr=self.tuning.lrs[0], seed=0)
+        strange = {*self.criterion.compared, *(other for others in self.criterion.compared.values() for other in others)} - set(
+            self.arms
+        )
+        if strange:
+            raise ValueError(f"{sorted(strange)[0]} is compared, and is no arm")
+        return self
+
+    def rl_of(self, arm: str, *, lr: float, seed: int, steps: int | None = None) -> RlConfig:
+        """An arm's RL, with a learning rate and a seed. ``steps``: fewer than the recipe's."""
+        merged = _laid_over(self.rl, self._own(arm))
+        merged = _laid_over(merged, {"seed": seed, "trainer": {"lr": lr}})
+        every, attempts = self.measuring.every, self.measuring.validation_attempts
+        merged = _laid_over(merged, {"selection": {"every": min(every, steps or every), "attempts": attempts}})
+        if steps is not None:
+            merged["steps"] = steps
+        return check_config(RlConfig, merged, f"arms.{arm}.rl")
+
+    def _own(self, arm: str) -> dict[str, Any]:
+        own = self.arms[arm]
+        return _laid_over(self._own(own.like), own.rl) if own.like else own.rl
+
+
+def _laid_over(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Sections merged; one that names another ``kind`` replaces what was there."""
+    found = dict(under)
+    for key, value in over.items():
+        below = found.get(key)
+        both = isinstance(below, dict) and isinstance(value, dict) and value.get("kind", below.get("kind")) == below.get("kind")
+        found[key] = _laid_over(below, value) if both and isinstance(below, dict) else value
+    return found

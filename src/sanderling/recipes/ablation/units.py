@@ -1,0 +1,121 @@
+"""A unit of the ablation: train an arm with a seed, and count right answers on the held-out world, question by question.
+
+Resumable wherever it is killed: the RL run goes on, attempts are stored as they end. What a finished unit leaves is one JSON
+file, from which every figure of the report is made; units of a run that never came to its end can be kept. Knows no other unit.
+"""
+
+import asyncio
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sanderling.agent.journal import Journal
+from sanderling.evaluate.attempt_stores import WholeRecords
+from sanderling.evaluate.attempts import Attempts, Made, make_attempts
+from sanderling.evaluate.rollouts import Agent, rollout_of
+from sanderling.files import replace_file
+from sanderling.recipes.ablation.layout import Layout, Unit
+from sanderling.recipes.progress import Report
+from sanderling.recipes.rl.config import RlRecipe
+from sanderling.recipes.rl.prepare import Order
+from sanderling.recipes.rl.run import run_rl_command
+from sanderling.recipes.tiny.measure import JUDGE
+from sanderling.tools.registry import world_tools
+from sanderling.train.metrics import read_metrics
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.questions import read_questions
+
+
+def run_unit(layout: Layout, unit: Unit, start: Path) -> None:
+    """Run it, or go on; does nothing when its result is there."""
+    result, work = layout.result(unit), layout.work(unit)
+    if result.is_file():
+        return
+    began, spent = time.monotonic(), work / "seconds"
+    earlier = float(spent.read_text()) if spent.is_file() else 0.0
+    work.mkdir(parents=True, exist_ok=True)
+    told: dict[str, Any] = {"setting": unit.setting, "arm": unit.arm, "seed": unit.seed, "lr": unit.lr, "trial": unit.trial}
+    model = start
+    if layout.config.arms[unit.arm].trained:
+        model = _train(layout, unit, start, work / "rl")
+        told |= _trained(layout, unit, work / "rl")
+    trained = time.monotonic() - began
+    spent.write_text(str(earlier + trained))
+    if not unit.trial:
+        told["counts"] = _counts(layout, unit, model, work)
+    told |= {"train_seconds": round(earlier + trained, 1), "seconds": round(earlier + time.monotonic() - began, 1)}
+    result.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(result, json.dumps(told) + "\n", durable=True)
+    if not layout.config.keep_rollouts:
+        shutil.rmtree(work)
+
+
+def _train(layout: Layout, unit: Unit, start: Path, out: Path) -> Path:
+    """The arm's model."""
+    config, worlds = layout.config, layout.worlds(unit.setting)
+    rl = config.rl_of(unit.arm, lr=unit.lr, seed=unit.seed, steps=config.tuning.steps if unit.trial else None)
+    rollout = config.settings[unit.setting].rollout
+    rl = rl.model_copy(update={"trainer": rl.trainer.model_copy(update={"temperature": rollout.temperature})})
+    recipe = RlRecipe(
+        title=unit.name,
+        profile=config.profile,
+        model=start,
+        questions=tuple(worlds.questions_file(plan.name) for plan in worlds.training),
+        held_out=(worlds.questions_file(worlds.validation.name),),
+        worlds=tuple(worlds.world_directory(plan) for plan in (*worlds.training, worlds.validation)),
+        date=config.date,
+        rollout=rollout,
+        rl=rl,
+    )
+    run_rl_command(Order(recipe, out), Report(Console(quiet=True)))
+    return out / "model"
+
+
+def _trained(layout: Layout, unit: Unit, out: Path) -> dict[str, Any]:
+    """The learning curve on the validation world by rollouts, and what the last steps looked like."""
+    steps = read_metrics(out / "metrics.jsonl")
+    rl = layout.config.rl_of(unit.arm, lr=unit.lr, seed=unit.seed)
+    each = rl.questions_per_step * rl.group_size
+    curve = [[int(line["step"]) * each, line["held_out"]] for line in read_metrics(out / "selection.jsonl")]
+    last = steps[-5:]
+    names = ("reward", "turns", "browse_share", "malformed_share", "groups_with_signal", "no_answer", "truncated")
+    figures = {name: sum(line.get(name, 0.0) for line in last) / len(last) for name in names}
+    return {"curve": curve, "rollouts": len(steps) * each, "last_steps": figures}
+
+
+def _counts(layout: Layout, unit: Unit, model: Path, work: Path) -> dict[str, list[int]]:
+    """By question: right and scored attempts, and hops."""
+    worlds = layout.worlds(unit.setting)
+    questions = read_questions(worlds.questions_file(worlds.held_out.name))
+    made = asyncio.run(_answers(layout, unit, model, work))
+    found = {question.id: [0, 0, question.hops or 0] for question in questions}
+    for (name, _), episode in made.episodes.items():
+        found[name][0] += episode.correct is True
+        found[name][1] += episode.correct is not None
+    return found
+
+
+async def _answers(layout: Layout, unit: Unit, model: Path, work: Path) -> Made:
+    """Every held-out question, as often as is wanted, in the world that nothing was trained in."""
+    from sanderling.policy.transformers_policy import TransformersPolicy
+
+    config, worlds = layout.config, layout.worlds(unit.setting)
+    questions = read_questions(worlds.questions_file(worlds.held_out.name))
+    profile, world = layout.profile(unit.setting), worlds.open_world(worlds.held_out)
+    policy = TransformersPolicy.load(model, max_batch=config.measuring.concurrency)
+    agent = Agent(policy, world_tools(world, profile), profile, worlds.clock(), world.name, world.fingerprint)
+    store = TrajectoryStore(work / "attempts.jsonl")
+    store.prepare()
+    with Journal(work / "journal") as journal:
+        return await make_attempts(
+            Attempts(questions, config.measuring.attempts, unit.seed),
+            rollout_of(agent, unit.seed, journal=journal),
+            JUDGE,
+            WholeRecords(store),
+            concurrency=config.measuring.concurrency,
+            on_stored=journal.stored,
+        )

@@ -1,0 +1,183 @@
+"""The ablation: two-way intervals by hand, arms that differ in what they say, units that resume, the recipe end to end."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rl_runs import silent, write_given
+
+from sanderling.errors import UserError
+from sanderling.recipes.ablation.config import AblationConfig
+from sanderling.recipes.ablation.figures import cells_of, difference, estimate, mean_curve, rollouts_to, two_way
+from sanderling.recipes.ablation.layout import Layout
+from sanderling.recipes.ablation.report import write_ablation
+from sanderling.recipes.ablation.run import run_ablation
+from sanderling.recipes.registry import ABLATION_QUICK, find_recipe
+from sanderling.train.credit_config import IgpoConfig
+
+RECIPE = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "ablation-tiny.toml"
+
+
+def settings(*overrides: str) -> AblationConfig:
+    from sanderling.config import read_config
+
+    return read_config(AblationConfig, RECIPE, overrides)
+
+
+def unit(seed: int, right: list[int], scored: int = 4, **more: Any) -> dict[str, Any]:
+    counts = {f"q{place}": [count, scored, 1] for place, count in enumerate(right)}
+    return {"seed": seed, "lr": 1e-4, "seconds": 1.0, "counts": counts, **more}
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------------
+
+
+def test_shares_and_pass_at_k_of_each_seed_and_question():
+    cells = cells_of([unit(2, [4, 0]), unit(1, [1, 2])], 4)
+    assert cells.seeds == (1, 2)
+    assert cells.pass_1.tolist() == [[0.25, 0.5], [1.0, 0.0]]
+    assert cells.pass_k.tolist() == [[1.0, 1.0], [1.0, 0.0]]
+
+
+def test_an_unscored_attempt_is_no_zero():
+    one = unit(1, [1, 0])
+    one["counts"]["q1"] = [0, 0, 1]
+    cells = cells_of([one], 4)
+    assert cells.pass_1[0, 0] == 0.25 and np.isnan(cells.pass_1[0, 1])
+    assert estimate(cells.pass_1, level=0.95, seed=0, resamples=50).value == 0.25
+
+
+def test_an_interval_is_as_wide_as_seeds_and_questions_make_it():
+    """With s² among seeds and q² among questions alone, the variance of the mean is s²/S + q²/Q; a bootstrap's is (n-1)/n of
+    each part."""
+    rng = np.random.default_rng(0)
+    seeds, questions = rng.normal(0, 1, 40), rng.normal(0, 2, 60)
+    values = seeds[:, None] + questions[None, :]
+    draws = two_way(values, seed=1, resamples=4000)
+    expected = seeds.var() / 40 + questions.var() / 60
+    assert draws.var() == pytest.approx(expected, rel=0.1)
+    assert draws.mean() == pytest.approx(values.mean(), abs=0.05)
+
+
+def test_questions_alone_would_claim_too_much():
+    values = np.repeat(np.array([[0.2], [0.8]]), 100, axis=1)
+    found = estimate(values, level=0.95, seed=0, resamples=500)
+    assert (found.interval.low, found.interval.high) == pytest.approx((0.2, 0.8)), "two seeds that disagree"
+
+
+def test_a_difference_is_of_pairs_and_of_common_seeds():
+    noise = np.random.default_rng(3).integers(0, 3, 50)
+    ours = cells_of([unit(seed, list(noise + 1)) for seed in (1, 2, 3)], 4)
+    theirs = cells_of([unit(seed, list(noise)) for seed in (2, 3, 4)], 4)
+    found = difference(ours, theirs, level=0.95, seed=0, resamples=200)
+    assert found.value == 0.25 and found.interval == (0.25, 0.25), "one attempt of four more, at every question"
+    assert np.isnan(difference(ours, cells_of([unit(9, list(noise))], 4), level=0.95, seed=0, resamples=10).value)
+
+
+def test_units_that_were_asked_other_questions_are_not_mixed():
+    with pytest.raises(ValueError, match="different questions"):
+        cells_of([unit(1, [1, 2]), unit(2, [1, 2, 3])], 4)
+
+
+def test_rollouts_to_a_target_and_mean_curves():
+    curve = [[0, 0.5], [128, 0.54], [256, 0.6], [384, 0.55]]
+    assert (rollouts_to(curve, 0.55), rollouts_to(curve, 0.7), rollouts_to(curve, 0.5)) == (256, None, 0)
+    assert mean_curve([curve, [[0, 0.7], [256, 0.8]]]) == ([0.0, 256.0], [0.6, 0.7])
+
+
+# -- settings --------------------------------------------------------------------------------------------------------------
+
+
+def test_each_arm_differs_from_igpo_in_what_its_name_says():
+    config = settings()
+    arms = {name: config.rl_of(name, lr=1e-4, seed=1) for name in config.arms if config.arms[name].trained}
+    igpo = arms["igpo"]
+    assert isinstance(igpo.estimator, IgpoConfig) and igpo.gain is not None
+
+    def differing(name: str) -> set[str]:
+        def flat(value: Any, path: str) -> dict[str, Any]:
+            if isinstance(value, dict):
+                return {key: found for name, below in value.items() for key, found in flat(below, f"{path}.{name}").items()}
+            return {path: sorted(value) if isinstance(value, list) else value}
+
+        one, other = (flat(arm.model_dump(mode="json"), "") for arm in (arms[name], igpo))
+        return {key.strip(".") for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+
+    assert differing("igpo-every-tool") == {"estimator.assignment", "gain.tools"}
+    assert differing("igpo-no-scale") == {"estimator.mode"}
+    assert differing("igpo-no-penalty") == {"estimator.penalty_weight"}
+    assert {key.partition(".")[0] for key in differing("igpo-no-denoising")} == {"denoise"}
+    assert differing("igpo-returns") == {"estimator.mode", "estimator.discount"}
+    assert {key.partition(".")[0] for key in differing("grpo")} == {"estimator", "gain"}
+
+
+def test_arms_have_equal_rollouts_and_equal_trials():
+    config = settings()
+    layout = Layout(Path("run"), config)
+    budgets = {
+        (rl.steps, rl.questions_per_step, rl.group_size, rl.denoise.drop_flat)
+        for rl in (config.rl_of(name, lr=1e-4, seed=1) for name in layout.trained)
+    }
+    assert budgets == {(30, 16, 8, False)}, "and no group is replaced"
+    trials = layout.trials()
+    counts = {(s, arm): sum((t.setting, t.arm) == (s, arm) for t in trials) for s in config.settings for arm in layout.trained}
+    assert set(counts.values()) == {3}
+    assert len(config.seeds) >= 5 and config.tuning.seed not in config.seeds
+    assert config.worlds.held_out_seed != 7001, "a held-out world of its own"
+
+
+def test_settings_that_cannot_be_are_refused():
+    with pytest.raises(UserError, match="compared, and is no arm"):
+        settings("criterion.compared.igpo=['nobody']")
+    with pytest.raises(UserError, match="which is none"):
+        settings("arms.igpo-no-scale.like=nobody")
+    with pytest.raises(UserError, match="has no setting"):
+        settings("rl.stepz=3")
+    assert find_recipe("ablation-tiny", quick=True).name == "ablation-tiny"
+
+
+# -- the report ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_of_a_run_under_way_tells_what_is_there(tmp_path: Path):
+    layout = Layout(tmp_path, settings())
+    (tmp_path / "units").mkdir()
+    for arm, right, end in (("sft", [1, 1, 1], None), ("grpo", [2, 2, 2], 0.62), ("igpo", [3, 3, 3], 0.7)):
+        for seed in (1, 2):
+            told = unit(seed, right) | ({} if end is None else {"curve": [[0, 0.5], [640, end]]})
+            (tmp_path / "units" / f"dense.{arm}.seed-{seed}.json").write_text(json.dumps(told))
+    text = write_ablation(layout, "sanderling recipe run ablation-tiny").read_text()
+    assert "6 of 80 units" in text and "| SFT | 2 | – | 25.0%" in text
+    assert "+ IGPO against + GRPO: +25.0 points (+25.0 to +25.0): better." in text
+    assert "rollouts to 55.0% on validation" in text and "640, 640" in text
+    assert "<svg" in (tmp_path / "curves.html").read_text()
+    assert json.loads((tmp_path / "figures.json").read_text())["dense"]["differences"]["igpo less sft"]["value"] == 0.5
+
+
+# -- end to end ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_recipe_from_end_to_end_and_once_more(tmp_path: Path):
+    base = write_given(tmp_path / "given") / "base"
+    small = ["arms={sft = {label = 'SFT', trained = false}, grpo = {label = 'GRPO', rl = {estimator = {kind = 'grpo'}}}}"]
+    small += [f"start={base}", "workers=1", "criterion.compared={grpo = ['sft']}", "questions.held_out=3"]
+    config = settings(*ABLATION_QUICK, *small)
+    out = tmp_path / "out"
+    run_ablation(config, out, silent(), "command")
+    names = {file.name for file in (out / "units").iterdir()}
+    assert names == {f"{s}.{arm}.seed-1.json" for s in ("dense", "sparse") for arm in ("sft", "grpo")}
+    found = json.loads((out / "units" / "dense.grpo.seed-1.json").read_text())
+    assert found["rollouts"] == 8 and [point[0] for point in found["curve"]] == [0, 4, 8]
+    assert all(scored == 2 for _, scored, _ in found["counts"].values()), "attempts at each question"
+    assert not (out / "work" / "units").exists() or not list((out / "work" / "units").iterdir())
+    (out / "units" / "sparse.grpo.seed-1.json").unlink()
+    (out / "stages" / "units.json").unlink()
+    kept = (out / "units" / "dense.grpo.seed-1.json").stat().st_mtime_ns
+    run_ablation(config, out, silent(), "command")
+    assert (out / "units" / "sparse.grpo.seed-1.json").is_file(), "what was missing is made"
+    assert (out / "units" / "dense.grpo.seed-1.json").stat().st_mtime_ns == kept, "and nothing else"
+    with pytest.raises(UserError, match="other settings"):
+        run_ablation(config.model_copy(update={"seeds": (1, 2)}), out, silent(), "command")
