@@ -14,7 +14,7 @@ from sanderling.protocol.endings import Ending
 from sanderling.protocol.sampling import Sampling
 from sanderling.reward.gain import GainConfig, Probe
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit_config import CispoConfig, GrpoConfig, IgpoConfig, PpoConfig, RatioTo
+from sanderling.train.credit_config import CispoConfig, GrpoConfig, GspoConfig, IgpoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import RlConfig
@@ -99,7 +99,14 @@ def weights(out: Path):
     return load_file(out / "model" / "model.safetensors")
 
 
-@pytest.mark.parametrize("loss", [PpoConfig(), CispoConfig(), PpoConfig(ratio_to=RatioTo.PROXIMAL, kl_coef=0.001)], ids=repr)
+DECOUPLED = {"ratio_to": RatioTo.PROXIMAL, "kl_coef": 0.001}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [PpoConfig(), CispoConfig(), MinirlConfig(), PpoConfig(**DECOUPLED), GspoConfig(clip_low=0.2, clip_high=0.28, **DECOUPLED)],
+    ids=lambda config: f"{config.kind}-{config.ratio_to}",
+)
 def test_reward_rises(tmp_path: Path, loss):
     base = save_tiny(tmp_path / "base")
     config = CONFIG.model_copy(update={"steps": 20, "group_size": 12, "loss": loss, "updates_per_step": 2})
