@@ -1,11 +1,13 @@
 """Goodput and throughput of asynchronous RL beside the synchronous run of the same code, on one device.
 
-    OMP_NUM_THREADS=1 python benchmarks/async_rl.py [--quick]
+    OMP_NUM_THREADS=1 python benchmarks/async_rl.py [--quick | --only 0.4 --steps 8]
 
 **Goodput** is the share of the device's time that goes into tokens that reach an optimizer step: sampling of trajectories that
 are trained on (but for what was prefilled again), and the updates. The rest is sampling that was discarded (groups without
 variance, trajectories too old or denoised), prefilled again, or idle. The synchronous run (``max_staleness`` 0) has its whole
-batch under way at once. Sampler and trainer take turns with one module on one thread.
+batch under way at once. Goodput counts time: a decode step of two sessions counts as one of twenty does, so what a
+synchronous run's last stragglers waste shows in trajectories a second only. Sampler and trainer take turns with one module on
+one thread.
 
 What is real: the model (tiny and random), the engine, the trainer, the loop, the pipeline and its ledger. What is drawn: turn
 counts (from recorded DR-Venus trajectories), tool latencies (lognormal, median 0.2 s, 99th percentile 20 s) and outcomes (a
@@ -228,21 +230,22 @@ def error(times: Sequence[float]) -> float:
     return statistics.stdev(times) / statistics.mean(times) / len(times) ** 0.5
 
 
-def settings(quick: bool) -> list[list[Setting]]:
+def settings(quick: bool, only: float | None, steps: int) -> list[list[Setting]]:
     """Runs that are compared: the first of each list is synchronous."""
     if quick:
         return [[Setting(0.1, 1, staleness, 2) for staleness in (0, 2)]]
     few = 3
-    return [
+    found = [
         [
-            Setting(0.1, 1, 0, MEASURED),
-            Setting(0.1, 1, 4, MEASURED, few),
-            Setting(0.1, 1, 4, MEASURED),
-            Setting(0.1, 1, 4, MEASURED, straggler=Straggler.CUT_OFF),
+            Setting(0.1, 1, 0, steps),
+            Setting(0.1, 1, 4, steps, few),
+            Setting(0.1, 1, 4, steps),
+            Setting(0.1, 1, 4, steps, straggler=Straggler.CUT_OFF),
         ],
-        [Setting(0.4, 1, 0, MEASURED), Setting(0.4, 1, 4, MEASURED, few)],
-        [Setting(0.025, 1, 0, MEASURED), Setting(0.025, 1, 8, MEASURED)],
+        [Setting(0.4, 1, 0, steps), Setting(0.4, 1, 4, steps, few)],
+        [Setting(0.025, 1, 0, steps), Setting(0.025, 1, 8, steps)],
     ]
+    return [case for case in found if only in (None, case[0].turn_s)]
 
 
 HEADER = (
@@ -256,7 +259,7 @@ def line(setting: Setting, found: Shares, synchronous: Shares) -> str:
     """A row of the table."""
     parts = (found.goodput, found.sampling, found.updates, found.flat, found.stale, found.prefilled_again, found.idle)
     most = setting.most or setting.groups * (setting.staleness + 1)
-    cut = ", stragglers cut off" if setting.straggler is Straggler.CUT_OFF else ""
+    cut = ", stragglers cut off" if setting.straggler == Straggler.CUT_OFF else ""
     ratio = found.trajectories_per_s / synchronous.trajectories_per_s
     return (
         f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{cut} | {most * GROUP} | "
@@ -269,27 +272,29 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one pair of short runs; nothing is written")
-    quick = parser.parse_args().quick
+    parser.add_argument("--only", type=float, help="the runs of one figure of device seconds a turn")
+    parser.add_argument("--steps", type=int, default=MEASURED, help="steps that are measured of each run")
+    given = parser.parse_args()
     torch.set_num_threads(1)
-    rows, lines = [], [HEADER]
     with tempfile.TemporaryDirectory() as directory:
         base = write_model(Path(directory))
         turn = seconds_a_turn(base)
         print(f"a turn of the tiny model: {turn * 1000:.2f} ms\n\n{HEADER}", flush=True)
-        for case in settings(quick):
+        rows: list[dict[str, Any]] = []
+        for case in settings(given.quick, given.only, given.steps):
             synchronous = None
             for setting in case:
                 found = measure(setting, base, turn)
                 synchronous = synchronous or found
                 rows.append({**asdict(setting), **asdict(found)})
-                lines.append(line(setting, found, synchronous))
-                print(lines[-1], flush=True)
-                if not quick:
-                    write(rows, lines, turn)
+                print(line(setting, found, synchronous), flush=True)
+                if not given.quick:
+                    write(rows, turn)
 
 
-def write(rows: list[dict[str, Any]], lines: list[str], turn: float) -> None:
-    """The results, as data and as a table."""
+def write(rows: list[dict[str, Any]], turn: float) -> None:
+    """The results, as data and as a table, beside those of other commands."""
+    file = HERE / "results" / "async_rl.json"
     drawn = sorted(latency("q", attempt, 0) for attempt in range(20_000))
     about = {
         "command": command_line(),
@@ -298,14 +303,21 @@ def write(rows: list[dict[str, Any]], lines: list[str], turn: float) -> None:
         "tiny_turn_s": turn,
         "turn_counts": TURN_COUNTS,
         "latency_s": {"median": drawn[10_000], "p99": drawn[19_800], "mean": sum(drawn) / len(drawn)},
+        "runs": rows,
     }
-    (HERE / "results" / "async_rl.json").write_text(json.dumps({**about, "runs": rows}, indent=1) + "\n")
-    text = (
-        "# Asynchronous RL on one device\n\n"
-        f"Written by `{about['command']}`; {about['machine']}; {about['date']}. What the columns say, and what is assumed, "
-        "stands in `benchmarks/async_rl.py`.\n\n" + "\n".join(lines) + "\n"
-    )
-    (HERE / "results" / "async_rl.md").write_text(text)
+    known = json.loads(file.read_text()) if file.is_file() else []
+    reports = [*(one for one in known if one["command"] != about["command"]), about]
+    file.write_text(json.dumps(reports, indent=1) + "\n")
+    text = "# Asynchronous RL on one device\n\nWhat the columns say, and what is assumed, stands in `benchmarks/async_rl.py`.\n"
+    for report in reports:
+        text += f"\n`{report['command']}`; {report['machine']}; {report['date']}."
+        text += f" {report.get('note', '')}".rstrip() + f"\n\n{HEADER}\n"
+        synchronous: dict[float, Shares] = {}
+        for row in report["runs"]:
+            setting = Setting(**{name: row[name] for name in Setting.__dataclass_fields__})
+            found = Shares(**{name: row[name] for name in Shares.__dataclass_fields__})
+            text += line(setting, found, synchronous.setdefault(setting.turn_s, found)) + "\n"
+    file.with_suffix(".md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from sanderling.tools.contract import ToolContext, ToolResult
 TURN_COUNTS = (53, 53, 53, 82, 56, 25, 18, 40, 37, 49)
 """Turns of the ten trajectories in DR-Venus' repository: five of its RL model, then five of its SFT data, in their order."""
 MEDIAN_S, P99_S, TIMEOUT_S = 0.2, 20.0, 150.0
-"""A tool's latency: a lognormal of this median and 99th percentile, cut at DR-Venus' tool timeout; 1.2 s in the mean."""
+"""A tool's latency: a lognormal of this median and 99th percentile, cut at DR-Venus' tool timeout; 1.4 s in the mean."""
 SIGMA = math.log(P99_S / MEDIAN_S) / 2.3263478740408408
 SAMPLED, OBSERVED = 16, 16
 """Tokens of a turn, and of what a tool returns, which has a scaffold of 50 more."""
