@@ -163,11 +163,18 @@ def test_a_report_of_a_run_under_way_tells_what_is_there(tmp_path: Path):
 def test_the_recipe_from_end_to_end_and_once_more(tmp_path: Path):
     base = write_given(tmp_path / "given") / "base"
     small = ["arms={sft = {label = 'SFT', trained = false}, grpo = {label = 'GRPO', rl = {estimator = {kind = 'grpo'}}}}"]
-    small += [f"start={base}", "workers=1", "criterion.compared={grpo = ['sft']}", "questions.held_out=3"]
+    small += [
+        f"start={base}",
+        "workers=1",
+        "tuning.lrs=[1e-4,1e-3]",
+        "criterion.compared={grpo = ['sft']}",
+        "questions.held_out=3",
+    ]
     config = settings(*ABLATION_QUICK, *small)
     out = tmp_path / "out"
     run_ablation(config, out, silent(), "command")
     names = {file.name for file in (out / "units").iterdir()}
+    assert len(list((out / "trials").iterdir())) == 4, "two for the trained arm in each setting"
     assert names == {f"{s}.{arm}.seed-1.json" for s in ("dense", "sparse") for arm in ("sft", "grpo")}
     found = json.loads((out / "units" / "dense.grpo.seed-1.json").read_text())
     assert found["rollouts"] == 8 and [point[0] for point in found["curve"]] == [0, 4, 8]

@@ -65,8 +65,13 @@ class Layout:
         return self.root / "work" / ("trials" if unit.trial else "units") / unit.name
 
     def trials(self) -> list[Unit]:
-        """Every trial; those of one learning rate after one another, so that partial results are comparable."""
+        """Every trial; those of one learning rate after one another, so that partial results are comparable.
+
+        With a single learning rate there is nothing to try.
+        """
         tuning = self.config.tuning
+        if len(tuning.lrs) == 1:
+            return []
         return [Unit(s, arm, tuning.seed, lr, True) for lr in tuning.lrs for s in self.config.settings for arm in self.trained]
 
     def units(self, lrs: dict[str, dict[str, float]]) -> list[Unit]:

@@ -53,11 +53,11 @@ def _made_with(layout: Layout) -> str:
     config = layout.config
     done = len(list((layout.root / "units").glob("*.json")))
     wanted = len(config.seeds) * len(config.arms) * len(config.settings)
-    rl = config.rl
+    rl, trials = config.rl, len(layout.trials()) // max(1, len(layout.trained) * len(config.settings))
     rollouts = rl.get("steps", 0) * rl.get("questions_per_step", 0) * rl.get("group_size", 0)
     return (
         f"{done} of {wanted} units: {len(config.arms)} arms, {len(config.settings)} settings, {len(config.seeds)} seeds. "
-        f"{rollouts:,} rollouts and {len(config.tuning.lrs)} trials for each trained arm in each setting. Held-out worlds of "
+        f"{rollouts:,} rollouts and {trials} trials for each trained arm in each setting. Held-out worlds of "
         f"seed {config.worlds.held_out_seed}, {config.questions.held_out} questions, {config.measuring.attempts} attempts; "
         f"{100 * config.criterion.level:.0f}% intervals over seeds and questions. On {machine()}."
     )

@@ -50,7 +50,9 @@ def _worlds(layout: Layout, report: Report) -> dict[str, Any]:
 
 def _tuned(layout: Layout, report: Report) -> dict[str, Any]:
     """Each arm's learning rate in each setting: of its trials the one that ended best on the validation world."""
-    trials = layout.trials()
+    trials, first = layout.trials(), layout.config.tuning.lrs[0]
+    if not trials:
+        return {"lrs": {setting: dict.fromkeys(layout.trained, first) for setting in layout.config.settings}, "trials": {}}
     _run_units(layout, trials, "Trials", report, lambda: None)
     found: dict[str, dict[str, float]] = {setting: {} for setting in layout.config.settings}
     ended = {unit: json.loads(layout.result(unit).read_text(encoding="utf-8"))["curve"][-1][1] for unit in trials}
