@@ -24,7 +24,6 @@ process's largest, over what it had before, each way in a process of its own. Wr
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -160,6 +159,8 @@ WAYS: dict[str, Callable[[Ways], tuple[Scores, list[int]]]] = {
     "bare": Ways.bare, "one pass": Ways.one_pass, "own": Ways.own, "fused": Ways.fused, "slices": Ways.slices,
     "padded": Ways.padded, "naive": Ways.naive,
 }  # fmt: skip
+HELD = ("bare", "one pass", "own", "fused", "slices")
+"""What memory is measured of."""
 ONCE = {"padded", "naive"}
 """What is so slow that one turn of it has to do."""
 
@@ -238,13 +239,20 @@ def peak_mib(way: str, tokens: int, turns: int) -> float:
 
 
 def memory(way: str, tokens: int, turns: int) -> float:
-    """In this process: MiB at its largest, over what it has with the model and its kernels loaded."""
+    """In this process: MiB at its largest, over what it has with the model and its kernels loaded. Linux only."""
     net = model()
     with torch.inference_mode():
         WAYS[way](Ways(net, Case.of(256, 2)))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak so far is forgotten
+        before = _resident("VmHWM")
         WAYS[way](Ways(net, Case.of(tokens, turns)))
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return _resident("VmHWM") - before
+
+
+def _resident(name: str) -> float:
+    """MiB. Not `getrusage`: what it tells of a new process begins with its parent's."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"{name}:"))) / 1024
 
 
 def told(record: dict[str, Any]) -> str:
@@ -271,17 +279,11 @@ def told(record: dict[str, Any]) -> str:
         shares = [f"{100 * r[name]:.1f}%" for name in ("one pass over bare", "fused over own", "slices over bare")]
         gap = max(case["largest_gap_nats"].values())
         lines.append(f"| {case['tokens']:,} | {turns} | {' | '.join(times)} | {' | '.join(shares)} | {gap:.1e} |")
-    lines += [
-        "",
-        "## Memory beside the model, MiB",
-        "",
-        "| tokens | boundaries | " + " | ".join(record["memory"][0]["mib"]) + " |",
-    ]
-    lines += ["|---:|---:|" + "---:|" * len(record["memory"][0]["mib"])]
+    lines += ["", "## Memory beside the model, MiB", "", f"| tokens | boundaries | {' | '.join(HELD)} |"]
+    lines.append("|---:" * (2 + len(HELD)) + "|")
     for one in record["memory"]:
-        lines.append(
-            f"| {one['tokens']:,} | {one['turns']} | " + " | ".join(f"{mib:,.0f}" for mib in one["mib"].values()) + " |"
-        )
+        held = " | ".join(f"{one['mib'][way]:,.0f}" for way in HELD)
+        lines.append(f"| {one['tokens']:,} | {one['turns']} | {held} |")
     lines += ["", "## As a share of an update", ""]
     for one in record["updates"]:
         lines.append(
@@ -317,28 +319,31 @@ def main() -> None:
         way, tokens, turns = given.memory
         print(memory(way, int(tokens), int(turns)))
         return
-    before, net = os.getloadavg()[0], model()
-    cases: list[dict[str, Any]] = []
-    updates: list[dict[str, Any]] = []
-    chosen = {size: counts for size, counts in (QUICK if given.quick else CASES).items() if size <= given.longest}
-    for tokens, counts in chosen.items():
-        for turns in counts:
-            case = Case.of(tokens, turns)
-            cases.append(measure(case, net, given.turns if turns == counts[-1] else 1))
-            print(tokens, turns, json.dumps(cases[-1]["ratios"]), flush=True)
-        updates.append(shares_of_update(case, cases[-1]))
-        print(json.dumps(updates[-1]), flush=True)
-    largest = tokens, turns
-    held = {way: peak_mib(way, *largest) for way in ("bare", "one pass", "own", "fused", "slices")}
-    record = {
+    net, before = model(), os.getloadavg()[0]
+    record: dict[str, Any] = {
         "command": command_line(), "date": datetime.now(UTC).date().isoformat(), "machine": machine(),
-        "torch": torch.__version__, "threads": torch.get_num_threads(), "load": [before, os.getloadavg()[0]], "shape": SHAPE,
-        "parameters": sum(p.numel() for p in net.parameters()), "probe": PROBE, "answer": ANSWER, "cases": cases,
-        "updates": updates, "memory": [{"tokens": largest[0], "turns": largest[1], "mib": held}],
+        "torch": torch.__version__, "threads": torch.get_num_threads(), "load": [before], "shape": SHAPE, "probe": PROBE,
+        "answer": ANSWER, "parameters": sum(p.numel() for p in net.parameters()), "cases": [], "updates": [], "memory": [],
     }  # fmt: skip
-    given.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    given.out.with_suffix(".md").write_text(told(record), encoding="utf-8")
+    for tokens, counts in (QUICK if given.quick else CASES).items():
+        for turns in counts if tokens <= given.longest else ():
+            case, most = Case.of(tokens, turns), turns == counts[-1]
+            record["cases"].append(measure(case, net, given.turns if most else 1))
+            print(tokens, turns, json.dumps(record["cases"][-1]["ratios"]), flush=True)
+            write(record, given.out)
+            if most:
+                record["updates"].append(shares_of_update(case, record["cases"][-1]))
+                mib = {way: peak_mib(way, tokens, turns) for way in HELD}
+                record["memory"].append({"tokens": tokens, "turns": turns, "mib": mib})
+                write(record, given.out)
     print(told(record))
+
+
+def write(record: dict[str, Any], path: Path) -> None:
+    """What is measured so far, as it stands."""
+    record["load"] = [record["load"][0], os.getloadavg()[0]]
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(told(record), encoding="utf-8")
 
 
 if __name__ == "__main__":
