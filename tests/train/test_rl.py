@@ -12,6 +12,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.sampling import Sampling
+from sanderling.reward.denoise_config import DenoiseConfig
 from sanderling.reward.gain import GainConfig, Probe
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import CispoConfig, GrpoConfig, GspoConfig, IgpoConfig, MinirlConfig, PpoConfig, RatioTo
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthW
 QUESTIONS = [Question(id=f"q{i}", text="?", answers=("Oslo",)) for i in range(3)]
 CONFIG = RlConfig(
     trainer=TrainerConfig(lr=3e-3, entropy=True),
+    denoise=DenoiseConfig(outage_wait_s=0.0),
     estimator=GrpoConfig(penalty_weight=0.0),
     steps=6,
     questions_per_step=2,

@@ -172,6 +172,10 @@ class Journal:
         if record.ending is not None and record.ending.scored:
             self._file(record.id).unlink(missing_ok=True)
 
+    def forget(self, record: Ended) -> None:
+        """Hear that an episode will not go on, however it ended: its entries go."""
+        self._file(record.id).unlink(missing_ok=True)
+
     def close(self) -> None:
         """Let go of the directory; it goes when no episode is left in it. Closing twice is allowed."""
         if self._lock is None:

@@ -29,9 +29,7 @@ def rl(
     model: Annotated[Path | None, typer.Option("--model", help="The Hugging Face directory to start from.")] = None,
     worlds: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--world", help="A world, or a quoted pattern. Repeatable: questions then name theirs in meta.world."
-        ),
+        typer.Option("--world", help="A world, or a quoted pattern. Repeatable: questions then name theirs in meta.world."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/TITLE by default.")] = None,
     recipe: Annotated[

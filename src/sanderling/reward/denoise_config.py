@@ -62,6 +62,8 @@ class DenoiseConfig(Section):
     """A group is flat when its best and worst outcome differ by less (AgentCPM-Explore: 0.1) or not at all."""
     most_groups: float = Field(default=4.0, ge=1)
     """Groups finished for a step at most, in multiples of the step's; then it goes on with what has signal."""
+    outage_wait_s: float = Field(default=5.0, ge=0)
+    """Seconds before such a rollout is tried again, doubled each time."""
     outage_retries: int = Field(default=2, ge=0)
     """How often a rollout that met an outage is tried again (with an episode journal it goes on where it was); then its group
     goes on without it."""

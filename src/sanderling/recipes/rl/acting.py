@@ -68,7 +68,7 @@ class Acting:
             seeds = Seeds(run=seed, episode=ask.seed, attempt=ask.attempt)
             return await agent.attempt(ask.question, seeds, journal=self.journal, hurry=ask.hurry)
 
-        return Actor(rollout, sync, self.journal.stored, self.score)
+        return Actor(rollout, sync, self.journal.stored, self.score, self.journal.forget)
 
     def _sampler(self, model: Any) -> tuple[Policy, WeightSync]:
         from sanderling.policy.sync.copying import Copying, twin

@@ -82,7 +82,7 @@ def _connector(layout: Layout, tokenizer: Tokenizer, batch: int, journal: Journa
             agent = agent_of(layout, policy, tools[world], world)
             return await agent.attempt(ask.question, seeds, journal=journal, hurry=ask.hurry)
 
-        return Actor(rollout, InPlace(policy), journal.stored)
+        return Actor(rollout, InPlace(policy), journal.stored, forget=journal.forget)
 
     return connect
 

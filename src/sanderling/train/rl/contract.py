@@ -46,6 +46,8 @@ class Actor:
     """Told when a trajectory is on disk for good: an episode journal can then forget it."""
     score: Score | None = None
     """None: the rule that the configuration names."""
+    forget: Callable[[Trajectory], None] = _nothing
+    """Told when an outage is not tried again: what a journal holds of that episode is of no use."""
 
 
 class Fate(StrEnum):
@@ -56,8 +58,10 @@ class Fate(StrEnum):
     """Its outcomes do not differ, and another was made in its place."""
     STALE = "stale"
     """Too few of its rollouts were young enough, and another is made in its place."""
+    NOISY = "noisy"
+    """Denoising left too few of its rollouts to compare."""
     UNSCORED = "unscored"
-    """Too few of its rollouts have an outcome."""
+    """Too few of its rollouts have an outcome: outages."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ _AT_BUDGET = frozenset(
     {Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER, Ending.CONTEXT_EXHAUSTED, Ending.TURN_LIMIT, Ending.TIME_LIMIT}
 )
 _QUOTED = re.compile(r'"[^"\n]+"|“[^”\n]+”|„[^“”\n]+[“”]|«[^»\n]+»')
+_COUNTED = frozenset({"rows", "tokens", "trained_tokens", "seconds"})
+"""Figures of an update that add up over a step."""
 DEFAULT_NAMES = ToolNames()
 
 
@@ -119,12 +121,13 @@ def credit_figures(parts: Components) -> dict[str, float]:
 
 
 def update_figures(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Means over a step's updates; none without one.
+    """Means over a step's updates, and sums of what is counted; none without one.
 
     ``sampler_gap_fresh``: the gap between trainer and sampler on tokens that the updated weights themselves have sampled, where
     there are any: no update lies between, so it is the two programs' own.
     """
     found = {name: float(np.mean([update[name] for update in updates])) for name in (updates[0] if updates else ())}
+    found |= {name: value * len(updates) for name, value in found.items() if name in _COUNTED}
     fresh, gap = found.pop("fresh", 0.0), found.pop("fresh_gap", 0.0)
     return {**found, "sampler_gap_fresh": gap / fresh} if fresh > 0 else found
 

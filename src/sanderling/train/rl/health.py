@@ -60,7 +60,7 @@ class Raised:
 
 def rules(config: HealthConfig) -> tuple[Rule, ...]:
     """Every figure that is watched, in order."""
-    again = "look at the latest rollouts, and go on from a checkpoint before the change or with a lower trainer.lr"
+    again = "look at the latest rollouts; begin again from a checkpoint before the change, in another directory"
     unlearnt = "longer budgets or denoise.extreme.over_long keep running out of room from counting as a wrong answer"
     return (
         Rule(Alarm.NO_ANSWER, "no_answer", Kind.ABOVE, config.most_no_answer, "Share of rollouts without an answer", again),
@@ -72,11 +72,11 @@ def rules(config: HealthConfig) -> tuple[Rule, ...]:
         ),
         Rule(
             *(Alarm.ENTROPY, "entropy", Kind.BELOW, config.least_entropy, "Entropy in nats"),
-            "explore more (a higher loss.clip_high, a KL to the reference) or go on from an earlier checkpoint",
+            "begin again with more exploration (a higher loss.clip_high, a KL to the reference)",
         ),
         Rule(
             *(Alarm.ENTROPY, "entropy", Kind.BELOW_FIRST, config.least_entropy_share, "Entropy in nats"),
-            "explore more (a higher loss.clip_high, a KL to the reference) or go on from an earlier checkpoint",
+            "begin again with more exploration (a higher loss.clip_high, a KL to the reference)",
         ),
         Rule(
             *(

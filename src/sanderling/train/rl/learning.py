@@ -30,6 +30,7 @@ from sanderling.train.rl.figures import age_figures, credit_figures, step_metric
 from sanderling.train.rl.measuring import Measured, measure, with_proximal, with_reference
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.rl.sifting import Sifted, left_out, sift
+from sanderling.train.row_source import grouped
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer
 from sanderling.train.turn_table import Graded, build_table
@@ -79,24 +80,28 @@ class Learner:
         Without an informative row nothing is updated. Groups that were dropped show in the figures of behaviour.
         """
         profile, used = self.encoding.profile, [group for group, fate in settled if fate is Fate.USED]
-        sifted = [one for group in used for one in sift(group, self.version, self.config, profile)]
+        sifted = self._sifted(used)
         measured = measure(sifted, self.config, self.encoding, self.trainer, self.team)
         batch = self._graded(sifted, measured)
         table = build_table(batch)
         parts = self.estimator.components(table)
         advantages = parts.total
         groups = [group for group, _ in settled]
-        metrics = step_metrics(batch, table, advantages, groups=groups, tools=profile.tools) | left_out(sifted)
+        metrics = step_metrics(batch, table, advantages, groups=groups, tools=profile.tools)
+        metrics |= left_out(self._sifted(groups))
         metrics |= credit_figures(parts) | fates(settled)
-        trained = [graded.trajectory for graded in batch if graded.trained and graded.outcome is not None]
-        metrics |= age_figures(trained, self.version)
         rows = credit_rows(batch, table.trajectory, advantages, self.encoding, self.config.drop_zero_advantage)
+        trained = {row.trajectory for row in rows}
+        metrics |= age_figures([one.trajectory for one in batch if one.trajectory.id in trained], self.version)
         rows = with_proximal(rows, measured, self.config, self.trainer)
         rows = with_reference(rows, self.reference, self.config, self.team)
-        shares = [rows[start :: self.config.updates_per_step] for start in range(self.config.updates_per_step)]
-        updates = [self.trainer.step(share, self.loss) for share in shares if share]
+        updates = [self.trainer.step(share, self.loss) for share in dealt(rows, self.config.updates_per_step)]
         self.step += 1
         return {**metrics, **update_figures(updates), "updates": len(updates), "version": self.version}
+
+    def _sifted(self, groups: Sequence[Group]) -> list[Sifted]:
+        profile = self.encoding.profile
+        return [one for group in groups for one in sift(group, self.version, self.config, profile)]
 
     def save(self, root: Path) -> None:
         """A checkpoint, from which another process goes on to the same weights."""
@@ -148,6 +153,13 @@ def credit_rows(
             continue
         rows.extend(rl_rows(graded.trajectory, own, encoding))
     return rows
+
+
+def dealt(rows: Sequence[Row], shares: int) -> list[list[Row]]:
+    """Rows in so many parts, trajectory by trajectory in turn: the branches of one stay together. Empty parts are left out."""
+    families = grouped([row.trajectory for row in rows])
+    parts = [[rows[index] for family in families[start::shares] for index in family] for start in range(shares)]
+    return [part for part in parts if part]
 
 
 def fates(settled: Sequence[tuple[Group, Fate]]) -> dict[str, float]:

@@ -116,11 +116,12 @@ class Ledger:
         return {one.number: one for one in (Begun(**line) for line in lines)}
 
     def ended(self, number: int) -> dict[int, Ended]:
-        """A group's stored rollouts by attempt; of an attempt that was stored twice the first."""
+        """A group's stored rollouts by attempt; of one that was stored more than once the first that is scored, or the last."""
         found: dict[int, Ended] = {}
         for trajectory in self._store(number):
             said = trajectory.meta[META]
-            found.setdefault(said["attempt"], Ended(trajectory, said["outcome"]))
+            if said["attempt"] not in found or found[said["attempt"]].outcome is None:
+                found[said["attempt"]] = Ended(trajectory, said["outcome"])
         return found
 
     def forget(self, numbers: Iterable[int]) -> None:

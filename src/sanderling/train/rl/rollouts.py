@@ -18,15 +18,15 @@ from typing import Self
 from sanderling.train.rl.config import RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, Score
 from sanderling.train.rl.ledger import Begun, Ledger
-from sanderling.trajectory.record import Question
+from sanderling.trajectory.record import Question, Trajectory
 
 Judge = Callable[[Group, int], Fate]
 """``(group, version) -> fate``: whether a step that updates that version can train on it."""
 
 
-def episode_seed(seed: int, step: int, question: Question) -> int:
+def episode_seed(seed: int, number: int, question: Question) -> int:
     """What a group's rollouts share: the same faults for all of them, others when the question comes up again."""
-    digest = hashlib.sha256(f"{seed}\x1f{step}\x1f{question.id}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}\x1f{number}\x1f{question.id}".encode()).digest()
     return int.from_bytes(digest[:7], "big")
 
 
@@ -39,6 +39,8 @@ class _UnderWay:
     asks: list[Ask] = field(default_factory=list)
     ended: dict[int, Ended] = field(default_factory=dict)
     """By attempt."""
+    unscored: dict[int, Trajectory] = field(default_factory=dict)
+    """What an earlier process left without an outcome, by attempt."""
 
 
 class Rollouts:
@@ -72,6 +74,10 @@ class Rollouts:
         self._numbers = (number for number in _numbers(places, config.questions_per_step) if number not in settled)
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting: list[Group] = []
+        self._dropped: list[tuple[Group, Fate]] = []
+        """Since the last step."""
+        self._fates: dict[tuple[int, int], Fate] = {}
+        """By number and version."""
         self._steps_left = steps_left
         self._updating = False
         self._news = asyncio.Event()
@@ -104,22 +110,24 @@ class Rollouts:
         """
         self._updating = False
         wanted = len(self._places)
-        dropped: list[tuple[Group, Fate]] = []
         while True:
             if self._failure is not None:
                 raise self._failure
             self._news.clear()
-            used = self._sift(wanted, dropped)
-            tried = len(used) + len(dropped)
-            if len(used) == wanted or tried >= self._config.denoise.most_groups * wanted:
+            used = self._sift(wanted)
+            if (len(used) == wanted or len(used) + len(self._dropped) >= self._most_tried) and not self._last_chance():
                 break
             self._admit()
             self._hurry()
             await self._news.wait()
-        self._waiting = [group for group in self._waiting if all(group is not one for one, _ in used)]
+        taken = {group.number for group, _ in used}
+        self._waiting = [group for group in self._waiting if group.number not in taken]
+        settled, self._dropped = [*used, *self._dropped], []
+        for group, _ in settled:
+            self._let_go(group)
         self._updating = True
         self._steps_left -= 1
-        return sorted((*used, *dropped), key=lambda pair: pair[0].number)
+        return sorted(settled, key=lambda pair: pair[0].number)
 
     def published(self) -> None:
         """Newer weights sample from now on: more groups may begin."""
@@ -127,29 +135,46 @@ class Rollouts:
         self._admit()
         self._hurry()
 
-    def _sift(self, wanted: int, dropped: list[tuple[Group, Fate]]) -> list[tuple[Group, Fate]]:
-        """The first waiting groups that can be used; those that never will are moved to ``dropped``."""
+    def _sift(self, wanted: int) -> list[tuple[Group, Fate]]:
+        """The waiting groups to use, the longest begun first; those that never can be are moved to the dropped ones."""
         version = self._actor.sync.version
         used: list[tuple[Group, Fate]] = []
-        for group in list(self._waiting):
+        for group in sorted(self._waiting, key=lambda group: (self._begun[group.number].version, group.number)):
             if len(used) == wanted:
                 break
-            fate = self._judge(group, version)
+            if (group.number, version) not in self._fates:
+                self._fates[group.number, version] = self._judge(group, version)
+            fate = self._fates[group.number, version]
             if fate is Fate.USED:
                 used.append((group, fate))
             else:
-                dropped.append((group, fate))
+                self._dropped.append((group, fate))
                 self._waiting.remove(group)
         return used
 
+    def _let_go(self, group: Group) -> None:
+        """A settled group is not asked for again."""
+        for key in [key for key in self._fates if key[0] == group.number]:
+            del self._fates[key]
+        for one in group.rollouts:
+            if one.outcome is None:
+                self._actor.forget(one.trajectory)
+
     # -- making --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _most_tried(self) -> int:
+        """Groups that a step tries at most."""
+        return max(len(self._places), int(self._config.denoise.most_groups * len(self._places)))
 
     def _admit(self) -> None:
         """Begin groups as long as there is room."""
-        pipeline = self._config.pipeline
+        pipeline, places = self._config.pipeline, len(self._places)
         # What begins amid an update is sampled with the weights before it, and so counts as a step older.
         steps = pipeline.max_staleness + (0 if self._updating else 1)
-        ahead = len(self._places) * min(steps, self._steps_left)
+        # The last tries of a step that drops much are not replaced: nothing of it is under way when it ends.
+        spent = max(0, len(self._dropped) - (self._most_tried - places))
+        ahead = places * min(steps, self._steps_left) - spent
         most = ahead if pipeline.most_under_way is None else pipeline.most_under_way
         while len(self._under_way) + len(self._waiting) < ahead and len(self._under_way) < most:
             self._begin(next(self._numbers))
@@ -159,6 +184,7 @@ class Rollouts:
         if begun is None:
             begun = Begun(number, self._question_at(number).id, self._actor.sync.version)
             self._ledger.begin(begun)
+            self._begun[number] = begun
         group = _UnderWay(begun, self._questions[begun.question])
         self._under_way[number] = group
         task = asyncio.get_running_loop().create_task(self._make(group))
@@ -166,54 +192,90 @@ class Rollouts:
         task.add_done_callback(self._tasks.discard)
 
     async def _make(self, group: _UnderWay) -> None:
-        """All rollouts of a group; those that an earlier process has finished are not made again."""
-        number, size = group.begun.number, self._config.group_size
-        seed = episode_seed(self._config.seed, number // self._config.questions_per_step, group.question)
-        group.ended = self._ledger.ended(number)
-        attempts = [at for at in range(number * size, (number + 1) * size) if at not in group.ended]
-        group.asks = [Ask(group.question, seed, attempt) for attempt in attempts]
+        """All rollouts of a group; what an earlier process has finished is not made again."""
+        number = group.begun.number
         try:
+            self._recall(group)
             async with asyncio.TaskGroup() as together:
                 for ask in group.asks:
                     together.create_task(self._rollout(group, ask))
         except BaseExceptionGroup as failures:
             self._failure = self._failure or failures.exceptions[0]
+        except Exception as failure:  # whoever waits for a batch must hear of it
+            self._failure = self._failure or failure
         else:
             rollouts = tuple(group.ended[at] for at in sorted(group.ended))
             self._waiting.append(Group(number, group.question, rollouts))
-        del self._under_way[number]
-        self._news.set()
+        finally:
+            del self._under_way[number]
+            self._news.set()
         if self._failure is None:
             self._admit()
 
+    def _recall(self, group: _UnderWay) -> None:
+        """What is on disk of a group, and what is left to be made. An outage ends nothing: it is tried again."""
+        number, size = group.begun.number, self._config.group_size
+        seed = episode_seed(self._config.seed, number, group.question)
+        for attempt, ended in self._ledger.ended(number).items():
+            if ended.outcome is None:
+                group.unscored[attempt] = ended.trajectory
+                continue
+            group.ended[attempt] = ended
+            self._actor.stored(ended.trajectory)  # a kill may have come between
+        attempts = (at for at in range(number * size, (number + 1) * size) if at not in group.ended)
+        group.asks = [Ask(group.question, seed, attempt) for attempt in attempts]
+
     async def _rollout(self, group: _UnderWay, ask: Ask) -> None:
-        """One rollout until it is on disk; after an outage it is tried again a few times."""
-        trajectory = await self._actor.rollout(ask)
-        for _ in range(self._config.denoise.outage_retries):
-            if trajectory.ending is None or trajectory.ending.scored:
-                break
-            trajectory = await self._actor.rollout(ask)
-        ended = Ended(trajectory, await self._score(trajectory))
+        """One rollout until it is on disk."""
+        before = group.unscored.get(ask.attempt)
+        ended = await made(ask, self._actor, self._score, self._config, before)
         kept = self._ledger.keep(group.begun.number, ask.attempt, ended)
         self._actor.stored(kept)
         group.ended[ask.attempt] = Ended(kept, ended.outcome)
         self._news.set()
 
+    # -- stragglers ----------------------------------------------------------------------------------------------------
+
+    def _age(self, group: _UnderWay) -> int:
+        """Steps' worth of updates since a group began."""
+        return (self._actor.sync.version - group.begun.version) // self._config.updates_per_step
+
     def _hurry(self) -> None:
-        """Ask stragglers for their answers, where that is wanted."""
-        pipeline, version = self._config.pipeline, self._actor.sync.version
+        """Ask stragglers for their answers, where that is wanted: a step before they are too old, if there is one."""
+        pipeline, late = self._config.pipeline, list(self._under_way.values())
         if pipeline.straggler is Straggler.CARRY_OVER:
             return
-        late = list(self._under_way.values())
         if pipeline.max_staleness:
-            oldest = version - pipeline.max_staleness * self._config.updates_per_step
-            late = [group for group in late if group.begun.version <= oldest]
+            late = [group for group in late if self._age(group) >= max(1, pipeline.max_staleness - 1)]
         else:
             done = sum(len(group.ended) for group in late) + len(self._waiting) * self._config.group_size
             if done < pipeline.cut_off_share * (len(late) + len(self._waiting)) * self._config.group_size:
                 return
         for ask in (ask for group in late for ask in group.asks):
             ask.hurry.set()
+
+    def _last_chance(self) -> bool:
+        """Whether stragglers that were asked for their answers would be too old for the step after this one."""
+        pipeline = self._config.pipeline
+        if pipeline.straggler is Straggler.CARRY_OVER or not pipeline.max_staleness:
+            return False
+        return any(self._age(group) >= pipeline.max_staleness for group in self._under_way.values())
+
+
+async def made(ask: Ask, actor: Actor, score: Score, config: RlConfig, before: Trajectory | None = None) -> Ended:
+    """A rollout and its outcome; after an outage it is tried again a few times, with growing pauses.
+
+    ``before``: the rollout as it was left. Where it came to an end and only its judge did not answer, the judge alone is asked.
+    """
+    retry = 0
+    while True:
+        if before is None or before.ending is None or not before.ending.scored:
+            before = await actor.rollout(ask)
+        outcome = await score(before)
+        if outcome is not None or retry == config.denoise.outage_retries:
+            return Ended(before, outcome)
+        await asyncio.sleep(config.denoise.outage_wait_s * 2**retry)
+        retry += 1
 
 
 def _numbers(places: Sequence[int], per_step: int) -> Iterator[int]:

@@ -26,7 +26,7 @@ from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.reward.outcome import OUTCOMES, score_trajectory
-from sanderling.train.checkpoint import checkpoints, save_model
+from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.rl.checks import check_placement, check_run
@@ -90,10 +90,11 @@ async def run_rl(
     with _apart(device) as apart:
         learner = await apart(open_learner, config, encoding, model_dir, out_dir, team, device)
         run = _Run(learner, connect(learner.model), questions, held_out, out_dir)
-        for batch in run.unlearnt():
-            run.note(await apart(run.learn, batch) | run.selection.known())
-            run.tell(progress)
+        alarms = await run.catch_up(apart, progress)
         await run.publish(await apart(learner.weights))
+        if alarms:
+            await apart(run.save, now=True)
+            run.health.pause(learner.step, alarms)
         await run.select(apart)
         async with run.rollouts() as rollouts:
             while learner.step < config.steps:
@@ -102,7 +103,8 @@ async def run_rl(
                 waited = time.perf_counter() - began
                 async with run.actor.sync.training():
                     metrics = await apart(run.learn, batch)
-                await run.publish(await apart(learner.weights))
+                    weights = await apart(learner.weights)
+                await run.publish(weights)  # nothing is awaited between: no token is sampled under another version's name
                 rollouts.published()
                 metrics |= await run.select(apart)
                 metrics |= {"wait_seconds": waited, "seconds": time.perf_counter() - began}
@@ -133,15 +135,15 @@ class _Run:
         if self.leads:
             self.ledger.claim(_meaning(self.config, questions))
         self.batches = self.ledger.batches()
-        self.settled = settled_numbers(self.batches)
-        """Groups whose rollouts the next checkpoint makes unneeded."""
-        for batch in self.batches:
-            self.curriculum.heard([(group.question, group.outcomes) for group in batch.groups])
+        for batch in self.batches[: learner.step]:
+            self.hear(batch)
         earlier = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= learner.step]
         self.health = Health(self.config.health, earlier)
         self.log = MetricsLog(out_dir / METRICS, resume_step=learner.step) if self.leads else None
         self.figures: dict[str, float] = {}
         """Of the last step."""
+        self.forgotten = 0
+        """Steps whose rollouts are gone."""
 
     async def score(self, trajectory: Trajectory) -> float | None:
         """A rollout's outcome, by the judge that was handed in or by rule; asked once for each rollout."""
@@ -188,26 +190,48 @@ class _Run:
         """Measure the model on the held-out questions, where it is time."""
         return await apart(self.selection.decide, await self.selection.answer()) if self.selection.due else {}
 
+    async def catch_up(self, apart: Apart, progress: OnProgress | None) -> list[Raised]:
+        """Do again the updates that an earlier process had settled after its last checkpoint.
+
+        Returns the alarms of the last one, which that process may not have lived to act on.
+        """
+        alarms: list[Raised] = []
+        late = [batch for batch in self.batches if batch.step >= self.learner.step]
+        if late:
+            async with self.actor.sync.training():
+                for batch in late:
+                    groups = await apart(self.read, batch)
+                    self.hear(batch)
+                    metrics = await apart(self.learn, groups) | self.selection.known()
+                    metrics |= {"wait_seconds": 0.0, "seconds": metrics["learn_seconds"]}
+                    alarms = self.note({**metrics, "groups_under_way": 0, "groups_waiting": 0})
+                    self.tell(progress)
+        return alarms
+
+    def hear(self, batch: Batch) -> None:
+        """Let the curriculum know how a step's groups ended."""
+        self.curriculum.heard([(group.question, group.outcomes) for group in batch.groups])
+
     # -- in the thread that computes; collective in a team -------------------------------------------------------------
 
-    def unlearnt(self) -> list[list[tuple[Group, Fate]]]:
-        """Steps that an earlier process had settled, and whose updates came after its last checkpoint."""
-        late = [batch for batch in self.batches if batch.step >= self.learner.step]
-        return [[(self.ledger.group(one.number, self.questions), one.fate) for one in batch.groups] for batch in late]
+    def read(self, batch: Batch) -> list[tuple[Group, Fate]]:
+        """A settled step's groups."""
+        return [(self.ledger.group(one.number, self.questions), one.fate) for one in batch.groups]
 
     def settle(self, own: Sequence[tuple[Group, Fate]]) -> list[tuple[Group, Fate]]:
         """All ranks' groups together; what becomes of each is written down before anything changes."""
         found = sorted(joined(self.team, list(own)), key=lambda pair: pair[0].number)
         settled = tuple(Settled(group.number, end, group.question.id, tuple(group.outcomes)) for group, end in found)
-        if settled and all(one.fate is Fate.UNSCORED for one in settled):
+        if settled and not any(one.outcomes for one in settled):
             details = (one.trajectory.detail for group, _ in found for one in group.rollouts if one.trajectory.detail)
             raise UserError(
                 f"No rollout of step {self.learner.step + 1} could be scored: {next(details, 'no reason is known')}"
             )
+        batch = Batch(self.learner.step, settled)
         if self.leads:
-            self.ledger.settle(Batch(self.learner.step, settled))
-        self.curriculum.heard([(one.question, one.outcomes) for one in settled])
-        self.settled.update(one.number for one in settled)
+            self.ledger.settle(batch)
+        self.hear(batch)
+        self.batches.append(batch)
         return found
 
     def learn(self, batch: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
@@ -218,11 +242,16 @@ class _Run:
 
     def save(self, *, now: bool) -> None:
         """A checkpoint where it is time, or cause."""
-        if (now or self.learner.step % self.config.save_every == 0) and self.learner.step < self.config.steps:
+        if (now or self.learner.step % self.config.save_every == 0) and 0 < self.learner.step < self.config.steps:
             self.learner.save(self.out_dir / CHECKPOINTS)
             if self.leads and not self.config.keep_rollouts:
-                self.ledger.forget(self.settled)
-            self.settled.clear()
+                self.forget()
+
+    def forget(self) -> None:
+        """Remove the rollouts that no kept checkpoint would be continued with."""
+        oldest = min(int(load_state(one)["rl_step"]) for one in checkpoints(self.out_dir / CHECKPOINTS))
+        self.ledger.forget(settled_numbers(self.batches[self.forgotten : oldest]))
+        self.forgotten = oldest
 
     def finish(self, final: Path) -> None:
         """Write the run's result: the best of the measured models where there is one, else the last."""
@@ -254,14 +283,20 @@ def open_learner(
 @contextmanager
 def _apart(device: torch.device | str) -> Iterator[Apart]:
     """One thread in which everything is computed that takes long, so that the event loop goes on meanwhile."""
+    place = torch.device(device)
 
     def ready() -> None:
-        if torch.device(device).type == "cuda":
-            torch.cuda.set_device(device)  # each thread has a present device of its own
+        if place.type == "cuda" and place.index is not None:
+            torch.cuda.set_device(place)  # each thread has a present device of its own, at first the first
 
     with ThreadPoolExecutor(1, "learner", ready) as thread:
 
         async def apart(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-            return await asyncio.get_running_loop().run_in_executor(thread, partial(work, *args, **kwargs))
+            computing = asyncio.get_running_loop().run_in_executor(thread, partial(work, *args, **kwargs))
+            try:
+                return await asyncio.shield(computing)
+            except asyncio.CancelledError:
+                await asyncio.wait([computing])  # nobody may sample with a module that is amid its update
+                raise
 
         yield apart

@@ -7,19 +7,24 @@ training reward still rose when its agent had collapsed. Knows no world.
 
 import asyncio
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sanderling.errors import UserError
 from sanderling.train.checkpoint import save_model
 from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.rl.config import RlConfig
-from sanderling.train.rl.contract import Actor, Ask, Score
+from sanderling.train.rl.contract import Actor, Ask, Ended, Score
 from sanderling.train.rl.learning import Learner
-from sanderling.train.rl.rollouts import episode_seed
+from sanderling.train.rl.rollouts import episode_seed, made
 from sanderling.train.team import share
-from sanderling.trajectory.record import Question
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.record import Question, Trajectory
 
 BEST = "best"
+HELD_OUT = "held_out"
+"""The directory of the measurements' rollouts, and where each one's ``meta`` holds its outcome."""
+ATTEMPT = "held_out_attempt"
 SELECTION = "selection.jsonl"
 
 
@@ -30,12 +35,11 @@ class Selection:
         self, config: RlConfig, held_out: Sequence[Question], actor: Actor, score: Score, learner: Learner, out_dir: Path
     ) -> None:
         self._config, self._held_out, self._actor, self._score = config, held_out, actor, score
-        self._learner, self._best = learner, out_dir / BEST
+        self._learner, self._out_dir = learner, out_dir
         # Updates after the last checkpoint are done again to the same weights, so what was measured stays true.
         self._seen = {line["step"]: float(line["held_out"]) for line in read_metrics(out_dir / SELECTION)}
-        last = max(self._seen, default=0)
         writes = config.selection.every and learner.team.rank == 0
-        self._log = MetricsLog(out_dir / SELECTION, resume_step=last) if writes else None
+        self._log = MetricsLog(out_dir / SELECTION, resume_step=max(self._seen, default=0)) if writes else None
 
     @property
     def due(self) -> bool:
@@ -47,41 +51,59 @@ class Selection:
         """What was measured of the model as it is."""
         return {"held_out": self._seen[self._learner.step]} if self._learner.step in self._seen else {}
 
-    async def answer(self) -> list[float]:
-        """Outcomes of this rank's share of the held-out rollouts; unscored ones are left out."""
+    async def answer(self) -> list[Ended]:
+        """The held-out rollouts that this rank makes. Each is stored as it ends, so that a kill loses none."""
         tries = [(question, attempt) for question in self._held_out for attempt in range(self._config.selection.attempts)]
-        own = share(self._learner.team, tries)
+        store = TrajectoryStore(self._out_dir / HELD_OUT / f"{self._learner.step:08d}-{self._learner.team.rank}.jsonl")
+        before = {(one.question.id, one.meta[ATTEMPT]): one for one in store if one.meta[HELD_OUT] is not None}
         async with asyncio.TaskGroup() as together:
-            tasks = [together.create_task(self._one(question, attempt)) for question, attempt in own]
-        return [value for value in (task.result() for task in tasks) if value is not None]
+            tasks = [together.create_task(self._one(*one, store, before)) for one in share(self._learner.team, tries)]
+        return [task.result() for task in tasks]
 
-    async def _one(self, question: Question, attempt: int) -> float | None:
+    async def _one(
+        self, question: Question, attempt: int, store: TrajectoryStore, before: Mapping[tuple[str, int], Trajectory]
+    ) -> Ended:
         ask = Ask(question, episode_seed(self._config.seed, attempt, question), attempt)
-        trajectory = await self._actor.rollout(ask)
-        value = await self._score(trajectory)
-        self._actor.stored(trajectory)
-        return value
+        if found := before.get((question.id, attempt)):
+            return Ended(found, found.meta[HELD_OUT])
+        ended = await made(ask, self._actor, self._score, self._config)
+        meta = {**ended.trajectory.meta, HELD_OUT: ended.outcome, ATTEMPT: attempt}
+        store.append(ended.trajectory.model_copy(update={"meta": meta}))
+        # The same attempt is made again with other weights: nothing of this one may be gone on with.
+        self._actor.forget(ended.trajectory)
+        return ended
 
-    def decide(self, own: Sequence[float]) -> dict[str, float]:
-        """Collective: the mean over all ranks' outcomes; the model is kept where it is the best so far."""
+    def decide(self, own: Sequence[Ended]) -> dict[str, float]:
+        """Collective: the mean over all ranks' outcomes; the model is kept where it is the best so far.
+
+        Raises UserError where fewer than half of the rollouts could be scored: a mean of so few says little.
+        """
         learner, step = self._learner, self._learner.step
-        values = [value for part in learner.team.gather(list(own)) for value in part]
-        mean = sum(values) / len(values) if values else 0.0
+        ended = [one for part in learner.team.gather([(one.outcome, one.trajectory.detail) for one in own]) for one in part]
+        values = [outcome for outcome, _ in ended if outcome is not None]
+        if 2 * len(values) < len(ended):
+            reason = next((detail for outcome, detail in ended if outcome is None and detail), "no judge gave a verdict")
+            raise UserError(
+                f"Only {len(values)} of {len(ended)} held-out rollouts after step {step} could be scored: {reason} "
+                "The same command goes on."
+            )
+        mean = sum(values) / len(values)
         best = max(self._seen.values(), default=-1.0)
         self._seen[step] = mean
         weights = learner.trainer.weights() if mean > best else None
         if self._log is not None:
             if mean > best:
-                save_model(learner.model, self._best, learner.source.model_dir, weights=weights)
+                save_model(learner.model, self._out_dir / BEST, learner.source.model_dir, weights=weights)
             self._log.append({"step": step, "held_out": mean, "scored": len(values)})
         return {"held_out": mean}
 
     def adopt(self, final: Path) -> bool:
-        """Rank 0: make the best model the run's result; False where nothing was selected."""
-        if not self._seen or not self._best.is_dir():
+        """Rank 0: make the best model the run's result; False where nothing is selected."""
+        best = self._out_dir / BEST
+        if not self._config.selection.every or not best.is_dir():
             return False
         partial = final.with_name(f".{final.name}")
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(self._best, partial)
+        shutil.copytree(best, partial)
         partial.rename(final)
         return True

@@ -52,7 +52,9 @@ def fate(group: Group, version: int, config: RlConfig, profile: Profile) -> Fate
     sifted = sift(group, version, config, profile)
     outcomes = [one.outcome for one in sifted if one.outcome is not None]
     if len(outcomes) < min(_TELLING, config.group_size):
-        return Fate.STALE if any(one.left_out == STALE for one in sifted) else Fate.UNSCORED
+        if len(group.outcomes) < min(_TELLING, config.group_size):
+            return Fate.UNSCORED
+        return Fate.STALE if any(one.left_out == STALE for one in sifted) else Fate.NOISY
     return Fate.FLAT if config.denoise.drop_flat and is_flat(outcomes, config.denoise) else Fate.USED
 
 

@@ -1,0 +1,162 @@
+"""What a reader found in the pipeline: each of these failed before it was mended."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from test_rl import CONFIG, QUESTIONS, Bandit
+from test_rl_pipeline import Broken, Late, Slow, changed, run
+from test_rl_pipeline import base as base
+from train_records import PROFILE, WordTokenizer
+
+from sanderling.errors import UserError
+from sanderling.protocol.endings import Ending
+from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig
+from sanderling.train.encoding import Encoding
+from sanderling.train.metrics import read_metrics
+from sanderling.train.rl.config import PipelineConfig, SelectionConfig, Straggler
+from sanderling.train.rl.contract import Actor, Ask, Fate
+from sanderling.train.rl.health import HealthPause
+from sanderling.train.rl.health_config import Alarm, HealthConfig
+from sanderling.train.rl.learning import Learner
+from sanderling.train.rl.ledger import Ledger
+from sanderling.train.rl.run import LEDGER, run_rl
+from sanderling.trajectory.record import Question
+
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+
+
+def test_a_run_goes_on_when_the_world_is_up_again(base: Path, tmp_path: Path):
+    config = changed(CONFIG, steps=2)
+    with pytest.raises(UserError, match="could be scored"):
+        run(config, base, tmp_path / "run", Broken, broken=frozenset(range(100)))
+    run(config, base, tmp_path / "run", Bandit)  # the search engine is back: the same command goes on
+    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 2
+
+
+class Long(Bandit):
+    async def rollout(self, ask):
+        trajectory = await super().rollout(ask)
+        return trajectory.model_copy(update={"ending": Ending.TURN_LIMIT, "answer": None, "detail": "All 5 turns were used."})
+
+
+def test_a_step_whose_rollouts_were_all_too_long_is_a_step_without_update(base: Path, tmp_path: Path):
+    config = changed(CONFIG, steps=1, denoise=DenoiseConfig(extreme=ExtremeConfig(over_long=True)))
+    run(config, base, tmp_path / "run", Long)
+    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert line["updates"] == 0 and line["unscored"] == 0
+
+
+def test_a_damaged_file_of_rollouts_is_told_and_does_not_hang(base: Path, tmp_path: Path):
+    with pytest.raises(RuntimeError, match="killed here"):
+        run(CONFIG, base, tmp_path / "run", Bandit, fail_at=3 * 12 + 2)
+    ledger = Ledger(tmp_path / "run" / LEDGER)
+    settled = {g.number for b in ledger.batches() for g in b.groups}
+    left = [f for f in sorted((tmp_path / "run" / LEDGER / "rollouts").iterdir()) if int(f.stem) not in settled]
+    left[0].write_bytes(b"{nonsense}\n" + left[0].read_bytes())
+
+    def connect(model) -> Actor:
+        actor = Bandit(model)
+        return Actor(actor.rollout, actor)
+
+    async def again():
+        work = run_rl(CONFIG, QUESTIONS, connect, Encoding(WordTokenizer(), PROFILE), base, tmp_path / "run")
+        await asyncio.wait_for(work, 20)
+
+    with pytest.raises(UserError, match="damaged"):
+        asyncio.run(again())
+
+
+class Watching(Slow):
+    """Notes how many rollouts are under way while the weights change."""
+
+    def __init__(self, model) -> None:
+        super().__init__(model, pace=0.0)
+        self.amid = []
+
+    async def publish(self, weights, version: int) -> None:
+        self.amid.append(self.under_way)
+        await super().publish(weights, version)
+
+
+def test_nothing_is_under_way_at_a_synchronous_update_when_most_groups_were_tried(base: Path, tmp_path: Path):
+    denoise = DenoiseConfig(drop_flat=True, most_groups=1.5)
+    config = changed(CONFIG, steps=6, group_size=2, questions_per_step=4, denoise=denoise)
+    actor = run(config, base, tmp_path / "run", Watching)
+    assert actor.amid == [0] * 7
+
+
+def test_an_alarm_that_was_to_pause_pauses_though_the_process_was_killed_before_it_could(
+    base: Path, tmp_path: Path, monkeypatch
+):
+    health = HealthConfig(
+        window=1,
+        most_malformed=0.0,
+        pause_on=frozenset({Alarm.MALFORMED, Alarm.NO_ANSWER, Alarm.SAMPLER_GAP}),
+        most_sampler_gap=1e-12,
+        most_no_answer=0.0,
+    )
+    config = changed(CONFIG, steps=3, save_every=100, health=health)
+    with pytest.raises(HealthPause):
+        run(config, base, tmp_path / "paused", Bandit)
+
+    def killed(*_, **__):
+        raise RuntimeError("killed here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "save", killed)
+        with pytest.raises(RuntimeError, match="killed here"):
+            run(config, base, tmp_path / "killed", Bandit)
+    with pytest.raises(HealthPause):
+        run(config, base, tmp_path / "killed", Bandit)
+
+
+def test_a_measurement_that_nobody_could_score_is_none(base: Path, tmp_path: Path):
+    held_out = [Question(id="h0", text="?", answers=("Oslo",))]
+    config = changed(CONFIG, steps=2, selection=SelectionConfig(every=2))
+    up = []
+
+    async def judge(trajectory):
+        if trajectory.question.id == "h0" and not up:
+            return None
+        return float(trajectory.answer == "Oslo")
+
+    with pytest.raises(UserError, match="Only 0 of 1 held-out rollouts after step 0 could be scored: no judge"):
+        run(config, base, tmp_path / "run", Bandit, held_out, score=judge)
+    up.append(True)
+    run(config, base, tmp_path / "run", Bandit, held_out, score=judge)
+    assert [line["step"] for line in read_metrics(tmp_path / "run" / "selection.jsonl") if line["scored"]] == [0, 2]
+
+
+TIMES = {"seconds", "wait_seconds", "learn_seconds", "tokens_per_second", "groups_under_way", "groups_waiting"}
+
+
+def test_figures_written_again_after_a_kill_are_those_of_before(base: Path, tmp_path: Path):
+    held_out = [Question(id="h0", text="?", answers=("Oslo",))]
+    config = changed(CONFIG, steps=5, save_every=100, selection=SelectionConfig(every=3))
+    run(config, base, tmp_path / "straight", Bandit, held_out)
+    with pytest.raises(RuntimeError, match="killed here"):
+        run(config, base, tmp_path / "killed", Bandit, held_out, fail_at=4 * 12 + 2)
+    run(config, base, tmp_path / "killed", Bandit, held_out)
+    straight, killed = ([*read_metrics(tmp_path / name / "metrics.jsonl")] for name in ("straight", "killed"))
+    for one, other in zip(straight, killed, strict=True):
+        differ = {k: (one.get(k), other.get(k)) for k in one.keys() | other.keys() if one.get(k) != other.get(k)}
+        assert not differ.keys() - TIMES, (one["step"], {k: v for k, v in differ.items() if k not in TIMES})
+        assert one.keys() == other.keys(), one.keys() ^ other.keys()
+
+
+class LateByATurn(Late):
+    """Its attempt 3 takes its time, and once it is asked for its answer, a hundredth of a second."""
+
+    async def rollout(self, ask: Ask):
+        trajectory = await super().rollout(ask)
+        if ask.hurry.is_set():
+            await asyncio.sleep(0.01)
+        return trajectory
+
+
+def test_stragglers_are_asked_early_enough_to_answer(base: Path, tmp_path: Path):
+    pipeline = PipelineConfig(max_staleness=2, straggler=Straggler.CUT_OFF)
+    actor = run(changed(CONFIG, steps=6, group_size=2, pipeline=pipeline), base, tmp_path / "run", LateByATurn)
+    assert 3 in actor.hurried
+    assert Fate.STALE not in [g.fate for batch in Ledger(tmp_path / "run" / LEDGER).batches() for g in batch.groups]
