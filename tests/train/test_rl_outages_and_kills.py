@@ -1,8 +1,10 @@
 """What a reader found in the pipeline: each of these failed before it was mended."""
 
 import asyncio
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_rl import CONFIG, QUESTIONS, Bandit
 from test_rl_pipeline import Broken, Late, Slow, changed, run
@@ -12,15 +14,16 @@ from train_records import PROFILE, WordTokenizer
 from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
 from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig
+from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, SelectionConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Fate
 from sanderling.train.rl.health import HealthPause
 from sanderling.train.rl.health_config import Alarm, HealthConfig
-from sanderling.train.rl.learning import Learner
+from sanderling.train.rl.learning import Learner, dealt
 from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import LEDGER, run_rl
+from sanderling.train.rl.run import LEDGER, apart_from, run_rl
 from sanderling.trajectory.record import Question
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
@@ -160,3 +163,46 @@ def test_stragglers_are_asked_early_enough_to_answer(base: Path, tmp_path: Path)
     actor = run(changed(CONFIG, steps=6, group_size=2, pipeline=pipeline), base, tmp_path / "run", LateByATurn)
     assert 3 in actor.hurried
     assert Fate.STALE not in [g.fate for batch in Ledger(tmp_path / "run" / LEDGER).batches() for g in batch.groups]
+
+
+def test_the_branches_of_a_trajectory_are_trained_in_one_update():
+    rows = [Row(np.arange(3), np.ones(3, dtype=bool), trajectory=name) for name in "aabcc"]
+    parts = dealt(rows, 2)
+    assert [[row.trajectory for row in part] for part in parts] == [["a", "a", "c", "c"], ["b"]]
+    assert [[row.trajectory for row in part] for part in dealt(rows[:2], 3)] == [["a", "a"]], "no empty update"
+
+
+async def test_whoever_cancels_waits_for_what_is_being_computed():
+    done = []
+
+    def work() -> None:
+        time.sleep(0.2)
+        done.append(True)
+
+    with apart_from("cpu") as apart:
+        task = asyncio.create_task(apart(work))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert done, "nobody samples with a module that is amid its update"
+
+
+def test_a_held_out_rollout_that_ended_is_not_made_again(base: Path, tmp_path: Path):
+    held_out = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(3)]
+    config = changed(CONFIG, steps=2, selection=SelectionConfig(every=2))
+
+    class Fails(Bandit):
+        async def rollout(self, ask: Ask):
+            if ask.question.id == "h2" and self.version == 0 and not failed:
+                failed.append(ask)
+                await asyncio.sleep(0.01)
+                raise RuntimeError("killed here")
+            return await super().rollout(ask)
+
+    failed = []
+    with pytest.raises(RuntimeError, match="killed here"):
+        run(config, base, tmp_path / "run", Fails, held_out)
+    actor = run(config, base, tmp_path / "run", Fails, held_out)
+    first = [attempt for attempt in actor.attempts if attempt == 0]
+    assert len(first) == 1 + 3 + 1, "the one that was killed, three at the end, and the training's own attempt 0"

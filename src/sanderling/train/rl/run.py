@@ -87,7 +87,7 @@ async def run_rl(
         return RunResult(final, config.steps, trained=False)
     check_run(config, questions, held_out, encoding)
     check_placement(config, sharded=team.sharded)
-    with _apart(device) as apart:
+    with apart_from(device) as apart:
         learner = await apart(open_learner, config, encoding, model_dir, out_dir, team, device)
         run = _Run(learner, connect(learner.model), questions, held_out, out_dir)
         alarms = await run.catch_up(apart, progress)
@@ -281,7 +281,7 @@ def open_learner(
 
 
 @contextmanager
-def _apart(device: torch.device | str) -> Iterator[Apart]:
+def apart_from(device: torch.device | str) -> Iterator[Apart]:
     """One thread in which everything is computed that takes long, so that the event loop goes on meanwhile."""
     place = torch.device(device)
 

@@ -56,8 +56,11 @@ class Selection:
         tries = [(question, attempt) for question in self._held_out for attempt in range(self._config.selection.attempts)]
         store = TrajectoryStore(self._out_dir / HELD_OUT / f"{self._learner.step:08d}-{self._learner.team.rank}.jsonl")
         before = {(one.question.id, one.meta[ATTEMPT]): one for one in store if one.meta[HELD_OUT] is not None}
-        async with asyncio.TaskGroup() as together:
-            tasks = [together.create_task(self._one(*one, store, before)) for one in share(self._learner.team, tries)]
+        try:
+            async with asyncio.TaskGroup() as together:
+                tasks = [together.create_task(self._one(*one, store, before)) for one in share(self._learner.team, tries)]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
         return [task.result() for task in tasks]
 
     async def _one(

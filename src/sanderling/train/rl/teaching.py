@@ -101,7 +101,7 @@ def asked(questions: Sequence[Question], lesson: Lesson, step: int) -> list[Ask]
     for number in range(step * lesson.questions_per_step, (step + 1) * lesson.questions_per_step):
         turn, index = divmod(number, len(questions))
         question = questions[np.random.default_rng((lesson.seed, turn)).permutation(len(questions))[index]]
-        digest = hashlib.sha256(f"{lesson.seed}\x1f{step}\x1f{question.id}".encode()).digest()
+        digest = hashlib.sha256(f"{lesson.seed}\x1f{number}\x1f{question.id}".encode()).digest()
         seed, first = int.from_bytes(digest[:7], "big"), number * lesson.group_size
         asks += [Ask(question, seed, attempt) for attempt in range(first, first + lesson.group_size)]
     return asks
