@@ -36,7 +36,8 @@ class Straggler(StrEnum):
     CARRY_OVER = "carry_over"
     """They go on; whoever comes too late for the bound on staleness is left out and made again."""
     CUT_OFF = "cut_off"
-    """They are asked for their answer at their next turn."""
+    """They are asked for their answer at their next turn. Where rollouts take longer than ``max_staleness`` steps, all are, steps
+    get shorter by it, and so do rollouts: raise ``max_staleness`` until few are cut off."""
 
 
 class PipelineConfig(Section):
@@ -50,8 +51,8 @@ class PipelineConfig(Section):
     placement: Placement = Placement.TURNS
     straggler: Straggler = Straggler.CARRY_OVER
     cut_off_share: float = Field(default=0.9, gt=0, le=1)
-    """With ``cut_off``: once this share of the rollouts that a step waits for is done, the others are asked for their answers
-    (DR-Venus: 0.9). Rollouts that the bound on staleness is about to leave behind are asked whatever the share."""
+    """With ``cut_off`` in a synchronous run: once this share of a step's rollouts is done, the others are asked for their
+    answers (DR-Venus: 0.9). In an asynchronous one rollouts are asked a step before they would be too old."""
 
 
 class SelectionConfig(Section):
