@@ -36,8 +36,8 @@ class Straggler(StrEnum):
     CARRY_OVER = "carry_over"
     """They go on; whoever comes too late for the bound on staleness is left out and made again."""
     CUT_OFF = "cut_off"
-    """They are asked for their answer at their next turn. Where rollouts take longer than ``max_staleness`` steps, all are, steps
-    get shorter by it, and so do rollouts: raise ``max_staleness`` until few are cut off."""
+    """They are asked for their answer at their next turn. Where rollouts take longer than ``max_staleness`` steps, all are;
+    steps get shorter by it, and so do rollouts: raise ``max_staleness`` until few are cut off."""
 
 
 class PipelineConfig(Section):
