@@ -25,7 +25,8 @@ HERE = Path(__file__).parent
 LONGEST = 480.0
 """Seconds that one item may take."""
 ITEMS = (
-    "full 32K", "full 256K", "LoRA 256K", "agreement", "gain 64K", "gain 256K", "scoring", "forks", "head",
+    "full 32K", "full 256K", "LoRA 256K", "agreement", "gain 64K", "gain 256K", "RL 0.6B", "RL 0.6B, synchronous", "RL 4B",
+    "scoring", "forks", "head",
     "LoRA 32K", "full 128K", "full 64K", "LoRA 128K", "LoRA 64K", "plain transformers 8K",
     "full 32K, all recomputed", "full 32K in 8 rows", "sampling",
 )  # fmt: skip
@@ -39,6 +40,7 @@ def measure(item: str, device: str, small: bool) -> dict[str, Any]:
     import torch
     from gpu_checks import CHECKS
     from gpu_parts import PARTS, SMALL, Bench, Sizes
+    from gpu_rl import LOOPS
     from gpu_training import QWEN3_4B, TRAININGS, train
     from gpu_training import SMALL as SMALL_SHAPE
 
@@ -47,6 +49,8 @@ def measure(item: str, device: str, small: bool) -> dict[str, Any]:
         return train(TRAININGS[item], at, shape)
     if item in CHECKS:
         return CHECKS[item](at, shape)
+    if item in LOOPS:
+        return LOOPS[item](at, small)
     return PARTS[item](Bench(at, SMALL if small else Sizes()))
 
 

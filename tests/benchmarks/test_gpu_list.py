@@ -15,13 +15,14 @@ def modules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     import gpu
     import gpu_checks
     import gpu_parts
+    import gpu_rl
     import gpu_training
 
-    return {"list": gpu, "checks": gpu_checks, "parts": gpu_parts, "training": gpu_training}
+    return {"list": gpu, "checks": gpu_checks, "parts": gpu_parts, "rl": gpu_rl, "training": gpu_training}
 
 
 def test_every_item_of_the_list_is_there_once(modules: dict[str, Any]) -> None:
-    made = [*modules["training"].TRAININGS, *modules["checks"].CHECKS, *modules["parts"].PARTS]
+    made = [*modules["training"].TRAININGS, *modules["checks"].CHECKS, *modules["parts"].PARTS, *modules["rl"].LOOPS]
     assert sorted(made) == sorted(modules["list"].ITEMS)
 
 
@@ -63,6 +64,12 @@ def test_gains_of_one_pass_are_those_of_a_pass_for_each(modules: dict[str, Any])
     parts = modules["parts"]
     found = parts.PARTS["gain 64K"](parts.Bench(torch.device("cpu"), parts.SMALL))
     assert found["largest_gap_nats"] < 0.02 and found["boundaries"] == 16  # in bfloat16
+
+
+@pytest.mark.slow
+def test_the_loop_of_reinforcement_learning_runs_in_small(modules: dict[str, Any]) -> None:
+    found = modules["rl"].LOOPS["RL 0.6B"](torch.device("cpu"), small=True)
+    assert found["trajectories_per_second"] > 0 and found["tokens_trained_per_second"] > 0
 
 
 def test_the_written_list_says_of_every_item_whether_it_was_measured(
