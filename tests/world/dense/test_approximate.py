@@ -88,6 +88,8 @@ def test_the_command_keeps_them_up_to_date_and_others_are_refused(tmp_path: Path
         ranked_world(tmp_path / "new", world, SearchChoice(SearchMode.DENSE))
     run("embed", tmp_path / "new")
     assert ranked_world(tmp_path / "new", world, SearchChoice(SearchMode.DENSE)).search("river").hits
+    # A new file: one that somebody still has mapped cannot be cut off below them.
+    (tmp_path / "new" / DIRECTORY / "cells.faiss").unlink()
     (tmp_path / "new" / DIRECTORY / "cells.faiss").write_bytes(b"torn")
     with pytest.raises(UserError, match="cannot be read"):
         ranked_world(tmp_path / "new", world, SearchChoice(SearchMode.DENSE))
