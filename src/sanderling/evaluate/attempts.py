@@ -60,6 +60,17 @@ class Attempts:
     """Outages of this round are not tried again; None: every run tries them."""
     unjudged: bool = False
     """Questions without accepted answers are attempted as well, and never scored."""
+    together: bool = False
+    """All attempts at a question next to each other, so that a policy in this process computes once what they begin with.
+
+    False: every question once, then twice, so that what a spent budget or a stop leaves is an average over all questions.
+    """
+
+    def order(self) -> list[tuple[Question, int]]:
+        """Questions and attempts as they are begun."""
+        if self.together:
+            return [(question, attempt) for question in self.questions for attempt in range(self.each)]
+        return [(question, attempt) for attempt in range(self.each) for question in self.questions]
 
 
 @dataclass(frozen=True)
@@ -112,8 +123,7 @@ async def make_attempts(
     rows = dict(stored.settled)
     episodes = {key: _judged(row, asked[key[0]], judge.name) for key, row in rows.items()}
     total = len(wanted.questions) * wanted.each
-    # Every question once, then twice: what a spent budget leaves is an average over all questions.
-    pending = ((q, a) for a in range(wanted.each) for q in wanted.questions if (q.id, a) not in stored.settled)
+    pending = ((question, attempt) for question, attempt in wanted.order() if (question.id, attempt) not in stored.settled)
     stops: list[str] = []
 
     async def make(question: Question, attempt: int) -> None:

@@ -105,6 +105,8 @@ class Measure:
     unjudged: bool = False
     recording: Recording | None = None
     """Of a recorded world."""
+    together: bool = False
+    """All attempts at a question next to each other."""
 
 
 async def measured(
@@ -127,7 +129,7 @@ async def measured(
     directory.go_on(run, measure.questions)
     began = time.monotonic()
     made = await make_attempts(
-        Attempts(measure.questions, run.attempts, run.about.seed, run.round, measure.unjudged),
+        Attempts(measure.questions, run.attempts, run.about.seed, run.round, measure.unjudged, measure.together),
         rollout_of(agent, run.about.seed, journal=journal, cancel=cancel, watch=watch),
         judge,
         directory.attempts,

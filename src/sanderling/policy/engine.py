@@ -4,7 +4,8 @@ Every step computes what is new of the requests that arrived (ragged prefill), a
 step is synchronous, and decided by no thread or clock. Before it, the engine yields to the event loop until nobody submits any
 more: after turns have ended it waits a fixed number of yields for their sessions to come back with their next observation. So
 batches are the same in every run that makes the same calls on one event loop; tools that use threads or sockets change
-batches, but the random numbers are each turn's own (`sampler`).
+batches, but the random numbers are each turn's own (`sampler`). Sessions that have gone the same way so far, as a group's
+rollouts often do for whole turns, are computed as one (`twins`) and drawn for one by one.
 
 Between two steps weights may change (then ``version`` does), and the engine can be paused: inside ``async with
 engine.paused()`` no step runs, so that somebody else may use the module, in another thread too. Requests wait meanwhile.
@@ -29,6 +30,7 @@ from sanderling.policy.contract import Finish, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, borrowed
 from sanderling.policy.prefill import plan_prefill
 from sanderling.policy.sampler import Settings, Uniforms, sample
+from sanderling.policy.twins import alike
 from sanderling.policy.usage import Meter, Usage
 from sanderling.protocol.sampling import Sampling
 
@@ -183,42 +185,45 @@ class Engine:
             self._compute(stale)
 
     def _prefill(self) -> None:
-        """Admit waiting requests and compute their new tokens; each gets its first sampled token.
-
-        Of fresh sessions with the same prompt one is computed first; the others copy it and compute its last token.
-        """
+        """Admit waiting requests and compute their new tokens; each gets its first sampled token."""
         admitted = list(self._waiting)[: self._max_batch - len(self._running)]
-        first: dict[tuple[int, ...], Request] = {}
         for request in admitted:
             self._running[request] = self._waiting.pop(request)
             if not request.branch.cached:
                 request.branch.version = self.version
-                first.setdefault(tuple(request.branch.ids), request)
-        alone = {request for request in admitted if request.branch.cached} | set(first.values())
-        self._compute([request for request in admitted if request in alone])
-        self._compute([request for request in admitted if request not in alone])
+        self._compute(admitted)
 
     def _compute(self, requests: Sequence[Request]) -> None:
-        """Compute what is new in the requests' prompts and sample one token for each."""
-        for request in requests:
-            branch = request.branch
-            if not branch.cached:
-                self._forward.adopt(branch)
-            branch.cached = min(branch.cached, len(branch.ids) - 1)  # the last token's logits are needed
-            new = len(branch.ids) - branch.cached
-            request.prefilled += new
-            self._meter.prompts(new, max(0, min(branch.known, len(branch.ids)) - branch.cached))
-        spans = [(request.branch.cached, len(request.branch.ids)) for request in requests]
+        """Compute what is new in the requests' prompts, once for those that are alike, and sample one token for each."""
+        groups = [[requests[index] for index in group] for group in alike([request.branch for request in requests])]
+        for group in groups:
+            for request in group:
+                branch = request.branch
+                if not branch.cached:
+                    self._forward.adopt(branch)
+                branch.cached = min(branch.cached, len(branch.ids) - 1)  # the last token's logits are needed
+            self._count(group[0])
+        spans = [(group[0].branch.cached, len(group[0].branch.ids)) for group in groups]
         for parts in plan_prefill(spans, self._prefill_tokens):
             since = self._meter.now()
-            served = [requests[part.index] for part in parts]
-            logits = self._forward.prefill(parts, [request.branch for request in served])
-            drawn = self._draw(served, logits) if parts[0].last else None  # a part that is not is alone in its forward
+            served = [groups[part.index] for part in parts]
+            logits = self._forward.prefill(parts, [[request.branch for request in group] for group in served])
+            every = [request for group in served for request in group]
+            row = torch.tensor([at for at, group in enumerate(served) for _ in group], device=logits.device)
+            drawn = self._draw(every, logits[row]) if parts[0].last else None  # a part that is not is alone in its forward
             spent = self._meter.prefilled(since) / sum(part.size for part in parts)
-            for part, request in zip(parts, served, strict=True):
-                request.seconds += spent * part.size
+            for part, group in zip(parts, served, strict=True):
+                for request in group:
+                    request.seconds += spent * part.size / len(group)
             if drawn is not None:
-                self._accept_all(served, *drawn)
+                self._accept_all(every, *drawn)
+
+    def _count(self, request: Request) -> None:
+        """What is computed for it, and by that for all that are like it."""
+        branch = request.branch
+        new = len(branch.ids) - branch.cached
+        request.prefilled += new
+        self._meter.prompts(new, max(0, min(branch.known, len(branch.ids)) - branch.cached))
 
     def _decode(self) -> None:
         """One token of every running request."""

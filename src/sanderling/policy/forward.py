@@ -1,5 +1,9 @@
 """One forward of a transformers model over slots: the ragged prefill and the decode step.
 
+Branches that have gone the same way so far (a group's rollouts of one question, until their draws part) are computed as one:
+each has a slot of its own, and what is computed for the first of them is stored for all (`twins`). Exact, since a causal model
+cannot tell them apart.
+
 Knows branches (ids, and how many of them stand in the slot cache) but no requests, sampling or text. The module may be shared
 with a trainer: evaluation mode and this module's attention are set for the length of a forward, and put back.
 """
@@ -14,9 +18,12 @@ import torch
 
 from sanderling.policy.kv_cache import ATTENTION, Placement, SlotCache
 from sanderling.policy.prefill import Slice, pad_left
+from sanderling.policy.twins import Lane, alike, joined
 
 _SLACK = 1.25
 """Rows a decode step may compute for each row that is wanted, before slots are moved together."""
+_ROW_BY_ROW = 1.5
+"""What a key costs on a CPU when each row is attended to by itself, against all rows side by side (64 rows of 450 keys)."""
 
 
 @dataclass(eq=False)
@@ -31,10 +38,14 @@ class Branch:
     slot: int | None = None
     known: int = 0
     """Leading ids that had been computed once, whether they still stand in the slot or not; only counted."""
+    lane: Lane | None = None
+    """Shared with the branches whose slots hold the very same keys and values."""
 
     def truncate(self, size: int) -> None:
         """Forget everything after ``size`` tokens."""
         del self.ids[size:]
+        if size < self.cached:
+            self.lane = None
         self.cached = min(self.cached, size)
         self.known = min(self.known, size)
 
@@ -42,6 +53,7 @@ class Branch:
         """Have the keys and values computed again."""
         self.known = max(self.known, self.cached)
         self.cached = 0
+        self.lane = None
 
 
 @contextmanager
@@ -72,28 +84,86 @@ class SlotForward:
     def device(self) -> torch.device:
         return self._model.device
 
-    def prefill(self, parts: Sequence[Slice], branches: Sequence[Branch]) -> torch.Tensor:
-        """Compute the parts' tokens (``branches`` parallel to ``parts``). Returns the logits after each part, (M, V)."""
-        slots = np.array([self._slot_of(branch) for branch in branches], dtype=np.int64)
-        padded = pad_left(parts, [branch.ids[part.start : part.stop] for part, branch in zip(parts, branches, strict=True)])
+    def prefill(self, parts: Sequence[Slice], twins: Sequence[Sequence[Branch]]) -> torch.Tensor:
+        """Compute the parts' tokens, each for branches that are alike (parallel to ``parts``). Returns logits, (M, V)."""
+        slots = [[self._slot_of(branch) for branch in group] for group in twins]
+        padded = pad_left(parts, [group[0].ids[part.start : part.stop] for part, group in zip(parts, twins, strict=True)])
         self._cache.reserve(len(self._owners), padded.length)
-        rows, _ = padded.valid.nonzero()
+        # Each row's tokens go to the slots of all its branches.
+        row = np.array([number for number, own in enumerate(slots) for _ in own])
+        copy, column = padded.valid[row].nonzero()
         self._cache.place(
             Placement(
-                slots=self._tensor(slots[rows]),
-                positions=self._tensor(padded.positions[padded.valid]),
-                source=None if padded.valid.all() else self._tensor(padded.valid.reshape(-1).nonzero()[0]),
-                read=self._tensor(slots),
+                slots=self._tensor(np.concatenate(slots)[copy]),
+                positions=self._tensor(padded.positions[row[copy], column]),
+                source=self._tensor(row[copy] * padded.valid.shape[1] + column),
+                read=self._tensor(np.array([own[0] for own in slots], dtype=np.int64)),
                 length=padded.length,
             )
         )
         logits = self._forward(self._tensor(padded.ids), self._tensor(padded.positions), padded.length)
-        for part, branch in zip(parts, branches, strict=True):
-            branch.cached = part.stop
+        for part, group in zip(parts, twins, strict=True):
+            joined(group)
+            for branch in group:
+                branch.cached = part.stop
         return logits
 
     def decode(self, branches: Sequence[Branch]) -> torch.Tensor:
         """Compute the last id of each branch, the only one not yet cached. Returns the logits after it, (B, V)."""
+        groups = alike(branches)
+        first = [branches[group[0]] for group in groups]
+        if self._apart(first, branches):
+            logits = self._decode_apart([[branches[i] for i in group] for group in groups])
+            row = np.empty(len(branches), dtype=np.int64)
+            for number, group in enumerate(groups):
+                row[list(group)] = number
+            logits = logits if len(groups) == len(branches) else logits[self._tensor(row)]
+        else:
+            logits = self._decode_side_by_side(branches)
+        for group in groups:
+            joined([branches[i] for i in group])
+        for branch in branches:
+            branch.cached += 1
+        return logits
+
+    def _apart(self, first: Sequence[Branch], branches: Sequence[Branch]) -> bool:
+        """Whether attending row by row costs less: to each row's own keys, and once for branches that are alike."""
+        if self.device.type != "cpu":
+            return False  # a kernel for each row takes longer to start than it runs
+        own = sum(branch.cached + 1 for branch in first)
+        return own * _ROW_BY_ROW < len(branches) * (max(branch.cached for branch in branches) + 1)
+
+    def _decode_apart(self, twins: Sequence[Sequence[Branch]]) -> torch.Tensor:
+        """A row for each group of branches that are alike. Returns their logits."""
+        first = [group[0] for group in twins]
+        slots = [[self._slot_of(branch) for branch in group] for group in twins]
+        length = max(branch.cached for branch in first) + 1
+        self._cache.reserve(len(self._owners), length)
+        ids = self._tensor(np.array([[branch.ids[-1]] for branch in first], dtype=np.int64))
+        positions = np.array([[branch.cached] for branch in first], dtype=np.int64)
+        source = np.repeat(np.arange(len(twins)), [len(own) for own in slots])
+        self._cache.place(
+            Placement(
+                slots=self._tensor(np.array([slot for own in slots for slot in own], dtype=np.int64)),
+                positions=self._tensor(positions[source, 0]),
+                source=self._tensor(source),
+                read=None,
+                length=length,
+            )
+        )
+        seen = tuple((own[0], branch.cached + 1) for own, branch in zip(slots, first, strict=True))
+        output = self._model(
+            input_ids=ids,
+            position_ids=self._tensor(positions),
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+            seen=seen,
+        )
+        return output.logits[:, -1]
+
+    def _decode_side_by_side(self, branches: Sequence[Branch]) -> torch.Tensor:
+        """A row for each of the leading slots, all read as they lie, up to the longest."""
         self._gather_slots(branches)
         slots = [self._slot_of(branch) for branch in branches]
         rows = max(slots) + 1
@@ -108,8 +178,6 @@ class SlotForward:
         every_row = torch.arange(rows, device=self.device)
         self._cache.place(Placement(slots=every_row, positions=places[:, 0], source=None, read=rows, length=length))
         logits = self._forward(self._tensor(ids), places, length)
-        for branch in branches:
-            branch.cached += 1
         return logits if slots == list(range(rows)) else logits[self._tensor(np.array(slots))]
 
     def adopt(self, branch: Branch) -> int:
@@ -132,6 +200,7 @@ class SlotForward:
             self._owners[branch.slot] = None
             branch.slot = None
         branch.cached = 0
+        branch.lane = None
 
     def _forward(self, ids: torch.Tensor, positions: torch.Tensor, length: int) -> torch.Tensor:
         """Logits after each row's last token. ``ids`` and ``positions`` (M, Q); keys up to each query's position are seen."""

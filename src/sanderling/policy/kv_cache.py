@@ -2,9 +2,10 @@
 
 One tensor a layer, ``[slots, kv_heads, capacity, head_dim]``; a slot is a session's. Slots and capacity grow by doubling.
 Before each forward the engine says where the step's new tokens go and which slots are read (:class:`Placement`); the model then
-calls :meth:`SlotCache.update` as it would any cache's. The decode step reads a leading range of slots as a view, so nothing is
-copied; the prefill step gathers the few slots it serves. Memory is slots x longest session: right for small models and for
-batches of similar sessions, wasteful for a mix of short and very long ones (that is paged attention's work, and vLLM's).
+calls :meth:`SlotCache.update` as it would any cache's. The decode step reads a leading range of slots as a view, or each row
+its own slot, so nothing is copied; the prefill step gathers the few slots it serves. Memory is slots x longest session: right
+for small models and for batches of similar sessions, wasteful for a mix of short and very long ones (that is paged attention's
+work, and vLLM's).
 
 :func:`grouped_attention` replaces transformers' own attention: query heads that share a key head are folded into the query
 axis, so keys and values are read once and never repeated: 8 times faster on a CPU at 128 sessions of 600 tokens, where reading
@@ -13,6 +14,7 @@ them is most of a decode step. Keys stored transposed made that step 10% faster 
 Knows nothing of requests, sampling or text.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +36,9 @@ class Placement:
     positions: torch.Tensor
     """(T,) its position in the session."""
     source: torch.Tensor | None
-    """(T,) its index in the flattened (B * Q) input; None: all of it, in order."""
-    read: int | torch.Tensor
-    """Slots the B rows read: the first so many, or (B,) indices."""
+    """(T,) its index in the flattened (B * Q) input, where a token may be stored several times; None: all of it, in order."""
+    read: int | torch.Tensor | None
+    """Slots the B rows read: the first so many, or (B,) indices; None: attention is told each row's own (``seen``)."""
     length: int
     """Positions read."""
 
@@ -142,21 +144,32 @@ def grouped_attention(
     attention_mask: torch.Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
+    seen: Sequence[tuple[int, int]] | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention that never repeats key heads.
 
     ``query`` (B, heads, Q, D), ``key`` and ``value`` (B, kv_heads, L, D), mask additive (B, 1, Q, L). Returns (B, Q, heads, D).
+    ``seen``: for each row a slot and how many of its positions it sees; ``key`` and ``value`` are those of all slots, Q is 1.
     """
     rows, heads, queries, size = query.shape
     groups = heads // key.shape[1]
     folded = query.reshape(rows, key.shape[1], groups * queries, size)
+    if seen is not None:
+        pairs = zip(folded.split(1), seen, strict=True)
+        parts = [_attended(row, key[slot, :, :end], value[slot, :, :end], scaling) for row, (slot, end) in pairs]
+        return torch.cat(parts).reshape(rows, 1, heads, value.shape[3]), None
     mask = attention_mask if queries == 1 or attention_mask is None else attention_mask.repeat(1, 1, groups, 1)
     mixed = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scaling)
     return mixed.reshape(rows, heads, queries, value.shape[3]).transpose(1, 2), None
 
 
 AttentionInterface.register(ATTENTION, grouped_attention)
+
+
+def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float | None) -> torch.Tensor:
+    """One row's queries (1, kv_heads, groups, D) over all of the keys (kv_heads, L, D)."""
+    return torch.nn.functional.scaled_dot_product_attention(query, key[None], value[None], scale=scaling)
 
 
 def _grown(states: torch.Tensor, slots: int, capacity: int) -> torch.Tensor:
@@ -177,6 +190,8 @@ def _new_tokens(states: torch.Tensor, place: Placement) -> torch.Tensor:
 
 
 def _read(states: torch.Tensor, place: Placement) -> torch.Tensor:
+    if place.read is None:
+        return states
     if isinstance(place.read, int):
         return states[: place.read, :, : place.length]
     return states[:, :, : place.length].index_select(0, place.read)

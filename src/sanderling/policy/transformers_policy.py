@@ -2,8 +2,8 @@
 
 Token-level: a session takes and returns ids, which are the truth. Turn k computes only what is new: its delta, and the last
 token of the turn before it, which was sampled but never computed. A first prompt that another open session also begins with (a
-group's rollouts of one question) is copied from it. Sessions of one policy run together (`engine`); draws depend on the turn's
-key alone (`sampler`).
+group's rollouts of one question) is copied from it; sessions that go on alike are computed as one until they part (`twins`).
+Sessions of one policy run together (`engine`); draws depend on the turn's key alone (`sampler`).
 
 The module can be shared with a trainer that updates its weights in place, inside ``paused()`` where turns may be under way, and
 then calls ``bump_version``; `sync` has the ways to do so. A session that lives on keeps its keys and values, though they are of

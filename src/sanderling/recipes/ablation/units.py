@@ -112,7 +112,7 @@ async def _answers(layout: Layout, unit: Unit, model: Path, work: Path) -> Made:
     store.prepare()
     with Journal(work / "journal") as journal:
         return await make_attempts(
-            Attempts(questions, config.measuring.attempts, unit.seed),
+            Attempts(questions, config.measuring.attempts, unit.seed, together=True),
             rollout_of(agent, unit.seed, journal=journal),
             JUDGE,
             WholeRecords(store),

@@ -121,7 +121,7 @@ async def _attempts(recipe: RlRecipe, stage: Stage, questions: list[Question], m
             return await agent.attempt(question, Seeds(run=seed, episode=seed, attempt=attempt), journal=journal)
 
         return await make_attempts(
-            Attempts(questions, settings.attempts, seed),
+            Attempts(questions, settings.attempts, seed, together=True),
             rollout,
             judge or RuleJudge(stage.rl.outcome, OUTCOMES[stage.rl.outcome]),
             WholeRecords(store),

@@ -88,7 +88,7 @@ def measure(layout: Layout, stage: str, model: Path, plan: WorldPlan, attempts: 
     )
     with directory.alone():
         run = directory.begin(about, questions, attempts, command)
-        wanted = Measure(directory, run, questions, settings.concurrency)
+        wanted = Measure(directory, run, questions, settings.concurrency, together=True)
         judges = booked(directory, JUDGE, None, ByHand())
         agent = agent_over(layout, policy, layout.open_world(plan))
         with Journal(directory.journal) as journal:
