@@ -1,4 +1,4 @@
-"""Branches of one trajectory share what they begin with, and no number changes."""
+"""Branches of one trajectory share what they begin with, and no number changes. For those of a group: test_group_prefixes."""
 
 import numpy as np
 import pytest

@@ -48,15 +48,17 @@ def random_rows(count: int, seed: int = 0, longest: int = 40) -> list[Row]:
 
 
 def forked_rows(count: int, seed: int = 0) -> list[Row]:
-    """Rows of which each three belong to one trajectory and share a beginning."""
+    """Rows of which each three belong to one trajectory, and each six to one group; all share a beginning, and the last of a
+    group is the one before it again."""
     rows = random_rows(count, seed)
     trunk = np.random.default_rng(seed).integers(0, VOCAB, 12)
     return [
         replace(
             row,
-            ids=np.concatenate((trunk, row.ids)),
-            loss_mask=np.concatenate((np.zeros(12, dtype=np.bool_), row.loss_mask)),
+            ids=np.concatenate((trunk, rows[index - (index % 6 == 5)].ids)),
+            loss_mask=np.concatenate((np.zeros(12, dtype=np.bool_), rows[index - (index % 6 == 5)].loss_mask)),
             trajectory=f"t{index // 3}",
+            group=f"q{index // 6}",
         )
         for index, row in enumerate(rows)
     ]

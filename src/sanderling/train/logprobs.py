@@ -59,10 +59,48 @@ def token_logprobs(
     A packed batch must run inside :func:`sanderling.train.attention.packed_attention`. ``logit_chunk`` bounds the number of
     logits alive at once; beyond it chunks are recomputed in the backward pass.
     """
-    hidden = hidden_states(model, batch.ids, batch.positions, batch.stretches, batch.context)[batch.source]
-    if batch.temperatures is not None:
-        temperature = batch.temperatures
-    return head_logprobs(model, hidden, batch.target, temperature=temperature, entropy=entropy, logit_chunk=logit_chunk)
+    hidden = hidden_states(model, batch.ids, batch.positions, batch.stretches, batch.context)
+    asked = distinct(batch, _head(model).shape[0])
+    found = head_logprobs(
+        model,
+        hidden[asked.source],
+        asked.target,
+        temperature=temperature if asked.temperatures is None else asked.temperatures,
+        entropy=entropy,
+        logit_chunk=logit_chunk,
+    )
+    if asked.spread is None:
+        return found
+    # Gradients of a token that several rows train add up here.
+    return TokenScores(found.logprobs[asked.spread], None if found.entropy is None else found.entropy[asked.spread])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the head is applied to, each prediction once: M of a micro-batch's N."""
+
+    source: Tensor
+    """[M]"""
+    target: Tensor
+    """[M]"""
+    temperatures: Tensor | None
+    """[M], as the batch has them."""
+    spread: Tensor | None
+    """[N] which of them each trained token is; None: they are the batch's own."""
+
+
+def distinct(batch: MicroBatch, vocabulary: int) -> Asked:
+    """A micro-batch's predictions, those that rows share once: same place, same token, same temperature."""
+    key, heat = batch.source * vocabulary + batch.target, batch.temperatures
+    if heat is None:
+        once, spread = torch.unique(key, return_inverse=True)
+    else:
+        kinds, kind = torch.unique(heat, return_inverse=True)
+        once, spread = torch.unique(key * len(kinds) + kind, return_inverse=True)
+        once, heat = once // len(kinds), kinds[once % len(kinds)]
+    if len(once) == len(key):
+        return Asked(batch.source, batch.target, batch.temperatures, None)
+    return Asked(once // vocabulary, once % vocabulary, heat, spread)
 
 
 def hidden_states(

@@ -17,7 +17,7 @@ from sanderling.train.attention import Stretch
 from sanderling.train.config import Packing
 from sanderling.train.context import Context
 from sanderling.train.contract import Row
-from sanderling.train.prefixes import bundles, lay_out
+from sanderling.train.prefixes import bundles, lay_out, trajectories
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,14 @@ def deal(lengths: Sequence[int], hands: int) -> list[list[int]]:
     return [sorted(hand) for hand in found]
 
 
-def bundled(rows: Sequence[Row], budget: int, packing: Packing) -> list[tuple[list[int], int]]:
-    """What :func:`plan` and :func:`deal` place as one: rows (by index) and their tokens. Padded rows share nothing."""
+def bundled(rows: Sequence[Row], budget: int, packing: Packing, *, groups: bool = True) -> list[tuple[list[int], int]]:
+    """What :func:`plan` and :func:`deal` place as one: rows (by index) and their tokens. Padded rows share nothing.
+
+    ``groups``: rows of a group are placed together, so that most is shared; otherwise only those of a trajectory.
+    """
     if packing is Packing.PADDED:
         return [([index], len(row.ids)) for index, row in enumerate(rows)]
-    return bundles(rows, budget)
+    return bundles(rows, budget, None if groups else trajectories(rows))
 
 
 def collate(rows: Sequence[Row], packing: Packing, device: torch.device | str = "cpu") -> MicroBatch:

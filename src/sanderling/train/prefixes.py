@@ -1,8 +1,9 @@
-"""Rows that begin alike, laid out once: the branches of one trajectory as a tree of stretches (AgentRL's prefix merging).
+"""Rows that begin alike, laid out once: the rows of a group as a tree of stretches (AgentRL's prefix merging).
 
-What two branches share (system prompt, question, the turns before a history reset) stands in the line once, and every branch
-continues it, so its keys, values and hidden states are computed once. A causal model cannot tell: each token sees exactly the
-tokens before it in its own row, at the same positions. Knows ids and row names only.
+What two rows share (system prompt, question, the first searches of two rollouts, the turns before a history reset) stands in
+the line once, and every row continues it, so its keys, values and hidden states are computed once. A causal model cannot tell:
+each token sees exactly the tokens before it in its own row, at the same positions. Rows of a group, or without one of a
+trajectory, are compared: others hardly share more than a system prompt. Knows ids and row names only.
 """
 
 from collections.abc import Sequence
@@ -29,12 +30,20 @@ class Layout:
 
 
 def families(rows: Sequence[Row]) -> list[list[int]]:
+    """Rows (by index) that are looked through for what they share, in the order of first appearance.
+
+    Those of one group; without a group, of one trajectory; a row without either name is alone.
+    """
+    return grouped([f"group {row.group}" if row.group else row.trajectory and f"trajectory {row.trajectory}" for row in rows])
+
+
+def trajectories(rows: Sequence[Row]) -> list[list[int]]:
     """Rows (by index) of one trajectory together, in the order of first appearance; a row without a name is alone."""
     return grouped([row.trajectory for row in rows])
 
 
 def lay_out(rows: Sequence[Row]) -> Layout:
-    """All rows in one line, in their order, nothing that rows of one trajectory share at their beginning twice."""
+    """All rows in one line, in their order, nothing that rows of one family share at their beginning twice."""
     where: list[IntArray] = [np.zeros(0, dtype=np.int64)] * len(rows)
     stretches: dict[int, Stretch] = {}
     family = {i: members for members in families(rows) for i in members}
@@ -54,18 +63,20 @@ def lay_out(rows: Sequence[Row]) -> Layout:
     return Layout(ids, positions, tuple(stretches.values()), tuple(where))
 
 
-def bundles(rows: Sequence[Row], budget: int) -> list[tuple[list[int], int]]:
+def bundles(rows: Sequence[Row], budget: int, together: Sequence[Sequence[int]] | None = None) -> list[tuple[list[int], int]]:
     """Rows (by index) that stand in one line together, and the tokens they take there; deterministic.
 
-    The rows of a trajectory, in their order, as far as they take at most ``budget`` tokens; a longer row is alone.
+    The rows of a family (or of each part of ``together``), neighbours sharing most, as far as they take at most ``budget``
+    tokens; a longer row is alone.
     """
     found: list[tuple[list[int], int]] = []
-    for members in families(rows):
+    for members in families(rows) if together is None else together:
         bundle: list[int] = []
         tokens = 0
-        for index in members:
+        for index in alphabetical(rows, members):
             ids = rows[index].ids
-            new = len(ids) - max((common(rows[i].ids, ids) for i in bundle), default=0)
+            # In this order none of those before shares more than the last.
+            new = len(ids) - (common(rows[bundle[-1]].ids, ids) if bundle else 0)
             if bundle and tokens + new > budget:
                 found.append((bundle, tokens))
                 bundle, tokens, new = [], 0, len(ids)
@@ -73,6 +84,15 @@ def bundles(rows: Sequence[Row], budget: int) -> list[tuple[list[int], int]]:
             tokens += new
         found.append((bundle, tokens))
     return found
+
+
+def alphabetical(rows: Sequence[Row], members: Sequence[int]) -> list[int]:
+    """Some rows (by index) in the order of their ids, as words in a dictionary: none before shares more than the neighbour.
+
+    Equal ones stay in their order.
+    """
+    # Bytes with the highest first are in the order of the numbers, and are compared as fast as memory is read.
+    return sorted(members, key=lambda index: rows[index].ids.astype(">i8").tobytes()) if len(members) > 1 else list(members)
 
 
 def common(one: IntArray, other: IntArray) -> int:

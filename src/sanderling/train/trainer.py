@@ -24,7 +24,7 @@ from transformers import PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.train.attention import packed_attention
-from sanderling.train.config import Packing, Precision, Schedule, TrainerConfig
+from sanderling.train.config import Aggregation, Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import PER_TOKEN, FloatArray, Row
 from sanderling.train.logprobs import TokenLogprobs, TokenScores
 from sanderling.train.losses.contract import Loss, LossInputs
@@ -83,12 +83,14 @@ def _attention(model: PreTrainedModel, config: TrainerConfig) -> AbstractContext
 
 def _plan(rows: Sequence[Row], config: TrainerConfig, hands: int) -> list[list[list[int]]]:
     """Each hand's micro-batches: indices of the rows that it computes, of all that every rank holds."""
-    parts = bundled(rows, config.micro_batch_tokens, config.packing)
+    # Where each micro-batch weighs the same, which rows share one is no matter of speed: rollouts are not put together there.
+    groups = config.aggregation is not Aggregation.MICRO_BATCH_MEAN
+    parts = bundled(rows, config.micro_batch_tokens, config.packing, groups=groups)
     plans = []
     for hand in deal([tokens for _, tokens in parts], hands):
         own = [parts[i] for i in hand]
-        groups = plan([tokens for _, tokens in own], config.micro_batch_tokens, config.packing)
-        plans.append([[index for at in group for index in own[at][0]] for group in groups])
+        batches = plan([tokens for _, tokens in own], config.micro_batch_tokens, config.packing)
+        plans.append([[index for at in batch for index in own[at][0]] for batch in batches])
     return plans
 
 
