@@ -28,7 +28,9 @@ class Estimate:
     """A mean with its interval."""
 
     value: float
-    interval: Interval
+    """NaN: nothing was scored."""
+    interval: Interval | None
+    """None where nothing varies, and resampling therefore says nothing."""
 
 
 def cells_of(units: Sequence[Mapping[str, Any]], k: int) -> Cells:
@@ -68,8 +70,7 @@ def difference(ours: Cells, theirs: Cells, *, level: float, seed: int, resamples
     """pass@1 of one arm less another's, over the seeds that both have: a pair for each seed and question."""
     common = [name for name in ours.seeds if name in theirs.seeds]
     if not common:
-        nowhere = Interval(float("nan"), float("nan"))
-        return Estimate(float("nan"), nowhere)
+        return Estimate(float("nan"), None)
     a, b = ([cells.seeds.index(name) for name in common] for cells in (ours, theirs))
     return estimate(ours.pass_1[a] - theirs.pass_1[b], level=level, seed=seed, resamples=resamples)
 
@@ -88,6 +89,6 @@ def mean_curve(curves: Sequence[Sequence[Sequence[float]]]) -> tuple[list[float]
 
 def _summed(value: float, draws: FloatArray, level: float) -> Estimate:
     kept, tail = draws[np.isfinite(draws)], (1.0 - level) / 2.0
-    if not kept.size:
-        return Estimate(value, Interval(float("nan"), float("nan")))
+    if not kept.size or kept.min() == kept.max():
+        return Estimate(value, None)
     return Estimate(value, Interval(*map(float, np.quantile(kept, [tail, 1.0 - tail]))))

@@ -4,6 +4,7 @@ Made of the units that are there, however few: the report of a run under way say
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,10 +101,11 @@ def _differences(layout: Layout, cells: Mapping[str, Cells], told: dict[str, Any
             drawn = config.criterion
             found = difference(cells[arm], cells[other], level=drawn.level, seed=drawn.seed, resamples=drawn.resamples)
             told["differences"][f"{arm} less {other}"] = _told(found)
-            low, high = found.interval
-            words = "better" if low > 0 else "worse" if high < 0 else "not told apart"
+            if math.isnan(found.value):
+                continue  # no seed that both have
             names = config.arms[arm].label, config.arms[other].label
-            lines.append(f"- {names[0]} against {names[1]}: {points(found.value)} points ({_points(found.interval)}): {words}.")
+            told_of = f"{points(found.value)} points ({_points(found.interval)}): {_words(found.interval)}"
+            lines.append(f"- {names[0]} against {names[1]}: {told_of}.")
     return lines
 
 
@@ -131,12 +133,22 @@ def _estimated(layout: Layout, values: Any) -> Estimate:
 
 
 def _told(found: Estimate) -> dict[str, Any]:
-    return {"value": found.value, "interval": list(found.interval)}
+    return {
+        "value": None if math.isnan(found.value) else found.value,
+        "interval": None if found.interval is None else list(found.interval),
+    }
 
 
 def _shown(found: Estimate) -> str:
-    return f"{percent(found.value)} ({span(found.interval)})"
+    return f"{percent(None if math.isnan(found.value) else found.value)} ({span(found.interval)})"
 
 
-def _points(interval: Interval) -> str:
-    return f"{points(interval.low)} to {points(interval.high)}"
+def _points(interval: Interval | None) -> str:
+    return MISSING if interval is None else f"{points(interval.low)} to {points(interval.high)}"
+
+
+def _words(interval: Interval | None) -> str:
+    """What a difference's interval allows to say."""
+    if interval is None:
+        return "nothing varied, so nothing is said"
+    return "better" if interval.low > 0 else "worse" if interval.high < 0 else "not told apart"
