@@ -1,5 +1,6 @@
 """What one rank does in the tests of the scorer in a team: functions that a process of its own can be handed by name."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,15 +32,26 @@ def asked(count: int, seed: int = 0) -> tuple[list[ScoreRequest], list[list[Row]
     return requests, rows
 
 
+def rollouts(count: int) -> tuple[list[ScoreRequest], list[list[Row]]]:
+    """Of every request of :func:`asked` two more: the same, and one that goes its own way late; in one family."""
+    requests, rows = [], []
+    for number, (one, own) in enumerate(zip(*asked(count), strict=True)):
+        late = [*one.ids[:-2], 1, 2, 3]
+        again = replace(one, family=f"q{number}")
+        requests += [again, replace(again, ids=late, cuts=[3, len(late), one.cuts[2]]), again]
+        rows += [own, [Row(np.array(late), np.arange(len(late)) % 3 == 1, trajectory=f"late {number}")], own[:1]]
+    return requests, rows
+
+
 def score(
-    rank: int, size: int, meeting: Path, count: int, shard: bool, context: int = 1, step: bool = False
+    rank: int, size: int, meeting: Path, count: int, shard: bool, context: int = 1, step: bool = False, many: bool = False
 ) -> tuple[list[Scored], int]:
     """All requests on every rank; after a step of training where asked. And how many passes this rank made."""
     torch.set_num_threads(1)
     with join_team(rank, size, meeting, context=context) as joined:
         team = Sharded(joined) if shard else joined
         trainer = Trainer(tiny_model(seed=3), CONFIG, team)
-        requests, rows = asked(count)
+        requests, rows = rollouts(count) if many else asked(count)
         if step:
             trainer.step(rows[0], sft)
         passes = []

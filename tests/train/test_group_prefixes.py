@@ -19,7 +19,7 @@ from sanderling.train.credit_config import GspoConfig, PpoConfig
 from sanderling.train.logprobs import distinct, token_logprobs
 from sanderling.train.losses import build_loss
 from sanderling.train.packing import collate, per_token
-from sanderling.train.prefixes import alphabetical, bundles, common, families, lay_out
+from sanderling.train.prefixes import bundles, common, families, lay_out, neighbours
 from sanderling.train.trainer import Trainer
 
 MODEL = tiny_model(seed=4).double()
@@ -92,8 +92,8 @@ def test_bundles_hold_every_row_once_keep_to_the_budget_and_cost_their_distinct_
 
 @given(groups())
 def test_neighbours_share_most(rows: list[Row]):
-    order = alphabetical(rows, range(len(rows)))
-    assert [rows[i].ids.tolist() for i in order] == sorted(row.ids.tolist() for row in rows)
+    order = neighbours([row.ids for row in rows], range(len(rows)))
+    assert [rows[i].ids.tolist() for i in order] == sorted((row.ids.tolist() for row in rows), reverse=True)
     for at in range(1, len(order)):
         shares = [common(rows[i].ids, rows[order[at]].ids) for i in order[:at]]
         assert shares[-1] == max(shares)

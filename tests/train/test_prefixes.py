@@ -87,8 +87,10 @@ def test_a_long_branch_behind_a_prefix_needs_no_whole_mask(monkeypatch: pytest.M
 def test_a_branch_of_a_branch_continues_both():
     rows = [row([1, 2, 3, 4], "t", [3]), row([1, 2, 5, 6], "t", [3]), row([1, 2, 5, 7], "t", [3]), row([1, 2], "u", [1])]
     assert lay_out(rows).stretches == (
-        Stretch(4), Stretch(2, ((0, 2),)), Stretch(1, ((0, 2), (4, 5))), Stretch(2),
+        Stretch(4), Stretch(1, ((0, 3),)), Stretch(2, ((0, 2),)), Stretch(2),
     )  # fmt: skip
+    rows = [row([5, 6, 7, 8], "t", [3]), row([5, 6, 4, 9], "t", [3]), row([5, 6, 4, 3], "t", [3]), row([5, 6], "t", [1])]
+    assert lay_out(rows).stretches == (Stretch(4), Stretch(2, ((0, 2),)), Stretch(1, ((0, 2), (4, 5))))
 
 
 def test_rows_without_a_name_share_nothing():

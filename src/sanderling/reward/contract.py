@@ -28,6 +28,9 @@ class ScoreRequest:
     """Each boundary's branch: 0 is ``ids``, 1 the first of ``others``, …; None: all are on ``ids``."""
     temperature: float | None = None
     """What logits are divided by; None: the temperature that the scorer was made with, at which the policy samples."""
+    family: str = ""
+    """Requests of one family begin alike (the rollouts of a question), so that a scorer may compute once what they share; it
+    changes no number. Empty: the request has none."""
 
 
 class Scorer(Protocol):

@@ -148,6 +148,7 @@ def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig)
         others=found.branches[1:],
         on=[branch for branch in found.branch for _ in probes],
         temperature=config.temperature,
+        family=trajectory.question.id,
     )
     numbered = tuple((turn, number[before], number[after]) for turn, before, after in pairs)
     return GainPlan(request, numbered, len(tools), len(probes), config)

@@ -43,24 +43,34 @@ def trajectories(rows: Sequence[Row]) -> list[list[int]]:
 
 
 def lay_out(rows: Sequence[Row]) -> Layout:
-    """All rows in one line, in their order, nothing that rows of one family share at their beginning twice."""
+    """All rows in one line, nothing that rows of one family share at their beginning twice."""
+    return trees([row.ids for row in rows], families(rows))
+
+
+def trees(rows: Sequence[IntArray], together: Sequence[Sequence[int]]) -> Layout:
+    """Rows in one line, each part of them (by index, every one in one part) as a tree of what its rows begin with."""
     where: list[IntArray] = [np.zeros(0, dtype=np.int64)] * len(rows)
-    stretches: dict[int, Stretch] = {}
-    family = {i: members for members in families(rows) for i in members}
+    stretches: list[Stretch] = []
+    parts: list[tuple[IntArray, int]] = []
     start = 0
-    for index, row in enumerate(rows):
-        before = [i for i in family[index] if i < index]
-        shared, model = max(((common(rows[i].ids, row.ids), i) for i in before), default=(0, index), key=lambda pair: pair[0])
-        kept = where[model][:shared]
-        new = len(row.ids) - shared
-        where[index] = np.concatenate((kept, np.arange(start, start + new, dtype=np.int64)))
-        if new:
-            stretches[start] = Stretch(new, spans(kept))
-        start += new
-    ids, positions = np.zeros(start, dtype=np.int64), np.zeros(start, dtype=np.int64)
-    for row, places in zip(rows, where, strict=True):
-        ids[places], positions[places] = row.ids, np.arange(len(row.ids))
-    return Layout(ids, positions, tuple(stretches.values()), tuple(where))
+    for members in together:
+        last, kept = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        for index in neighbours(rows, members):
+            shared = common(last, rows[index])
+            last, kept = rows[index], kept[:shared]
+            new = len(last) - shared
+            if new:
+                stretches.append(Stretch(new, spans(kept)))
+                parts.append((last[shared:], shared))
+                kept = np.concatenate((kept, np.arange(start, start + new)))
+            where[index] = kept
+            start += new
+    return Layout(
+        ids=joined([ids for ids, _ in parts]),
+        positions=joined([np.arange(first, first + len(ids)) for ids, first in parts]),
+        stretches=tuple(stretches),
+        where=tuple(where),
+    )
 
 
 def bundles(rows: Sequence[Row], budget: int, together: Sequence[Sequence[int]] | None = None) -> list[tuple[list[int], int]]:
@@ -70,29 +80,30 @@ def bundles(rows: Sequence[Row], budget: int, together: Sequence[Sequence[int]] 
     tokens; a longer row is alone.
     """
     found: list[tuple[list[int], int]] = []
+    every = [row.ids for row in rows]
     for members in families(rows) if together is None else together:
         bundle: list[int] = []
         tokens = 0
-        for index in alphabetical(rows, members):
-            ids = rows[index].ids
-            # In this order none of those before shares more than the last.
-            new = len(ids) - (common(rows[bundle[-1]].ids, ids) if bundle else 0)
+        for index in neighbours(every, members):
+            new = len(every[index]) - (common(every[bundle[-1]], every[index]) if bundle else 0)
             if bundle and tokens + new > budget:
                 found.append((bundle, tokens))
-                bundle, tokens, new = [], 0, len(ids)
+                bundle, tokens, new = [], 0, len(every[index])
             bundle.append(index)
             tokens += new
         found.append((bundle, tokens))
     return found
 
 
-def alphabetical(rows: Sequence[Row], members: Sequence[int]) -> list[int]:
-    """Some rows (by index) in the order of their ids, as words in a dictionary: none before shares more than the neighbour.
+def neighbours(rows: Sequence[IntArray], members: Sequence[int]) -> list[int]:
+    """Some rows (by index) in an order in which none before shares more with a row than the one right before it.
 
-    Equal ones stay in their order.
+    It is a dictionary's, backwards, so that a row stands behind those that go on from it; equal ones stay in their order.
     """
+    if len(members) == 1:
+        return list(members)
     # Bytes with the highest first are in the order of the numbers, and are compared as fast as memory is read.
-    return sorted(members, key=lambda index: rows[index].ids.astype(">i8").tobytes()) if len(members) > 1 else list(members)
+    return sorted(members, key=lambda index: rows[index].astype(">i8").tobytes(), reverse=True)
 
 
 def common(one: IntArray, other: IntArray) -> int:
@@ -108,3 +119,8 @@ def spans(places: IntArray) -> tuple[Span, ...]:
         return ()
     cuts = np.flatnonzero(np.diff(places) != 1) + 1
     return tuple((int(part[0]), int(part[-1]) + 1) for part in np.split(places, cuts))
+
+
+def joined(parts: Sequence[IntArray]) -> IntArray:
+    """Parts behind each other; there may be none."""
+    return np.concatenate((np.zeros(0, dtype=np.int64), *parts))

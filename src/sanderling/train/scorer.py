@@ -1,10 +1,10 @@
 """Teacher-forced log-probabilities at all boundaries of a trajectory in one forward pass, over shared keys and values.
 
-What a trajectory's branches share is laid out once; behind it stands each boundary's continuation as a stretch of its own
-(`scorer_layout`), all of them attending together to the keys where they lie (`rectangles`): a boundary costs what its
-continuation does. The same pass can return the log-probabilities of the trajectory's own trained tokens, which training asks
-for anyway. A team shares out requests; a sharded model is entered where its hooks watch, and idle ranks make passes that count
-nothing. Knows no gains and no rollouts.
+What a trajectory's branches share, and the trajectories of a family (`scorer_families`), is laid out once; behind it stands
+each boundary's continuation as a stretch of its own (`scorer_layout`), all of them attending together to the keys where they
+lie (`rectangles`): a boundary costs what its continuation does. The same pass can return the log-probabilities of the
+trajectory's own trained tokens, which training asks for anyway. A team shares out lines; a sharded model is entered where its
+hooks watch, and idle ranks make passes that count nothing. Knows no gains and no rollouts.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ from sanderling.train.contract import FloatArray, Row, ScoreRequest
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.memory import in_tiles
 from sanderling.train.packing import deal, plan, portion
-from sanderling.train.scorer_layout import IDLE, Line, lay_out_request, one_pass
+from sanderling.train.scorer_families import lines_of
+from sanderling.train.scorer_layout import IDLE, Line, Part, asked, one_pass
 from sanderling.train.team import SOLO, Team
 
 
@@ -55,7 +56,7 @@ class ModelScorer:
         self.scored = model if isinstance(model, TokenLogprobs) else TokenLogprobs(model)
         """Of a sharded model the entrance that the team has prepared, `Trainer.scored`."""
         self.micro_batch_tokens = micro_batch_tokens
-        """Most tokens in one pass; a longer request runs alone."""
+        """Most tokens in one pass, and in a line of several requests; a longer request runs alone."""
         self.temperature = temperature
         self.logit_chunk = logit_chunk
         self.precision = precision
@@ -90,13 +91,13 @@ class ModelScorer:
 
         Raises ValueError for bad spans, cuts or rows, on every rank alike.
         """
-        lines = [lay_out_request(request, own) for request, own in zip(requests, rows, strict=True)]
-        asked = [index for index, line in enumerate(lines) if len(line.target)]
-        hands = deal([len(lines[i].ids) for i in asked], self.team.hands)
-        own = [asked[at] for at in hands[self.team.hand]]
+        several = [asked(request, own) for request, own in zip(requests, rows, strict=True)]
+        lines = lines_of(several, self.micro_batch_tokens)
+        hands = deal([len(line.ids) for _, line in lines], self.team.hands)
+        own = hands[self.team.hand]
         groups = [
             [own[at] for at in group]
-            for group in plan([len(lines[i].ids) for i in own], self.micro_batch_tokens, Packing.VARLEN)
+            for group in plan([len(lines[i][1].ids) for i in own], self.micro_batch_tokens, Packing.VARLEN)
         ]
         groups += [[]] * (self.team.passes(len(groups)) - len(groups))
         found: dict[int, FloatArray] = {}
@@ -104,14 +105,19 @@ class ModelScorer:
         self.scored.eval()
         with torch.no_grad(), packed_attention(model), self._tiles():
             for group in groups:
-                values = self._pass([lines[i] for i in group] or [IDLE])
-                ends = np.cumsum([len(lines[i].target) for i in group])
+                values = self._pass([lines[i][1] for i in group] or [IDLE])
+                ends = np.cumsum([len(lines[i][1].target) for i in group])
                 found |= dict(zip(group, np.split(values, ends), strict=False))
-        whole = [np.zeros(len(line.target)) for line in lines]
+        whole = [np.zeros(len(line.target)) for _, line in lines]
         for part in self.team.gather(found):  # ranks that share a line have zeros at each other's tokens
             for index, values in part.items():
                 whole[index] += values
-        return [_told(line, values, own) for line, values, own in zip(lines, whole, rows, strict=True)]
+        # Where nothing is asked there is nothing to compute.
+        told = [Scored([], [np.zeros(len(row.ids)) for row in own]) for own in rows]
+        for (members, line), values in zip(lines, whole, strict=True):
+            for index, part, own in zip(members, line.parts, line.split(values), strict=True):
+                told[index] = _told(part, own, rows[index])
+        return told
 
     def _tiles(self) -> AbstractContextManager[None]:
         return nullcontext() if self.mlp_tile is None else in_tiles(self.scored.model, self.mlp_tile)
@@ -129,8 +135,8 @@ class ModelScorer:
         return values
 
 
-def _told(line: Line, values: FloatArray, rows: Sequence[Row]) -> Scored:
-    boundaries, owned = line.split(values)
+def _told(part: Part, values: FloatArray, rows: Sequence[Row]) -> Scored:
+    boundaries, owned = part.split(values)
     whole = [np.zeros(len(row.ids)) for row in rows]
     for row, into, scores in zip(rows, whole, owned, strict=True):
         into[row.loss_mask] = scores

@@ -1,14 +1,15 @@
-"""Requests of the scorer as lines of tokens: what branches share once, behind them every boundary's continuation as a stretch.
+"""Requests of the scorer as lines of tokens: what they share once, behind it every boundary's continuation as a stretch.
 
-A continuation goes on from its boundary, at positions to match, and sees nothing else; what stands behind the answer cannot
-change it and is left out. Several answers at a boundary share what they begin with, the probe. Rows of the same trajectory,
-whose own log-probabilities are wanted from the same pass, are laid out with its branches and add only what no boundary sees.
-Knows no model.
+The branches of a trajectory, and of several where they are laid out together, are one tree. A continuation goes on from its
+boundary, at positions to match, and sees nothing else; what stands behind the answer cannot change it and is left out. What is
+asked twice at a place of the tree stands there once, and answers that differ share what they begin with, the probe. Rows of the
+same trajectories, whose own log-probabilities are wanted from the same pass, are laid out with the branches and add only what
+no boundary sees. Knows no model.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -16,65 +17,112 @@ import torch
 from sanderling.train.attention import Span, Stretch
 from sanderling.train.contract import FloatArray, IntArray, Row, ScoreRequest
 from sanderling.train.packing import MicroBatch
-from sanderling.train.prefixes import common, lay_out, spans
+from sanderling.train.prefixes import common, joined, spans, trees
+
+Ids = tuple[int, ...]
+Key = tuple[int, int]
+"""Number of the request in its line, and of the boundary in it."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, and rows of its trajectory: what has to be laid out."""
+
+    request: ScoreRequest
+    rows: Sequence[Row]
+    on: Sequence[int]
+    """Each boundary's branch."""
+    branches: tuple[IntArray, ...]
+    """Each branch up to its last boundary."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens that it takes at least."""
+        return max(len(ids) for ids in (*self.branches, *(row.ids for row in self.rows)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """How many of a line's scored tokens belong to each boundary of a request, and then to each of its rows."""
+
+    answers: tuple[int, ...]
+    owned: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """All of them."""
+        return sum(self.answers) + sum(self.owned)
+
+    def split(self, values: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Something for each of them, by boundary and by row."""
+        parts = np.split(values, np.cumsum((*self.answers, *self.owned)))
+        return parts[: len(self.answers)], parts[len(self.answers) : -1]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One request, and rows of its trajectory, laid out. N is the number of scored tokens."""
+    """Requests laid out together. N is the number of scored tokens."""
 
     ids: IntArray
     positions: IntArray
     stretches: tuple[Stretch, ...]
     source: IntArray
-    """[N] where each token is predicted: those of boundaries, in the request's order, then those of rows."""
+    """[N] where each token is predicted: request by request, those of boundaries, then those of rows."""
     target: IntArray
     """[N]"""
-    answers: tuple[int, ...]
-    """How many of them belong to each boundary: these come first."""
-    owned: tuple[int, ...] = ()
-    """How many belong to each row."""
+    parts: tuple[Part, ...]
+    """Of each request."""
     temperature: float | None = None
     """Of the boundaries' tokens; None: the scorer's."""
 
-    def split(self, values: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
-        """Something [N] by boundary, and by row."""
-        parts = np.split(values, np.cumsum((*self.answers, *self.owned)))
-        return parts[: len(self.answers)], parts[len(self.answers) : -1]
+    def split(self, values: FloatArray) -> list[FloatArray]:
+        """Something [N] by request."""
+        return np.split(values, np.cumsum([part.size for part in self.parts]))[:-1]
 
 
-def lay_out_request(request: ScoreRequest, rows: Sequence[Row] = ()) -> Line:
+def asked(request: ScoreRequest, rows: Sequence[Row] = ()) -> Asked:
     """Raises ValueError for cuts, spans or branches out of range, and for rows whose first token is trained."""
     branches = [np.asarray(ids, dtype=np.int64) for ids in (request.ids, *request.others)]
     on = [0] * len(request.cuts) if request.on is None else request.on
     _check(request, on, branches)
-    seen = [max((cut for cut, at in zip(request.cuts, on, strict=True) if at == n), default=0) for n in range(len(branches))]
-    whole = [replace(row, trajectory="t") for row in rows]
-    tree = lay_out([*whole, *(_unscored(ids[:end]) for ids, end in zip(branches, seen, strict=True))])
-    where = tree.where[len(rows) :]
-    probes = _Probes(len(tree.ids), where)
-    boundaries: dict[tuple[int, int], list[int]] = {}
-    for index, place in enumerate(zip(on, request.cuts, strict=True)):
-        boundaries.setdefault(place, []).append(index)
-    # Neighbours that see further and further are attended to together.
-    for (branch, cut), indices in sorted(boundaries.items()):
-        probes.add(branch, cut, {i: (request.continuations[i], request.answer_spans[i]) for i in indices})
-    sources, targets = [probes.source[b] for b in range(len(on))], [probes.target[b] for b in range(len(on))]
-    for row, places in zip(rows, tree.where, strict=False):
-        trained = np.flatnonzero(row.loss_mask)
-        if trained.size and trained[0] == 0:
+    for row in rows:
+        if row.loss_mask[:1].any():
             raise ValueError(f"row {row.trajectory or '?'}: its first token cannot be scored, nothing precedes it")
-        sources.append(places[trained - 1])
-        targets.append(row.ids[trained])
+    seen = [0] * len(branches)
+    for cut, branch in zip(request.cuts, on, strict=True):
+        seen[branch] = max(seen[branch], cut)
+    return Asked(request, rows, on, tuple(ids[:end] for ids, end in zip(branches, seen, strict=True)))
+
+
+def lay_out_requests(several: Sequence[Asked]) -> Line:
+    """Requests of one temperature in one line, nothing that they share at their beginning twice."""
+    lines = [ids for one in several for ids in (*one.branches, *(row.ids for row in one.rows))]
+    tree = trees(lines, [range(len(lines))])
+    where = iter(tree.where)
+    boundaries: dict[int, _Boundary] = {}
+    owned: list[list[IntArray]] = []
+    for number, one in enumerate(several):
+        branches = [next(where) for _ in one.branches]
+        prefixes = [spans(places) for places in branches]
+        owned.append([next(where) for _ in one.rows])
+        for index, (branch, cut) in enumerate(zip(one.on, one.request.cuts, strict=True)):
+            place = int(branches[branch][cut - 1])
+            if place not in boundaries:
+                boundaries[place] = _Boundary(place, cut, _beginning(prefixes[branch], cut))
+            boundaries[place].asked[number, index] = one.request.continuations[index], one.request.answer_spans[index]
+    probes = _Probes(len(tree.ids))
+    # Neighbours that see further and further are attended to together.
+    for boundary in sorted(boundaries.values(), key=lambda one: one.prefix):
+        probes.add(boundary)
+    sources, targets, parts = _scored(several, owned, probes)
     return Line(
         ids=np.concatenate((tree.ids, *probes.ids)),
         positions=np.concatenate((tree.positions, *probes.positions)),
         stretches=(*tree.stretches, *probes.stretches),
-        source=_joined(sources),
-        target=_joined(targets),
-        answers=tuple(len(one) for one in targets[: len(on)]),
-        owned=tuple(len(one) for one in targets[len(on) :]),
-        temperature=request.temperature,
+        source=joined(sources),
+        target=joined(targets),
+        parts=tuple(parts),
+        temperature=several[0].request.temperature,
     )
 
 
@@ -83,10 +131,14 @@ def one_pass(lines: Sequence[Line], temperature: float, device: torch.device | s
     starts = np.cumsum([0, *(len(line.ids) for line in lines)])
     # Each token its own only where they differ: it is a division of all logits.
     mixed = any(line.temperature not in (None, temperature) for line in lines)
-    heat = [np.repeat([line.temperature or temperature, temperature], [sum(line.answers), sum(line.owned)]) for line in lines]
+    heat = [
+        np.repeat([line.temperature or temperature, temperature], [sum(part.answers), sum(part.owned)])
+        for line in lines
+        for part in line.parts
+    ]
 
     def tensor(parts: Sequence[IntArray]) -> torch.Tensor:
-        return torch.from_numpy(_joined(parts)).to(device)
+        return torch.from_numpy(joined(parts)).to(device)
 
     return MicroBatch(
         rows=(),
@@ -106,45 +158,78 @@ IDLE = Line(
     stretches=(Stretch(2),),
     source=np.zeros(1, dtype=np.int64),
     target=np.zeros(1, dtype=np.int64),
-    answers=(1,),
+    parts=(Part((1,)),),
 )
 """What a rank computes because others need its part of the model."""
+
+
+@dataclass(frozen=True)
+class _Boundary:
+    """A place in a line, and what is teacher-forced there."""
+
+    place: int
+    """Of the last token before it."""
+    cut: int
+    """Tokens of its context."""
+    prefix: tuple[Span, ...]
+    """Where in the line they stand."""
+    asked: dict[Key, tuple[Sequence[int], Span]] = field(default_factory=dict)
+    """Continuations and their answers' spans."""
 
 
 class _Probes:
     """Continuations, laid out one behind the other."""
 
-    def __init__(self, start: int, where: Sequence[IntArray]) -> None:
+    def __init__(self, start: int) -> None:
         self.start = start
-        self.where = where
-        self._spans = [spans(places) for places in where]
         self.ids: list[IntArray] = []
         self.positions: list[IntArray] = []
         self.stretches: list[Stretch] = []
-        self.source: dict[int, IntArray] = {}
-        self.target: dict[int, IntArray] = {}
+        self.source: dict[Key, IntArray] = {}
+        self.target: dict[Key, IntArray] = {}
 
-    def add(self, branch: int, cut: int, asked: Mapping[int, tuple[Sequence[int], Span]]) -> None:
-        """What is teacher-forced at one boundary, by index; what all of it begins with is laid out once."""
-        prefix = _beginning(self._spans[branch], cut)
+    def add(self, boundary: _Boundary) -> None:
+        """What is teacher-forced at one boundary: the same once, and what all of it begins with once."""
         # The last answer token is predicted, never read.
-        reads = {index: np.asarray(ids[: end - 1], dtype=np.int64) for index, (ids, (_, end)) in asked.items()}
-        shared = _shared(list(reads.values()))
-        trunk = self._stretch(next(iter(reads.values()))[:shared], cut, prefix)
-        behind = (*prefix, (self.start - shared, self.start)) if shared else prefix
-        for index, (ids, (first, end)) in asked.items():
-            own = self._stretch(reads[index][shared:], cut + shared, behind)
-            before = np.concatenate((self.where[branch][cut - 1 : cut], trunk, own))
-            self.source[index], self.target[index] = before[first:end], np.asarray(ids[first:end], dtype=np.int64)
+        reads = {key: tuple(ids[: end - 1]) for key, (ids, (_, end)) in boundary.asked.items()}
+        unlike = dict.fromkeys(reads.values())
+        shared = _shared(list(unlike))
+        trunk = self._stretch(next(iter(unlike))[:shared], boundary.cut, boundary.prefix)
+        behind = (*boundary.prefix, (self.start - shared, self.start)) if shared else boundary.prefix
+        before: dict[Ids, IntArray] = {}
+        for ids in unlike:
+            own = self._stretch(ids[shared:], boundary.cut + shared, behind)
+            before[ids] = np.concatenate((np.array([boundary.place]), trunk, own))
+        for key, (ids, (first, end)) in boundary.asked.items():
+            self.source[key] = before[reads[key]][first:end]
+            self.target[key] = np.asarray(ids[first:end], dtype=np.int64)
 
-    def _stretch(self, ids: IntArray, position: int, prefix: tuple[Span, ...]) -> IntArray:
+    def _stretch(self, ids: Sequence[int], position: int, prefix: tuple[Span, ...]) -> IntArray:
         """Ids at the end of the line; where they stand."""
-        if len(ids):
+        if ids:
             self.stretches.append(Stretch(len(ids), prefix))
-        self.ids.append(ids)
-        self.positions.append(np.arange(position, position + len(ids)))
+            self.ids.append(np.array(ids, dtype=np.int64))
+            self.positions.append(np.arange(position, position + len(ids)))
         self.start += len(ids)
         return np.arange(self.start - len(ids), self.start)
+
+
+def _scored(
+    several: Sequence[Asked], owned: Sequence[Sequence[IntArray]], probes: _Probes
+) -> tuple[list[IntArray], list[IntArray], list[Part]]:
+    """Where each scored token is predicted, the tokens, and what belongs to whom. ``owned``: where rows stand."""
+    sources: list[IntArray] = []
+    targets: list[IntArray] = []
+    parts: list[Part] = []
+    for number, one in enumerate(several):
+        keys = [(number, index) for index in range(len(one.request.cuts))]
+        trained = [np.flatnonzero(row.loss_mask) for row in one.rows]
+        sources += [probes.source[key] for key in keys]
+        sources += [places[at - 1] for places, at in zip(owned[number], trained, strict=True)]
+        targets += [probes.target[key] for key in keys]
+        targets += [row.ids[at] for row, at in zip(one.rows, trained, strict=True)]
+        parts.append(Part(tuple(len(probes.target[key]) for key in keys), tuple(at.size for at in trained)))
+    return sources, targets, parts
 
 
 def _check(request: ScoreRequest, on: Sequence[int], branches: Sequence[IntArray]) -> None:
@@ -158,13 +243,12 @@ def _check(request: ScoreRequest, on: Sequence[int], branches: Sequence[IntArray
             raise ValueError(f"answer span {first}:{end} is not within a continuation of {len(continuation)} tokens")
 
 
-def _shared(reads: Sequence[IntArray]) -> int:
+def _shared(reads: Sequence[Ids]) -> int:
     """How many tokens all of several begin with; 0 for a single one, which shares nothing."""
-    return min(common(reads[0], other) for other in reads[1:]) if len(reads) > 1 else 0
-
-
-def _unscored(ids: IntArray) -> Row:
-    return Row(ids, np.zeros(len(ids), dtype=np.bool_), trajectory="t")
+    if len(reads) < 2:
+        return 0
+    first = np.array(reads[0], dtype=np.int64)
+    return min(common(first, np.array(other, dtype=np.int64)) for other in reads[1:])
 
 
 def _beginning(whole: Sequence[Span], count: int) -> tuple[Span, ...]:
@@ -177,7 +261,3 @@ def _beginning(whole: Sequence[Span], count: int) -> tuple[Span, ...]:
 
 def _shift(stretch: Stretch, by: int) -> Stretch:
     return Stretch(stretch.length, tuple((first + by, end + by) for first, end in stretch.prefix))
-
-
-def _joined(parts: Sequence[IntArray]) -> IntArray:
-    return np.concatenate((np.zeros(0, dtype=np.int64), *parts))
