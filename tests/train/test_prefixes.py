@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
-from sanderling.train.attention import Stretch, packed_attention
+from sanderling.train.attention import Stretch, _with_gradients, _without_gradients, packed_attention
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.logprobs import token_logprobs
@@ -123,3 +123,11 @@ def test_a_step_over_forks_is_the_step_over_plain_rows(aggregation: Aggregation)
     assert forks["grad_norm"] == pytest.approx(plain["grad_norm"], rel=1e-4)
     for one, other in zip(weights, others, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_a_prefix_may_lie_across_stretches():
+    stretches = [Stretch(3), Stretch(2, ((0, 3),)), Stretch(0), Stretch(4), Stretch(2, ((0, 4), (6, 8))), Stretch(3, ((1, 9),))]
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 14, 8, generator=generator) for heads in (4, 2, 2))
+    expected = _without_gradients(query, key, value, stretches, None)
+    torch.testing.assert_close(_with_gradients(query, key, value, stretches, 0.0, None), expected)

@@ -9,9 +9,11 @@ The model is switched for the length of a ``with`` block only, since the same mo
 ordinary attention.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -81,14 +83,26 @@ def _with_gradients(
     query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Stretch], dropout: float, scaling: float | None
 ) -> Tensor:
     """One kernel for each stretch, over a copy of the keys that it continues."""
-    parts, start = [], 0
-    for stretch in stretches:
-        end = start + stretch.length
-        spans = (*stretch.prefix, (start, end))
-        k, v = (torch.cat([x[:, :, a:b] for a, b in spans], 2) if stretch.prefix else x[:, :, start:end] for x in (key, value))
-        parts += _causal(query[:, :, start:end], k, v, dropout, scaling)
-        start = end
+    lengths = [stretch.length for stretch in stretches]
+    starts = list(accumulate(lengths, initial=0))
+    # Parts of parts: the gradient of a slice is as large as what it was cut from, and a split has one for all its parts.
+    queries, keys, values = (x.split(lengths, 2) for x in (query, key, value))
+    parts: list[Tensor] = []
+    for at, stretch in enumerate(stretches):
+        pieces = [piece for span in stretch.prefix for piece in _pieces(span, starts)]
+        k, v = (torch.cat([*(x[n][:, :, i:j] for n, i, j in pieces), x[at]], 2) if pieces else x[at] for x in (keys, values))
+        parts += _causal(queries[at], k, v, dropout, scaling)
     return torch.cat(parts, 2)
+
+
+def _pieces(span: Span, starts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """A span of the line as parts of its stretches, which begin at ``starts``: number of the stretch, first place, end."""
+    first, end = span
+    while first < end:
+        number = bisect_right(starts, first) - 1
+        until = min(end, starts[number + 1])
+        yield number, first - starts[number], until - starts[number]
+        first = until
 
 
 def _without_gradients(
