@@ -123,7 +123,7 @@ def test_arms_have_equal_rollouts_and_equal_trials():
         (rl.steps, rl.questions_per_step, rl.group_size, rl.denoise.drop_flat)
         for rl in (config.rl_of(name, lr=1e-4, seed=1) for name in layout.trained)
     }
-    assert budgets == {(30, 16, 8, False)}, "and no group is replaced"
+    assert budgets == {(24, 8, 8, False)}, "and no group is replaced"
     trials = layout.trials()
     counts = {(s, arm): sum((t.setting, t.arm) == (s, arm) for t in trials) for s in config.settings for arm in layout.trained}
     assert set(counts.values()) == {3}
@@ -155,7 +155,7 @@ def test_a_report_of_a_run_under_way_tells_what_is_there(tmp_path: Path):
     assert "6 of 80 units" in text and "| SFT | 2 | – | 25.0%" in text
     assert re.search(r"\+ IGPO against \+ GRPO: \+33\.3 points \(\+25\.0 to \+[45]\d\.\d\): better\.", text), text
     assert "+ GRPO against SFT: +25.0 points (–): nothing varied, so nothing is said." in text
-    assert "rollouts to 55.0% on validation" in text and "640, 640" in text
+    assert "rollouts to 60.0% on validation" in text and "640, 640" in text
     assert "<svg" in (tmp_path / "curves.html").read_text()
     told = json.loads((tmp_path / "figures.json").read_text())["dense"]["differences"]
     assert told["igpo less sft"]["value"] == pytest.approx(7 / 12) and told["grpo less sft"]["interval"] is None
