@@ -43,3 +43,9 @@ def test_an_override_of_one_share_leaves_the_others() -> None:
 def test_a_recipe_nobody_knows_is_one_sentence() -> None:
     with pytest.raises(UserError, match="no recipe 'huge'"):
         find_recipe("huge")
+
+
+@pytest.mark.parametrize("told", ["rl.pipeline.placement=beside", "rl.selection.every=5"])
+def test_what_its_rl_cannot_do_is_refused(told: str) -> None:
+    with pytest.raises(UserError, match="`train rl`"):
+        load_config(TinyConfig, SHIPPED, "tiny.toml", (told,))

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from sanderling.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
@@ -252,3 +253,11 @@ def test_padded_trainers_score_the_same():
     config = TrainerConfig(packing=Packing.PADDED)
     (found,) = ModelScorer.of(MODEL, config).score_with_rows([request], [rows])
     close(found.rows, row_logprobs(TokenLogprobs(MODEL), rows, config))
+
+
+def test_a_model_with_a_sliding_window_is_refused_with_what_to_do():
+    sizes = {"vocab_size": 50, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = MistralForCausalLM(MistralConfig(**sizes, num_key_value_heads=2, sliding_window=8))
+    with pytest.raises(UserError, match="use an estimator without it"):
+        ModelScorer(model)
+    ModelScorer(MistralForCausalLM(MistralConfig(**sizes, num_key_value_heads=2, sliding_window=None)))

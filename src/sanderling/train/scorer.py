@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from sanderling.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, TrainerConfig
 from sanderling.train.contract import FloatArray, Row, ScoreRequest
@@ -55,6 +56,7 @@ class ModelScorer:
     ) -> None:
         self.scored = model if isinstance(model, TokenLogprobs) else TokenLogprobs(model)
         """Of a sharded model the entrance that the team has prepared, `Trainer.scored`."""
+        _check_attention(self.scored.model)
         self.micro_batch_tokens = micro_batch_tokens
         """Most tokens in one pass, and in a line of several requests; a longer request runs alone."""
         self.temperature = temperature
@@ -133,6 +135,17 @@ class ModelScorer:
         places = slice(None) if own.picked is None else own.picked.cpu().numpy()
         values[places] = logprobs.double().cpu().numpy()
         return values
+
+
+def _check_attention(model: PreTrainedModel) -> None:
+    """Raises UserError for layers that do not attend to everything before them: a pass has no padded form to fall back on."""
+    layers = getattr(model.config, "layer_types", None)
+    windows = set(layers) != {"full_attention"} if layers else getattr(model.config, "sliding_window", None) is not None
+    if windows:
+        raise UserError(
+            "This model has layers that do not attend to everything, for which information gain cannot be measured: "
+            "use an estimator without it, such as grpo, and trainer.packing=padded."
+        )
 
 
 def _told(part: Part, values: FloatArray, rows: Sequence[Row]) -> Scored:

@@ -4,12 +4,13 @@ import datetime
 import re
 from math import isfinite
 from pathlib import Path
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sanderling.synth.teacher import ModeShares
 from sanderling.train.config import SupervisedConfig
-from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.config import Placement, RlConfig
 
 
 class Section(BaseModel):
@@ -91,3 +92,11 @@ class TinyConfig(Section):
     rl_processes: int = Field(default=2, ge=1)
     """Processes of one thread each that share out every RL step. More than one round differently than one alone does."""
     evaluation: Evaluation = Evaluation()
+
+    @model_validator(mode="after")
+    def _what_its_rl_can_do(self) -> Self:
+        if self.rl.pipeline.placement is not Placement.TURNS:
+            raise ValueError("rl.pipeline.placement: here sampler and trainer take turns; `train rl` has the other placements")
+        if self.rl.selection.every:
+            raise ValueError("rl.selection.every: nothing is selected here; `train rl` selects by held-out questions")
+        return self
