@@ -9,7 +9,7 @@ from rl_runs import recipe_of, silent, write_given
 from sanderling.errors import UserError
 from sanderling.recipes.rl.places import directories
 from sanderling.recipes.rl.prepare import Order, prepare
-from sanderling.recipes.rl.record import clear
+from sanderling.recipes.rl.record import record_of
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.sft.devices import Devices, described
 from sanderling.trajectory.questions import read_questions, write_questions
@@ -121,14 +121,14 @@ def test_another_thing_in_the_directory_is_left_alone(given: Path, tmp_path: Pat
     with pytest.raises(UserError, match="holds other things"):
         prepared(recipe_of(given), tmp_path)
     with pytest.raises(UserError, match="--fresh leaves it alone"):
-        clear(tmp_path)
+        record_of(tmp_path).clear()
     assert (tmp_path / "notes.txt").is_file()
 
 
 def test_fresh_begins_again(given: Path, tmp_path: Path):
     out = tmp_path / "out"
     run_rl_command(Order(recipe_of(given, "rl.steps=1"), out), silent())
-    clear(out)
+    record_of(out).clear()
     assert not list(out.glob("*.toml")) and not (out / "model").exists()
     run_rl_command(Order(recipe_of(given, "rl.steps=2"), out), silent())
     assert (out / "model" / "config.json").is_file()

@@ -19,7 +19,7 @@ from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.find import find_sft_recipe
 from sanderling.recipes.sft.prepare import Order, prepare
-from sanderling.recipes.sft.record import clear
+from sanderling.recipes.sft.record import record_of
 from sanderling.recipes.sft.run import run_sft_command
 from sanderling.train.row_files import SCHEMA
 
@@ -198,12 +198,12 @@ def test_a_checkpoint_of_another_architecture(given: Path) -> None:
 
 def test_fresh_empties_runs_only(given: Path) -> None:
     begun(given)
-    clear(given / "run")
+    record_of(given / "run").clear()
     assert [path.name for path in (given / "run").iterdir()] == [".lock"]
-    clear(given / "run")
-    clear(given / "nowhere")
+    record_of(given / "run").clear()
+    record_of(given / "nowhere").clear()
     with pytest.raises(UserError, match="not the directory of a run"):
-        clear(given / "base")
+        record_of(given / "base").clear()
 
 
 def test_a_directory_of_something_else_is_neither_written_nor_taken_for_a_result(given: Path) -> None:

@@ -79,7 +79,7 @@ def rl(
     from sanderling.recipes.progress import Report
     from sanderling.recipes.rl.find import find_rl_recipe
     from sanderling.recipes.rl.prepare import Order
-    from sanderling.recipes.rl.record import clear
+    from sanderling.recipes.rl.record import record_of
     from sanderling.recipes.rl.run import run_rl_command
     from sanderling.recipes.sft.run import speaks
 
@@ -106,7 +106,7 @@ def rl(
         warnings.simplefilter("ignore")
     try:
         if fresh and first:
-            clear(directory)
+            record_of(directory).clear()
         run_rl_command(Order(config, directory, processes, anyway), Report(Console(quiet=not first)))
     except UserError:
         if first:

@@ -16,7 +16,7 @@ from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.judging import check_judges
 from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all
 from sanderling.recipes.rl.plan import check_placement, plan_rl
-from sanderling.recipes.rl.record import check_empty, check_same_run, inputs_of, is_begun, write_record
+from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, write_record
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.train.config import Precision
 from sanderling.train.encoding import Encoding
@@ -102,10 +102,10 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
         Places(worlds, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), None)
     files = {"questions": [file for stage in stages for file in stage.questions], "held_out": recipe.held_out}
     inputs = inputs_of(recipe, recipe.model, files, fingerprints(worlds))
-    if is_begun(out):
+    if record_of(out).is_begun:
         check_same_run(recipe, inputs, processes, out)
     else:
-        check_empty(out)
+        record_of(out).check_empty()
         _check_fit(order, processes, look())
     write_record(recipe, inputs, processes, out)
     return Prepared(order, tuple(stages), questions, held_out)

@@ -12,7 +12,7 @@ from sanderling.policy.model_files import check_model
 from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.recipes.sft.fit import check_fit
-from sanderling.recipes.sft.record import check_empty, check_same_parts, check_same_run, is_begun, write_record
+from sanderling.recipes.sft.record import check_same_parts, check_same_run, record_of, write_record
 from sanderling.recipes.sft.rows import prepare_rows
 from sanderling.train.checkpoint_places import last_step
 from sanderling.train.config import Precision
@@ -79,11 +79,11 @@ def prepare(order: Order, report: Report, processes: int, look: Look = look_here
     check_watchers(config.watch)
     check_model(config.model)
     check_context(config, config.model)
-    begun, hands = is_begun(out), processes // config.parallel.context
+    begun, hands = record_of(out).is_begun, processes // config.parallel.context
     if begun:
         check_same_run(config, out, change=order.change)
     else:
-        check_empty(out)
+        record_of(out).check_empty()
     if begun and is_finished(config, out):
         return None
     if begun:
