@@ -1,0 +1,194 @@
+"""What it saves that a group's rollouts are computed once where they go the same way: sampling, information gain, training.
+
+    OMP_NUM_THREADS=1 python benchmarks/group_sharing.py --model runs/tiny/sft-correct/model --work runs/group-sharing
+
+Questions of a training world of the tiny recipe, eight rollouts each, by a model of that recipe; at two temperatures, since the
+warmer one samples, the sooner a group's rollouts part. Each part is computed as it is in RL, and again with sharing taken away:
+sessions are never taken for alike, rows and requests have no group. Processor seconds of one thread, so that a busy machine
+does not blur them, after a warm-up; tokens are those of all forwards, padding counted. Both ways give the same numbers but for
+rounding, which is checked; a draw within rounding of a bound between two tokens parts two rollouts, and such are counted.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from torch import nn
+
+from sanderling.config import load_config
+from sanderling.evaluate.provenance import command_line, machine
+from sanderling.evaluate.rollouts import Agent
+from sanderling.policy import engine, forward
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.policy.twins import alike
+from sanderling.protocol.tokens import load_tokenizer
+from sanderling.recipes.progress import Report
+from sanderling.recipes.rl.config import RolloutConfig
+from sanderling.recipes.tiny.config import TinyConfig
+from sanderling.recipes.tiny.data import build_worlds
+from sanderling.recipes.tiny.layout import Layout
+from sanderling.reward.gain import GainConfig, plan_gains
+from sanderling.tools.registry import world_tools
+from sanderling.train.checkpoint import load_model
+from sanderling.train.config import TrainerConfig
+from sanderling.train.contract import Row
+from sanderling.train.credit_config import PpoConfig
+from sanderling.train.encoding import Encoding
+from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.losses import build_loss
+from sanderling.train.rl.rows import rl_rows
+from sanderling.train.scorer import ModelScorer
+from sanderling.train.trainer import Trainer
+from sanderling.trajectory.questions import read_questions
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.trajectory.turns import TurnTool, turn_indices
+
+FILE = Path(__file__).parent / "results" / "group_sharing.json"
+QUESTIONS, GROUP = 16, 8
+TEMPERATURES = (0.6, 1.0)
+MICRO_BATCH = 2304
+
+
+@contextmanager
+def nobody_alike() -> Iterator[None]:
+    """Inside, every session is computed by itself."""
+
+    def alone(branches: Sequence[Any]) -> list[list[int]]:
+        return [[index] for index in range(len(branches))]
+
+    for module in (engine, forward):
+        setattr(module, "alike", alone)  # noqa: B010
+    try:
+        yield
+    finally:
+        for module in (engine, forward):
+            setattr(module, "alike", alike)  # noqa: B010
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Processor seconds, and what came out."""
+    began = time.process_time()
+    found = work()
+    return time.process_time() - began, found
+
+
+def sampled(model: Path, layout: Layout, heat: float, questions: Sequence[Question]) -> tuple[float, int, list[Trajectory]]:
+    """All rollouts at the same time: seconds, tokens in the forwards, trajectories."""
+    policy = TransformersPolicy.load(model)
+    tokens = counted(policy.model)
+    profile = RolloutConfig(temperature=heat).applied(layout.profile)
+    world = layout.open_world(layout.training[0])
+    agent = Agent(policy, world_tools(world, profile), profile, layout.clock(), world.name, world.fingerprint)
+
+    async def all_of_them() -> list[Trajectory]:
+        made = (agent.attempt(one, Seeds(run=1, attempt=attempt)) for one in questions for attempt in range(GROUP))
+        return list(await asyncio.gather(*made))
+
+    seconds, found = timed(lambda: asyncio.run(all_of_them()))
+    return seconds, sum(tokens), found
+
+
+def counted(module: nn.Module) -> list[int]:
+    """Tokens of each forward from now on."""
+    seen: list[int] = []
+    embedding = module.get_input_embeddings()  # pyright: ignore[reportCallIssue]
+    embedding.register_forward_hook(lambda module, given, out: seen.append(out.shape[:2].numel()))
+    return seen
+
+
+def trained(model: Path, rows: Sequence[Row], heat: float) -> tuple[float, int, float]:
+    """One optimizer step: seconds, tokens in its passes, the gradient's norm."""
+    trainer = Trainer(load_model(model), TrainerConfig(lr=1e-4, micro_batch_tokens=MICRO_BATCH, temperature=heat))
+    tokens = counted(trainer.model)
+    seconds, figures = timed(lambda: trainer.step(rows, build_loss(PpoConfig())))
+    return seconds, sum(tokens), figures["grad_norm"]
+
+
+def gained(
+    model: Path, made: Sequence[Trajectory], encoding: Encoding, heat: float, *, shared: bool
+) -> tuple[float, int, float]:
+    """Gains of all rollouts: seconds, tokens in the passes, the sum of gains."""
+    scored = TokenLogprobs(load_model(model).eval())
+    tokens = counted(scored.model)
+    scorer = ModelScorer(scored, micro_batch_tokens=MICRO_BATCH, temperature=heat)
+    plans = [plan_gains(one, encoding.tokenizer, GainConfig(tools=frozenset({TurnTool.VISIT, TurnTool.BOTH}))) for one in made]
+    requests = [plan.request if shared else replace(plan.request, family="") for plan in plans]
+    seconds, scores = timed(lambda: scorer.score_many(requests))
+    gains = (gain for plan, own in zip(plans, scores, strict=True) for gain in plan.gains(own) if gain is not None)
+    return seconds, sum(tokens), sum(gains)
+
+
+def case(model: Path, layout: Layout, heat: float, questions: Sequence[Question]) -> dict[str, Any]:
+    """Everything at one temperature, shared and not."""
+    together = sampled(model, layout, heat, questions)
+    with nobody_alike():
+        apart = sampled(model, layout, heat, questions)
+    parted = sum(one.nodes != other.nodes for one, other in zip(map(bare, together[2]), map(bare, apart[2]), strict=True))
+    if parted > len(together[2]) // 50:
+        raise SystemExit(f"sharing changed {parted} of {len(together[2])} rollouts: more than rounding can")
+    encoding = Encoding(load_tokenizer(model), layout.profile)
+    dice = np.random.default_rng(0)
+    rows = [row for one in together[2] for row in rl_rows(one, dice.normal(size=len(turn_indices(one))), encoding)]
+    lone = [replace(row, group="") for row in rows]
+    steps = trained(model, rows, heat), trained(model, lone, heat)
+    gains = gained(model, together[2], encoding, heat, shared=True), gained(model, together[2], encoding, heat, shared=False)
+    for (_, _, one), (_, _, other) in (steps, gains):
+        np.testing.assert_allclose(one, other, rtol=1e-3)
+    return {
+        "temperature": heat,
+        "rollouts": len(together[2]),
+        "parted_by_rounding": parted,
+        "different_rollouts": len({tuple(row.ids.tolist()) for row in rows}),
+        "sampling": told(together, apart),
+        "training_step": told(*steps),
+        "information_gain": told(*gains),
+    }
+
+
+def bare(one: Trajectory) -> Trajectory:
+    """Its ids, without what depends on time and company."""
+    told = {"seconds": 0.0, "prefilled_tokens": 0, "logprobs": None}
+    return one.model_copy(update={"nodes": tuple(node.model_copy(update=told) for node in one.nodes)})
+
+
+def told(shared: Sequence[Any], alone: Sequence[Any]) -> dict[str, Any]:
+    """Seconds and counts of both, and how many times as fast sharing is."""
+    return {
+        "seconds": round(shared[0], 2),
+        "seconds_alone": round(alone[0], 2),
+        "times": round(alone[0] / shared[0], 2),
+        "tokens": shared[1],
+        "tokens_alone": alone[1],
+    }
+
+
+def main() -> None:
+    """Both temperatures, after a warm-up with two questions."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True, help="where the world is made")
+    given = parser.parse_args()
+    text = (files("sanderling.recipes") / "tiny.toml").read_text(encoding="utf-8")
+    config = load_config(TinyConfig, text, "tiny.toml", ["worlds.train=1", "questions.validation=1", "questions.held_out=1"])
+    layout = Layout(given.work, config)
+    build_worlds(layout, Report(Console(quiet=True)))
+    questions = read_questions(layout.questions_file(layout.training[0].name))[:QUESTIONS]
+    case(given.model, layout, TEMPERATURES[0], questions[:2])
+    cases = [case(given.model, layout, heat, questions) for heat in TEMPERATURES]
+    head = {"command": command_line(), "machine": machine(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    FILE.write_text(json.dumps({**head, "timer": "processor seconds of one thread", "cases": cases}, indent=1) + "\n")
+    print(json.dumps(cases, indent=1))
+
+
+if __name__ == "__main__":
+    main()
