@@ -2,11 +2,12 @@
 
     OMP_NUM_THREADS=1 python benchmarks/group_sharing.py --model runs/tiny/sft-correct/model --work runs/group-sharing
 
-Questions of a training world of the tiny recipe, eight rollouts each, by a model of that recipe; at two temperatures, since the
-warmer one samples, the sooner a group's rollouts part. Each part is computed as it is in RL, and again with sharing taken away:
-sessions are never taken for alike, rows and requests have no group. Processor seconds of one thread, so that a busy machine
-does not blur them, after a warm-up; tokens are those of all forwards, padding counted. Both ways give the same numbers but for
-rounding, which is checked; a draw within rounding of a bound between two tokens parts two rollouts, and such are counted.
+Questions of a training world of the tiny recipe, eight rollouts each, by a model that `make demo` leaves; at two temperatures,
+since the warmer one samples, the sooner a group's rollouts part. Each part is computed as it is in RL, and again with sharing
+taken away: sessions are never taken for alike (nor are first prompts of one step copied), rows and requests have no group.
+Processor seconds of one thread, so that a busy machine does not blur them, after a warm-up; tokens are those of all forwards,
+padding counted. Both ways give the same numbers but for rounding, which is checked; a draw within rounding of a bound between
+two tokens parts two rollouts, and such are counted.
 """
 
 import argparse
@@ -133,6 +134,8 @@ def case(model: Path, layout: Layout, heat: float, questions: Sequence[Question]
     together = sampled(model, layout, heat, questions)
     with nobody_alike():
         apart = sampled(model, layout, heat, questions)
+    if apart[1] <= together[1]:
+        raise SystemExit("nothing was shared, or sharing was not taken away")
     parted = sum(one.nodes != other.nodes for one, other in zip(map(bare, together[2]), map(bare, apart[2]), strict=True))
     if parted > len(together[2]) // 50:
         raise SystemExit(f"sharing changed {parted} of {len(together[2])} rollouts: more than rounding can")

@@ -113,7 +113,7 @@ async def test_a_groups_prompt_is_computed_once(loaded, policy):
     sessions = [policy.open(key(attempt=attempt)) for attempt in range(4)]
     turns = [session.generate(ids(*prompt(3, 30)), GREEDY, key(attempt=n)) for n, session in enumerate(sessions)]
     done = await asyncio.gather(*turns)
-    assert [completion.prefilled_tokens for completion in done] == [30, 0, 0, 0]
+    assert [completion.prefilled_tokens for completion in done] == [30, 1, 1, 1] and policy.usage().prefilled_tokens == 30
     late = await policy.open(key()).generate(ids(*prompt(3, 30)), GREEDY, key())
     assert late.prefilled_tokens == 1
     assert {completion.token_ids for completion in (*done, late)} == {done[0].token_ids}

@@ -71,7 +71,8 @@ class Completion:
     versions: tuple[int, ...] | None = None
     """Policy version of each sampled token; as long as ``token_ids``."""
     prefilled_tokens: int = 0
-    """Prompt tokens that had to be computed for this turn (the new ones only, where the cache is kept)."""
+    """Prompt tokens that had to be computed for this turn (the new ones only, where the cache is kept), whether by itself or by
+    another session that says the same. Of a first prompt that an open session has too, all but the last token are copied."""
     prompt_tokens: int = 0
     """Prompt tokens the model saw in all."""
     sampled_tokens: int = 0

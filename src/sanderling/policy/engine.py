@@ -5,7 +5,7 @@ step is synchronous, and decided by no thread or clock. Before it, the engine yi
 more: after turns have ended it waits a fixed number of yields for their sessions to come back with their next observation. So
 batches are the same in every run that makes the same calls on one event loop; tools that use threads or sockets change
 batches, but the random numbers are each turn's own (`sampler`). Sessions that have gone the same way so far, as a group's
-rollouts often do for whole turns, are computed as one (`twins`) and drawn for one by one.
+rollouts often do for whole turns, are computed as one (`twins`; on a CPU decode steps too) and drawn for one by one.
 
 Between two steps weights may change (then ``version`` does), and the engine can be paused: inside ``async with
 engine.paused()`` no step runs, so that somebody else may use the module, in another thread too. Requests wait meanwhile.
@@ -47,7 +47,7 @@ class Sampled:
     versions: tuple[int, ...]
     finish: Finish
     prefilled: int
-    """Prompt tokens that were computed for it."""
+    """Prompt tokens that had to be computed for it, by itself or by one that is like it."""
     seconds: float
     """Its share of the steps that it was part of."""
 
@@ -197,12 +197,15 @@ class Engine:
         """Compute what is new in the requests' prompts, once for those that are alike, and sample one token for each."""
         groups = [[requests[index] for index in group] for group in alike([request.branch for request in requests])]
         for group in groups:
-            for request in group:
+            for number, request in enumerate(group):
                 branch = request.branch
-                if not branch.cached:
+                fresh = not branch.cached
+                if fresh:
                     self._forward.adopt(branch)
                 branch.cached = min(branch.cached, len(branch.ids) - 1)  # the last token's logits are needed
-            self._count(group[0])
+                # A turn is billed what it needs, whoever computes it; a first prompt that another one has counts as copied.
+                request.prefilled += 1 if fresh and number else len(branch.ids) - branch.cached
+            self._count([request.branch for request in group])
         spans = [(group[0].branch.cached, len(group[0].branch.ids)) for group in groups]
         for parts in plan_prefill(spans, self._prefill_tokens):
             since = self._meter.now()
@@ -218,12 +221,11 @@ class Engine:
             if drawn is not None:
                 self._accept_all(every, *drawn)
 
-    def _count(self, request: Request) -> None:
-        """What is computed for it, and by that for all that are like it."""
-        branch = request.branch
-        new = len(branch.ids) - branch.cached
-        request.prefilled += new
-        self._meter.prompts(new, max(0, min(branch.known, len(branch.ids)) - branch.cached))
+    def _count(self, group: Sequence[Branch]) -> None:
+        """What is computed once for branches that are alike."""
+        branch = group[0]
+        known = min(one.known for one in group)  # what one of them needs anew is not computed again
+        self._meter.prompts(len(branch.ids) - branch.cached, max(0, min(known, len(branch.ids)) - branch.cached))
 
     def _decode(self) -> None:
         """One token of every running request."""

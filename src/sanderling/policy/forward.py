@@ -1,8 +1,8 @@
 """One forward of a transformers model over slots: the ragged prefill and the decode step.
 
 Branches that have gone the same way so far (a group's rollouts of one question, until their draws part) are computed as one:
-each has a slot of its own, and what is computed for the first of them is stored for all (`twins`). Exact, since a causal model
-cannot tell them apart.
+each has a slot of its own, and what is computed for the first of them is stored for all (`twins`); a causal model cannot tell
+them apart. The decode step does so on a CPU only: elsewhere starting a kernel for each row takes longer than it runs.
 
 Knows branches (ids, and how many of them stand in the slot cache) but no requests, sampling or text. The module may be shared
 with a trainer: evaluation mode and this module's attention are set for the length of a forward, and put back.
@@ -18,12 +18,12 @@ import torch
 
 from sanderling.policy.kv_cache import ATTENTION, Placement, SlotCache
 from sanderling.policy.prefill import Slice, pad_left
-from sanderling.policy.twins import Lane, alike, joined
+from sanderling.policy.twins import Lane, alike, put_in_one_lane
 
 _SLACK = 1.25
 """Rows a decode step may compute for each row that is wanted, before slots are moved together."""
-_ROW_BY_ROW = 1.5
-"""What a key costs on a CPU when each row is attended to by itself, against all rows side by side (64 rows of 450 keys)."""
+_ROW_COST = 200
+"""Beside its keys, what attending to a row by itself takes on a CPU, in keys (12 µs and 60 ns: 20 and 64 rows of 325)."""
 
 
 @dataclass(eq=False)
@@ -39,13 +39,11 @@ class Branch:
     known: int = 0
     """Leading ids that had been computed once, whether they still stand in the slot or not; only counted."""
     lane: Lane | None = None
-    """Shared with the branches whose slots hold the very same keys and values."""
+    """Shared with branches whose slots hold the same keys and values, as far as both are cached."""
 
     def truncate(self, size: int) -> None:
         """Forget everything after ``size`` tokens."""
         del self.ids[size:]
-        if size < self.cached:
-            self.lane = None
         self.cached = min(self.cached, size)
         self.known = min(self.known, size)
 
@@ -103,7 +101,7 @@ class SlotForward:
         )
         logits = self._forward(self._tensor(padded.ids), self._tensor(padded.positions), padded.length)
         for part, group in zip(parts, twins, strict=True):
-            joined(group)
+            put_in_one_lane(group)
             for branch in group:
                 branch.cached = part.stop
         return logits
@@ -112,8 +110,8 @@ class SlotForward:
         """Compute the last id of each branch, the only one not yet cached. Returns the logits after it, (B, V)."""
         groups = alike(branches)
         first = [branches[group[0]] for group in groups]
-        if self._apart(first, branches):
-            logits = self._decode_apart([[branches[i] for i in group] for group in groups])
+        if self._pays_row_by_row(first, branches):
+            logits = self._decode_row_by_row([[branches[i] for i in group] for group in groups])
             row = np.empty(len(branches), dtype=np.int64)
             for number, group in enumerate(groups):
                 row[list(group)] = number
@@ -121,19 +119,21 @@ class SlotForward:
         else:
             logits = self._decode_side_by_side(branches)
         for group in groups:
-            joined([branches[i] for i in group])
+            put_in_one_lane([branches[i] for i in group])
         for branch in branches:
             branch.cached += 1
         return logits
 
-    def _apart(self, first: Sequence[Branch], branches: Sequence[Branch]) -> bool:
+    def _pays_row_by_row(self, first: Sequence[Branch], branches: Sequence[Branch]) -> bool:
         """Whether attending row by row costs less: to each row's own keys, and once for branches that are alike."""
         if self.device.type != "cpu":
-            return False  # a kernel for each row takes longer to start than it runs
-        own = sum(branch.cached + 1 for branch in first)
-        return own * _ROW_BY_ROW < len(branches) * (max(branch.cached for branch in branches) + 1)
+            return False
+        threads, heads = torch.get_num_threads(), self._model.config.num_key_value_heads
+        # By itself a row is shared out over its heads only.
+        own = sum(branch.cached + 1 for branch in first) / min(threads, heads) + _ROW_COST * len(first)
+        return own < len(branches) * (max(branch.cached for branch in branches) + 1) / threads
 
-    def _decode_apart(self, twins: Sequence[Sequence[Branch]]) -> torch.Tensor:
+    def _decode_row_by_row(self, twins: Sequence[Sequence[Branch]]) -> torch.Tensor:
         """A row for each group of branches that are alike. Returns their logits."""
         first = [group[0] for group in twins]
         slots = [[self._slot_of(branch) for branch in group] for group in twins]
@@ -163,7 +163,7 @@ class SlotForward:
         return output.logits[:, -1]
 
     def _decode_side_by_side(self, branches: Sequence[Branch]) -> torch.Tensor:
-        """A row for each of the leading slots, all read as they lie, up to the longest."""
+        """A row for each of the leading slots, all read as they lie, up to the longest; those that are alike are not shared."""
         self._gather_slots(branches)
         slots = [self._slot_of(branch) for branch in branches]
         rows = max(slots) + 1
@@ -181,7 +181,10 @@ class SlotForward:
         return logits if slots == list(range(rows)) else logits[self._tensor(np.array(slots))]
 
     def adopt(self, branch: Branch) -> int:
-        """Copy the keys and values of an open branch that begins with this one's ids, all but the last. Returns how many."""
+        """Copy the keys and values of an open branch that begins with this one's ids, all but the last. Returns how many.
+
+        For a branch that comes when others with its prompt have gone on.
+        """
         size = len(branch.ids) - 1
         prompt = branch.ids[:size]
         for slot, owner in enumerate(self._owners):
@@ -226,7 +229,7 @@ class SlotForward:
         return branch.slot
 
     def _gather_slots(self, branches: Sequence[Branch]) -> None:
-        """Move branches to the first slots when too many others stand between them."""
+        """For reading side by side: move branches to the first slots when too many others stand between them."""
         slots = {self._slot_of(branch) for branch in branches}
         if max(slots) + 1 <= _SLACK * len(slots) + 1:
             return

@@ -1,7 +1,7 @@
 """What an engine spent its time on. A clock that only counts: nothing is ever decided by it.
 
 A step's seconds are shared out among the turns it served: a forward of prompts by the tokens each had in it, a decode step
-evenly, since each had one. What was spent on turns that were cancelled, or failed, is in the totals and in no turn. Knows no
+evenly: each had one token. What was spent on turns that were cancelled, or failed, is in the totals and in no turn. Knows no
 requests and no tensors.
 """
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -126,3 +127,9 @@ def _begin() -> None:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+    warnings.formatwarning = _one_line
+
+
+def _one_line(message: Warning | str, *where: Any, **line: Any) -> str:
+    """A warning as a person reads it: the place in the code that raised it is of no use to them."""
+    return f"warning: {message}\n"

@@ -89,6 +89,6 @@ def mean_curve(curves: Sequence[Sequence[Sequence[float]]]) -> tuple[list[float]
 
 def _summed(value: float, draws: FloatArray, level: float) -> Estimate:
     kept, tail = draws[np.isfinite(draws)], (1.0 - level) / 2.0
-    if not kept.size or kept.min() == kept.max():
+    if not kept.size or np.isclose(kept.min(), kept.max()):
         return Estimate(value, None)
     return Estimate(value, Interval(*map(float, np.quantile(kept, [tail, 1.0 - tail]))))
