@@ -19,7 +19,7 @@ from sanderling.train.credit_config import GspoConfig, PpoConfig
 from sanderling.train.logprobs import distinct, token_logprobs
 from sanderling.train.losses import build_loss
 from sanderling.train.packing import collate, per_token
-from sanderling.train.prefixes import bundles, common, families, lay_out, neighbours
+from sanderling.train.prefixes import COPIES, Bundling, common, families, lay_out, neighbours
 from sanderling.train.trainer import Trainer
 
 MODEL = tiny_model(seed=4).double()
@@ -71,7 +71,7 @@ def loss_of(rows: Sequence[Row], batches: Sequence[Sequence[int]], chunk: int):
 @settings(max_examples=60, deadline=None)
 @given(groups(), st.sampled_from([1, 12, 30, 1000]), st.sampled_from([VOCAB * 3, 10**9]))
 def test_a_group_gives_the_log_probabilities_entropies_and_gradients_of_its_rows_alone(rows, budget: int, chunk: int):
-    together, gradients = loss_of(rows, [bundle for bundle, _ in bundles(rows, budget)], chunk)
+    together, gradients = loss_of(rows, [bundle.rows for bundle in Bundling(rows).cut(budget)], chunk)
     apart, expected = loss_of(plain(rows), [[index] for index in range(len(rows))], 10**9)
     for one, other in zip(together, apart, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-6)
@@ -81,13 +81,16 @@ def test_a_group_gives_the_log_probabilities_entropies_and_gradients_of_its_rows
 
 @given(groups(), st.integers(1, 40))
 def test_bundles_hold_every_row_once_keep_to_the_budget_and_cost_their_distinct_beginnings(rows: list[Row], budget: int):
-    found = bundles(rows, budget)
-    assert sorted(i for bundle, _ in found for i in bundle) == list(range(len(rows)))
-    for bundle, tokens in found:
-        beginnings = {tuple(rows[i].ids[: end + 1].tolist()) for i in bundle for end in range(len(rows[i].ids))}
-        assert len({rows[i].group for i in bundle}) == 1
-        assert tokens == len(beginnings) == len(lay_out([rows[i] for i in bundle]).ids)
-        assert tokens <= budget or len(bundle) == 1
+    found = Bundling(rows).cut(budget)
+    assert sorted(i for bundle in found for i in bundle.rows) == list(range(len(rows)))
+    for bundle in found:
+        own = [rows[i] for i in bundle.rows]
+        beginnings = {tuple(row.ids[: end + 1].tolist()) for row in own for end in range(len(row.ids))}
+        assert len({row.group for row in own}) == 1
+        assert bundle.tokens == len(beginnings) == len(lay_out(own).ids)
+        assert bundle.tokens <= budget or bundle.tokens == max(len(row.ids) for row in own), "but for beginnings of the first"
+        copies = sum(last - first for stretch in lay_out(own).stretches for first, last in stretch.prefix)
+        assert bundle.copied == copies + bundle.tokens <= max(COPIES * budget, bundle.tokens)
 
 
 @given(groups())
@@ -143,7 +146,9 @@ def test_a_step_over_groups_is_the_step_over_single_rows_and_costs_distinct_toke
     plain_figures, expected, plain_sizes = stepped(plain(rows), loss, aggregation=aggregation)
     assert sorted(sizes) == [60 + 12 + 12] * 2, "what is the same stands there once"
     assert sum(plain_sizes) == 2 * (5 * 60 + 45 + 2 * 62)
-    for name in set(figures) - {"seconds", "tokens_per_second"}:
+    assert (figures["computed_tokens"], plain_figures["computed_tokens"]) == (sum(sizes), sum(plain_sizes))
+    assert figures["tokens"] == sum(plain_sizes), "rows' tokens, shared or not"
+    for name in set(figures) - {"seconds", "tokens_per_second", "computed_tokens"}:
         assert figures[name] == pytest.approx(plain_figures[name], abs=2e-5, rel=2e-5), name
     for one, other in zip(weights, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
@@ -182,3 +187,10 @@ def test_predictions_at_different_temperatures_are_different():
     for every, once in ((batch.source, asked.source), (batch.target, asked.target), (heat, asked.temperatures)):
         assert torch.equal(once[asked.spread], every)
     assert distinct(collate([row], Packing.VARLEN), VOCAB).spread is None
+
+
+def test_where_nothing_is_predicted_nothing_is_sorted_by_temperature():
+    row = Row(np.array([1, 2]), np.zeros(2, dtype=np.bool_))
+    batch = replace(collate([row], Packing.VARLEN), temperatures=torch.zeros(0))
+    found = distinct(batch, VOCAB)
+    assert found.spread is None and len(found.source) == len(found.target) == 0 and found.temperatures is batch.temperatures

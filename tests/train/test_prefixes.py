@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 
+from sanderling.train import attention
 from sanderling.train.attention import Stretch, _with_gradients, _without_gradients, packed_attention
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.logprobs import token_logprobs
 from sanderling.train.losses.sft import sft
 from sanderling.train.packing import collate
-from sanderling.train.prefixes import bundles, families, lay_out
+from sanderling.train.prefixes import Bundling, families, lay_out
 from sanderling.train.trainer import Trainer
 
 
@@ -101,11 +102,11 @@ def test_rows_without_a_name_share_nothing():
 
 @given(forked(), st.integers(1, 40))
 def test_bundles_hold_every_row_once_and_keep_to_the_budget(rows: list[Row], budget: int):
-    found = bundles(rows, budget)
-    assert sorted(i for bundle, _ in found for i in bundle) == list(range(len(rows)))
-    for bundle, tokens in found:
-        assert tokens == len(lay_out([rows[i] for i in bundle]).ids)
-        assert tokens <= budget or len(bundle) == 1
+    found = Bundling(rows).cut(budget)
+    assert sorted(i for bundle in found for i in bundle.rows) == list(range(len(rows)))
+    for bundle in found:
+        assert bundle.tokens == len(lay_out([rows[i] for i in bundle.rows]).ids)
+        assert bundle.room <= budget or bundle.tokens == max(len(rows[i].ids) for i in bundle.rows)
 
 
 @pytest.mark.parametrize("aggregation", list(Aggregation))
@@ -126,8 +127,42 @@ def test_a_step_over_forks_is_the_step_over_plain_rows(aggregation: Aggregation)
 
 
 def test_a_prefix_may_lie_across_stretches():
-    stretches = [Stretch(3), Stretch(2, ((0, 3),)), Stretch(0), Stretch(4), Stretch(2, ((0, 4), (6, 8))), Stretch(3, ((1, 9),))]
+    stretches = [
+        Stretch(3),
+        Stretch(2, ((0, 3),)),
+        Stretch(0),
+        Stretch(0, ((0, 2),)),
+        Stretch(4),
+        Stretch(2, ((0, 4), (6, 8))),
+        Stretch(3, ((1, 9),)),
+    ]
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(1, heads, 14, 8, generator=generator) for heads in (4, 2, 2))
     expected = _without_gradients(query, key, value, stretches, None)
     torch.testing.assert_close(_with_gradients(query, key, value, stretches, 0.0, None), expected)
+
+
+@pytest.mark.parametrize(("short", "together"), [(1000, [1, 2, 3, 300]), (256, [1, 2, 3]), (2, [1, 2]), (0, [])])
+@pytest.mark.parametrize("rows", [4, 1024])
+def test_only_short_stretches_are_attended_to_together(
+    monkeypatch: pytest.MonkeyPatch, short: int, together: list[int], rows: int
+):
+    stretches = [
+        Stretch(9), Stretch(3, ((0, 4),)), Stretch(300, ((0, 9),)), Stretch(2, ((0, 9), (12, 200))), Stretch(5),
+        Stretch(1, ((0, 9), (12, 312), (312, 314))),
+    ]  # fmt: skip
+    seen, real = [], attention.attend
+
+    def attend(query, key, value, some, scale):
+        seen.extend(one.length for one in some)
+        return real(query, key, value, some, scale)
+
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 320, 8, generator=generator) for heads in (4, 2, 2))
+    expected = _with_gradients(query, key, value, stretches, 0.0, None)
+    monkeypatch.setattr(attention, "attend", attend)
+    monkeypatch.setattr(attention, "_MASK_ROWS", rows)
+    if short != 256:
+        monkeypatch.setattr(attention, "_SHORT", short)
+    torch.testing.assert_close(_without_gradients(query, key, value, stretches, None), expected)
+    assert sorted(seen) == together

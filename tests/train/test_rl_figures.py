@@ -187,3 +187,5 @@ def test_the_gap_to_the_sampler_is_of_tokens_that_the_updated_weights_sampled():
 
 def test_figures_of_updates_are_means_and_absent_without_one():
     assert update_figures([{"loss": 1.0}, {"loss": 2.0}]) == {"loss": 1.5} and update_figures([]) == {}
+    counted = update_figures([{"tokens": 4, "computed_tokens": 2}, {"tokens": 6, "computed_tokens": 4}])
+    assert counted == {"tokens": 10, "computed_tokens": 6}, "counts add up"

@@ -41,8 +41,10 @@ RL = RlConfig.model_validate(
         "loss": PpoConfig(ratio_to=RatioTo.PROXIMAL, kl_coef=0.01),
     }
 )
-TIMES = {"seconds", "tokens_per_second", "wait_seconds", "learn_seconds", "groups_under_way", "groups_waiting"}
-"""What is a rank's own."""
+OWN = {
+    "seconds", "tokens_per_second", "computed_tokens", "wait_seconds", "learn_seconds", "groups_under_way", "groups_waiting",
+}  # fmt: skip
+"""What is a rank's own, or depends on how many there are."""
 
 KILLED = """
 import os, signal, sys
@@ -96,8 +98,8 @@ def alone(function: Callable, *arguments) -> Ran:
 def same_figures(ours: list[dict[str, float]], theirs: list[dict[str, float]], **tolerance: float) -> None:
     assert len(ours) == len(theirs) > 0
     for a, b in zip(ours, theirs, strict=True):
-        assert {k: v for k, v in a.items() if k not in TIMES} == pytest.approx(
-            {k: v for k, v in b.items() if k not in TIMES}, **tolerance
+        assert {k: v for k, v in a.items() if k not in OWN} == pytest.approx(
+            {k: v for k, v in b.items() if k not in OWN}, **tolerance
         )
 
 
@@ -121,6 +123,9 @@ def test_two_take_the_same_steps_as_one(pair, config: TrainerConfig, rows: int):
         assert np.array_equal(ours, others)
         np.testing.assert_allclose(ours, theirs, atol=1e-6, rtol=1e-5)
     same_figures(first.figures, solo.figures, rel=1e-5, abs=1e-7)
+    if config.packing is Packing.VARLEN:
+        sums = [one["computed_tokens"] for one in solo.figures]
+        assert [one["computed_tokens"] for one in first.figures] == sums == [one["tokens"] for one in solo.figures]
 
 
 @pytest.mark.parametrize("bucket", [1, 5_000, 2**30])

@@ -3,8 +3,9 @@
 A packed line of tokens is cut into stretches. A stretch sees its own tokens causally and, where it continues parts of the same
 line (a probe after a boundary of a trajectory, a branch after the turns that it shares), those parts as well. One plain SDPA
 kernel runs per stretch, so no mask over the line exists and no padding is computed: the counterpart of a GPU's variable-length
-kernels with the means of every device. Where no gradient is wanted, all that continues other parts is computed together, over
-their keys where they lie (`rectangles`).
+kernels with the means of every device. Where no gradient is wanted, short stretches that continue other parts (the probes of a
+trajectory) are computed together, over their keys where they lie (`rectangles`). A long one (the rest of a rollout behind what
+it shares with another) has a copy of the keys that it continues, as every one has where gradients are wanted.
 The model is switched for the length of a ``with`` block only, since the same module may be generating elsewhere with its
 ordinary attention.
 """
@@ -24,12 +25,16 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from sanderling.errors import UserError
 from sanderling.train.context import Context
-from sanderling.train.rectangles import Continuing, attend
+from sanderling.train.rectangles import Continuing, attend, places_of
 from sanderling.train.rectangles import Span as Span
 
 _NAME = "sanderling_packed"
 _MASK_ROWS = 1024
 """Queries that share one mask."""
+_SHORT = 256
+"""Most tokens of a stretch that is computed together with others. Probes and answers have a few dozen, which are not worth a
+copy of all keys before them. What `rectangles` holds beside (sums in float32, keys and values once for each query head) is as
+long as the stretches are together; for the rest of a rollout that would be as much as for the line itself, several times."""
 
 
 @dataclass(frozen=True)
@@ -108,20 +113,24 @@ def _pieces(span: Span, starts: Sequence[int]) -> Iterator[tuple[int, int, int]]
 def _without_gradients(
     query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Stretch], scaling: float | None
 ) -> Tensor:
-    """Rows one by one; all that continue others together, over the keys where they lie."""
+    """Rows and long continuations one by one; all short ones together, over the keys where they lie."""
     whole, start = torch.empty_like(query), 0
-    continuing: list[Continuing] = []
+    short: list[Continuing] = []
     for stretch in stretches:
-        end = start + stretch.length
-        if stretch.prefix and stretch.length:
-            continuing.append(Continuing(start, stretch.length, stretch.prefix))
-        else:
-            q, k, v = (x[:, :, start:end] for x in (query, key, value))
-            (whole[:, :, start:end],) = _causal(q, k, v, 0.0, scaling)
+        first, end = start, start + stretch.length
+        if stretch.prefix and 0 < stretch.length <= _SHORT:
+            short.append(Continuing(first, stretch.length, stretch.prefix))
+        elif stretch.length:
+            seen = (*stretch.prefix, (first, end))
+            k, v = (
+                torch.cat([x[:, :, i:j] for i, j in seen], 2) if len(seen) > 1 else x[:, :, first:end] for x in (key, value)
+            )
+            for part in _causal(query[:, :, first:end], k, v, 0.0, scaling):
+                whole[:, :, start : start + part.shape[2]] = part
+                start += part.shape[2]
         start = end
-    if continuing:
-        at = torch.cat([torch.arange(one.first, one.end) for one in continuing])
-        whole[:, :, at.to(query.device)] = attend(query, key, value, continuing, scaling)
+    if short:
+        whole[:, :, places_of(short, query.device)] = attend(query, key, value, short, scaling)
     return whole
 
 

@@ -76,7 +76,7 @@ def token_logprobs(
 
 
 @dataclass(frozen=True)
-class Asked:
+class Predictions:
     """What the head is applied to, each prediction once: M of a micro-batch's N."""
 
     source: Tensor
@@ -89,9 +89,11 @@ class Asked:
     """[N] which of them each trained token is; None: they are the batch's own."""
 
 
-def distinct(batch: MicroBatch, vocabulary: int) -> Asked:
+def distinct(batch: MicroBatch, vocabulary: int) -> Predictions:
     """A micro-batch's predictions, those that rows share once: same place, same token, same temperature."""
     key, heat = batch.source * vocabulary + batch.target, batch.temperatures
+    if not len(key):  # a rank whose part of a line holds nothing that is asked
+        return Predictions(batch.source, batch.target, heat, None)
     if heat is None:
         once, spread = torch.unique(key, return_inverse=True)
     else:
@@ -99,8 +101,8 @@ def distinct(batch: MicroBatch, vocabulary: int) -> Asked:
         once, spread = torch.unique(key * len(kinds) + kind, return_inverse=True)
         once, heat = once // len(kinds), kinds[once % len(kinds)]
     if len(once) == len(key):
-        return Asked(batch.source, batch.target, batch.temperatures, None)
-    return Asked(once // vocabulary, once % vocabulary, heat, spread)
+        return Predictions(batch.source, batch.target, batch.temperatures, None)
+    return Predictions(once // vocabulary, once % vocabulary, heat, spread)
 
 
 def hidden_states(

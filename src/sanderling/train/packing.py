@@ -4,8 +4,9 @@ A micro-batch holds the ids laid out for the model and, apart from them, flat ar
 the head and the losses never touch a position that is not trained. Knows no model and no loss.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +18,13 @@ from sanderling.train.attention import Stretch
 from sanderling.train.config import Packing
 from sanderling.train.context import Context
 from sanderling.train.contract import Row
-from sanderling.train.prefixes import bundles, lay_out, trajectories
+from sanderling.train.prefixes import Bundle, Bundling, lay_out, trajectories
+
+T = TypeVar("T")
+_EVEN = 1.1
+"""Hands of which none has more than this times the mean are not evened out further."""
+_FINER = 0.85
+"""By how much each attempt at smaller parts is smaller."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +89,43 @@ def deal(lengths: Sequence[int], hands: int) -> list[list[int]]:
     return [sorted(hand) for hand in found]
 
 
-def bundled(rows: Sequence[Row], budget: int, packing: Packing, *, groups: bool = True) -> list[tuple[list[int], int]]:
-    """What :func:`plan` and :func:`deal` place as one: rows (by index) and their tokens. Padded rows share nothing.
+def evened(cut: Callable[[int], list[T]], size: Callable[[T], int], most: int, least: int, hands: int) -> list[T]:
+    """Parts of something that is ``cut`` by the tokens that a part may take, such that :func:`deal` keeps all hands busy.
 
-    ``groups``: rows of a group are placed together, so that most is shared; otherwise only those of a trajectory.
+    Large parts share most but cannot be dealt evenly; small ones share less, so that there is more to do. Parts of at most
+    ``most`` tokens come first, then smaller ones, down to ``least``, until hands are about even: those with which the fullest
+    hand has least, the largest of equals; deterministic.
+    """
+
+    def fullest(parts: Sequence[T]) -> int:
+        sizes = [size(part) for part in parts]
+        return max(sum(sizes[at] for at in hand) for hand in deal(sizes, hands))
+
+    best = cut(most)
+    if hands == 1 or not best:
+        return best
+    load, even = fullest(best), _EVEN * sum(map(size, best)) / hands
+    tokens = min(most, max(map(size, best)))
+    while load > even and tokens > least:
+        tokens = max(least, int(tokens * _FINER))
+        parts = cut(tokens)
+        if (found := fullest(parts)) < load:
+            best, load = parts, found
+    return best
+
+
+def bundled(rows: Sequence[Row], budget: int, packing: Packing, *, groups: bool = True, hands: int = 1) -> list[Bundle]:
+    """What :func:`plan` and :func:`deal` place as one. Padded rows share nothing.
+
+    ``groups``: rows of a group are placed together, as far as ``hands`` then have about equal work; otherwise only those of a
+    trajectory, however many hands there are.
     """
     if packing is Packing.PADDED:
-        return [([index], len(row.ids)) for index, row in enumerate(rows)]
-    return bundles(rows, budget, None if groups else trajectories(rows))
+        return [Bundle((index,), len(row.ids), len(row.ids)) for index, row in enumerate(rows)]
+    if not groups:
+        return Bundling(rows, trajectories(rows)).cut(budget)
+    bundling = Bundling(rows)
+    return evened(bundling.cut, lambda bundle: bundle.tokens, budget, bundling.longest, hands)
 
 
 def collate(rows: Sequence[Row], packing: Packing, device: torch.device | str = "cpu") -> MicroBatch:

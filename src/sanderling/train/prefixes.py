@@ -2,18 +2,25 @@
 
 What two rows share (system prompt, question, the first searches of two rollouts, the turns before a history reset) stands in
 the line once, and every row continues it, so its keys, values and hidden states are computed once. A causal model cannot tell:
-each token sees exactly the tokens before it in its own row, at the same positions. Rows of a group, or without one of a
-trajectory, are compared: others hardly share more than a system prompt. Knows ids and row names only.
+each token sees exactly the tokens before it in its own row, at the same positions. Rows are compared with those of their group;
+rows that name no group, with those of their trajectory. Others hardly share more than a system prompt. Knows ids and row names
+only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from sanderling.train.attention import Span, Stretch
 from sanderling.train.contract import IntArray, Row
 from sanderling.train.row_source import grouped
+
+COPIES = 4
+"""How many budgets of tokens the rows of one line are long together, at most. With gradients a stretch keeps a copy of the keys
+and values that it continues, so that without a bound memory would grow with what rows share. Keys and values of four times the
+tokens are, where key heads are fewer than query heads, a small part of what a layer keeps of the tokens themselves."""
 
 
 @dataclass(frozen=True)
@@ -73,26 +80,62 @@ def trees(rows: Sequence[IntArray], together: Sequence[Sequence[int]]) -> Layout
     )
 
 
-def bundles(rows: Sequence[Row], budget: int, together: Sequence[Sequence[int]] | None = None) -> list[tuple[list[int], int]]:
-    """Rows (by index) that stand in one line together, and the tokens they take there; deterministic.
+@dataclass(frozen=True)
+class Bundle:
+    """Rows that stand in one line together."""
 
-    The rows of a family (or of each part of ``together``), neighbours sharing most, as far as they take at most ``budget``
-    tokens; a longer row is alone.
+    rows: tuple[int, ...]
+    """By index."""
+    tokens: int
+    """That they take in the line."""
+    copied: int
+    """Lengths of the rows that add tokens to it: keys and values that their stretches hold with gradients, and their own."""
+
+    @property
+    def room(self) -> int:
+        """What it takes of a budget."""
+        return max(self.tokens, -(-self.copied // COPIES))
+
+
+class Bundling:
+    """Rows in the order in which neighbours share most, compared once and cut for any budget; deterministic.
+
+    ``together``: parts of rows (by index) that are looked through for what they share; None: :func:`families`.
     """
-    found: list[tuple[list[int], int]] = []
-    every = [row.ids for row in rows]
-    for members in families(rows) if together is None else together:
-        bundle: list[int] = []
-        tokens = 0
-        for index in neighbours(every, members):
-            new = len(every[index]) - (common(every[bundle[-1]], every[index]) if bundle else 0)
-            if bundle and tokens + new > budget:
-                found.append((bundle, tokens))
-                bundle, tokens, new = [], 0, len(every[index])
-            bundle.append(index)
-            tokens += new
-        found.append((bundle, tokens))
-    return found
+
+    def __init__(self, rows: Sequence[Row], together: Sequence[Sequence[int]] | None = None) -> None:
+        every = [row.ids for row in rows]
+        self._lengths = [len(ids) for ids in every]
+        self._orders: list[list[tuple[int, int]]] = []
+        """Of each part its rows, and what each shares with the one before it."""
+        for members in families(rows) if together is None else together:
+            order = neighbours(every, members)
+            shares = [common(every[before], every[index]) for before, index in pairwise(order)]
+            self._orders.append(list(zip(order, [0, *shares], strict=True)))
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
+        return max(self._lengths, default=0)
+
+    def cut(self, budget: int) -> list[Bundle]:
+        """Neighbours of a part together, as far as they take no more room than ``budget``.
+
+        A longer row is alone, but for rows that are the same or its beginning: they add nothing to a line.
+        """
+        return [bundle for order in self._orders for bundle in self._cut(order, budget)]
+
+    def _cut(self, order: Sequence[tuple[int, int]], budget: int) -> Iterator[Bundle]:
+        found = Bundle((), 0, 0)
+        for index, shared in order:
+            length = self._lengths[index]
+            new = length - shared if found.rows else length
+            more = Bundle((*found.rows, index), found.tokens + new, found.copied + (length if new else 0))
+            if found.rows and new and more.room > budget:
+                yield found
+                more = Bundle((index,), length, length)
+            found = more
+        yield found
 
 
 def neighbours(rows: Sequence[IntArray], members: Sequence[int]) -> list[int]:

@@ -4,8 +4,9 @@ Probes after the boundaries c_1 <= c_2 <= … of a trajectory see a staircase of
 which every query sees every key: all probes see the keys before c_1, the second half also those from c_1 to the half's first
 boundary, and so on within each half. Each rectangle is one unmasked call of an ordinary kernel over a *view* of the keys, query
 heads that share a key head folded into one longer query; what a probe sees of itself is one causal call for all probes of a
-length. Partial results meet by their log-sum-exp, in float32. Nothing is masked, padded, copied or computed twice, and nothing
-is as large as queries times keys. Knows no model and no trajectory.
+length. Partial results meet by their log-sum-exp, in float32. Nothing is masked, padded or computed twice, the keys that are
+continued are not copied, and nothing is as large as queries times keys; sums, and the stretches' own keys for each query head,
+are as large as the stretches, so it is no way for long ones. Knows no model and no trajectory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,9 +64,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Contin
 
     The line's queries [1, H, T, D], keys and values [1, H_kv, T, D]; returns the stretches' tokens in their order [1, H, Q, D].
     """
-    found = [place for one in stretches for place in range(one.first, one.end)]
-    row = {place: index for index, place in enumerate(found)}
-    places = torch.tensor(found, device=query.device)
+    places = places_of(stretches, query.device)
+    row = dict(zip((one.first for one in stretches), accumulate((one.length for one in stretches), initial=0), strict=False))
     own = query.index_select(2, places)
     exact = torch.promote_types(query.dtype, torch.float32)
     total, weight = own.new_zeros(own.shape, dtype=exact), own.new_full(own.shape[:3], -torch.inf, dtype=exact)
@@ -84,6 +84,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, stretches: Sequence[Contin
         _merge(these, weight.index_select(2, rows), (out, lse))
         total.index_copy_(2, rows, these)
     return total.to(query.dtype)
+
+
+def places_of(stretches: Sequence[Continuing], device: torch.device) -> Tensor:
+    """Where in the line the stretches' tokens stand, in their order."""
+    return torch.cat([torch.arange(one.first, one.end, device=device) for one in stretches])
 
 
 def partial_attention(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, scale: float | None) -> Partial:
@@ -165,5 +170,5 @@ def _by_length(lengths: Sequence[int], device: torch.device) -> Iterator[tuple[i
     """Each length, and the rows of the stretches that have it, one behind the other; rows count the stretches' tokens."""
     starts = list(accumulate(lengths, initial=0))
     for length in sorted(set(lengths)):
-        of_these = [start for start, own in zip(starts, lengths, strict=False) if own == length]
-        yield length, torch.tensor([start + n for start in of_these for n in range(length)], device=device)
+        of_these = torch.tensor([start for start, own in zip(starts, lengths, strict=False) if own == length], device=device)
+        yield length, (of_these[:, None] + torch.arange(length, device=device)).flatten()

@@ -93,13 +93,12 @@ class ModelScorer:
 
         Raises ValueError for bad spans, cuts or rows, on every rank alike.
         """
-        several = [asked(request, own) for request, own in zip(requests, rows, strict=True)]
-        lines = lines_of(several, self.micro_batch_tokens)
-        hands = deal([len(line.ids) for _, line in lines], self.team.hands)
-        own = hands[self.team.hand]
+        several = [asked(request, of_it) for request, of_it in zip(requests, rows, strict=True)]
+        lines = lines_of(several, self.micro_batch_tokens, self.team.hands)
+        mine = deal([len(line.ids) for _, line in lines], self.team.hands)[self.team.hand]
         groups = [
-            [own[at] for at in group]
-            for group in plan([len(lines[i][1].ids) for i in own], self.micro_batch_tokens, Packing.VARLEN)
+            [mine[at] for at in group]
+            for group in plan([len(lines[i][1].ids) for i in mine], self.micro_batch_tokens, Packing.VARLEN)
         ]
         groups += [[]] * (self.team.passes(len(groups)) - len(groups))
         found: dict[int, FloatArray] = {}
@@ -115,10 +114,10 @@ class ModelScorer:
             for index, values in part.items():
                 whole[index] += values
         # Where nothing is asked there is nothing to compute.
-        told = [Scored([], [np.zeros(len(row.ids)) for row in own]) for own in rows]
+        told = [Scored([], [np.zeros(len(row.ids)) for row in of_it]) for of_it in rows]
         for (members, line), values in zip(lines, whole, strict=True):
-            for index, part, own in zip(members, line.parts, line.split(values), strict=True):
-                told[index] = _told(part, own, rows[index])
+            for index, part, scores in zip(members, line.parts, line.split(values), strict=True):
+                told[index] = _told(part, scores, rows[index])
         return told
 
     def _tiles(self) -> AbstractContextManager[None]:

@@ -8,8 +8,8 @@ no boundary sees. Knows no model.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,7 +38,12 @@ class Asked:
     @property
     def longest(self) -> int:
         """Tokens that it takes at least."""
-        return max(len(ids) for ids in (*self.branches, *(row.ids for row in self.rows)))
+        return max(map(len, self.lines))
+
+    @property
+    def lines(self) -> tuple[IntArray, ...]:
+        """What is laid out but for continuations: branches, then rows."""
+        return (*self.branches, *(row.ids for row in self.rows))
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def asked(request: ScoreRequest, rows: Sequence[Row] = ()) -> Asked:
 
 def lay_out_requests(several: Sequence[Asked]) -> Line:
     """Requests of one temperature in one line, nothing that they share at their beginning twice."""
-    lines = [ids for one in several for ids in (*one.branches, *(row.ids for row in one.rows))]
+    lines = [ids for one in several for ids in one.lines]
     tree = trees(lines, [range(len(lines))])
     where = iter(tree.where)
     boundaries: dict[int, _Boundary] = {}
@@ -109,7 +114,7 @@ def lay_out_requests(several: Sequence[Asked]) -> Line:
             place = int(branches[branch][cut - 1])
             if place not in boundaries:
                 boundaries[place] = _Boundary(place, cut, _beginning(prefixes[branch], cut))
-            boundaries[place].asked[number, index] = one.request.continuations[index], one.request.answer_spans[index]
+            boundaries[place].ask((number, index), one.request.continuations[index], one.request.answer_spans[index])
     probes = _Probes(len(tree.ids))
     # Neighbours that see further and further are attended to together.
     for boundary in sorted(boundaries.values(), key=lambda one: one.prefix):
@@ -124,6 +129,11 @@ def lay_out_requests(several: Sequence[Asked]) -> Line:
         parts=tuple(parts),
         temperature=several[0].request.temperature,
     )
+
+
+def read_tokens(unlike: Collection[Ids]) -> int:
+    """How many tokens different continuations take that are read behind one boundary: what all begin with stands there once."""
+    return sum(map(len, unlike)) - _shared(list(unlike)) * (len(unlike) - 1)
 
 
 def one_pass(lines: Sequence[Line], temperature: float, device: torch.device | str) -> MicroBatch:
@@ -163,18 +173,22 @@ IDLE = Line(
 """What a rank computes because others need its part of the model."""
 
 
-@dataclass(frozen=True)
 class _Boundary:
     """A place in a line, and what is teacher-forced there."""
 
-    place: int
-    """Of the last token before it."""
-    cut: int
-    """Tokens of its context."""
-    prefix: tuple[Span, ...]
-    """Where in the line they stand."""
-    asked: dict[Key, tuple[Sequence[int], Span]] = field(default_factory=dict)
-    """Continuations and their answers' spans."""
+    def __init__(self, place: int, cut: int, prefix: tuple[Span, ...]) -> None:
+        self.place = place
+        """Of the last token before it."""
+        self.cut = cut
+        """Tokens of its context."""
+        self.prefix = prefix
+        """Where in the line they stand."""
+        self.asked: dict[Key, tuple[Sequence[int], Span]] = {}
+        """Continuations and their answers' spans."""
+
+    def ask(self, key: Key, continuation: Sequence[int], answer: Span) -> None:
+        """One more continuation."""
+        self.asked[key] = continuation, answer
 
 
 class _Probes:

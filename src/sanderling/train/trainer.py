@@ -81,16 +81,14 @@ def _attention(model: PreTrainedModel, config: TrainerConfig) -> AbstractContext
     return packed_attention(model) if config.packing is Packing.VARLEN else nullcontext()
 
 
-def _plan(rows: Sequence[Row], config: TrainerConfig, hands: int) -> list[list[list[int]]]:
+def _plan(rows: Sequence[Row], config: TrainerConfig, hands: int, *, groups: bool = True) -> list[list[list[int]]]:
     """Each hand's micro-batches: indices of the rows that it computes, of all that every rank holds."""
-    # Where each micro-batch weighs the same, which rows share one is no matter of speed: rollouts are not put together there.
-    groups = config.aggregation is not Aggregation.MICRO_BATCH_MEAN
-    parts = bundled(rows, config.micro_batch_tokens, config.packing, groups=groups)
+    parts = bundled(rows, config.micro_batch_tokens, config.packing, groups=groups, hands=hands)
     plans = []
-    for hand in deal([tokens for _, tokens in parts], hands):
+    for hand in deal([part.tokens for part in parts], hands):
         own = [parts[i] for i in hand]
-        batches = plan([tokens for _, tokens in own], config.micro_batch_tokens, config.packing)
-        plans.append([[index for at in batch for index in own[at][0]] for batch in batches])
+        batches = plan([part.room for part in own], config.micro_batch_tokens, config.packing)
+        plans.append([[index for at in batch for index in own[at].rows] for batch in batches])
     return plans
 
 
@@ -132,26 +130,30 @@ class Trainer:
         Raises UserError, before any weight changes, when the batch has nothing to train or its loss or gradient is not finite.
         """
         began = time.perf_counter()
-        plans = _plan(rows, self.config, self.team.hands)
+        # Where each micro-batch weighs the same, which rows share one changes the loss, not only the speed: there rollouts are
+        # not put together.
+        groups = self.config.aggregation is not Aggregation.MICRO_BATCH_MEAN
+        plans = _plan(rows, self.config, self.team.hands, groups=groups)
         weights = row_weights(rows, self.config.aggregation, [group for own in plans for group in own])
         lr = lr_at(self.steps, self.config)
         self.model.train()
-        total, sums = 0.0, Counter[str]()
+        total, computed, sums = 0.0, 0, Counter[str]()
         bad: list[str] = []
         with _attention(self.model, self.config):
             for indices in _passes(plans, self.team):
                 used, shares = [rows[i] for i in indices], [weights[i] for i in indices]
-                value, seen, broken = self._accumulate(used or [_idle(rows[0])], shares or [0.0], loss)
+                value, seen, broken, ids = self._accumulate(used or [_idle(rows[0])], shares or [0.0], loss)
                 total += value
                 bad += broken
                 if used:
                     sums.update(seen)
+                    computed += ids
         # Asked of all when all have made their passes: a rank that stopped by itself would leave the others waiting.
         if found := [name for part in self.team.gather(bad) for name in part]:
             self._refuse("loss", found)
         self.team.sum_gradients(self.model)
-        counts = self.team.sum_counts({**sums, "loss": total})
-        total = counts.pop("loss")
+        counts = self.team.sum_counts({**sums, "loss": total, "computed_tokens": computed})
+        total, computed = counts.pop("loss"), int(counts.pop("computed_tokens"))
         norm = float(whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)))
         if not math.isfinite(norm):
             self._refuse("gradient", [row.trajectory for row in rows])
@@ -163,7 +165,8 @@ class Trainer:
         tokens = sum(len(row.ids) for row in rows)
         means = {name: value / trained for name, value in counts.items()}
         figures = {"loss": total, "grad_norm": norm, "lr": lr, "rows": len(rows), "tokens": tokens, "trained_tokens": trained}
-        return {**means, **figures, "seconds": seconds, "tokens_per_second": tokens / seconds}
+        figures |= {"computed_tokens": computed, "seconds": seconds, "tokens_per_second": tokens / seconds}
+        return {**means, **figures}
 
     def logprobs(self, rows: Sequence[Row]) -> list[FloatArray]:
         """:func:`row_logprobs` under the present weights."""
@@ -182,11 +185,16 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps = int(state["steps"])
 
-    def _accumulate(self, rows: Sequence[Row], weights: Sequence[float], loss: Loss) -> tuple[float, Counter[str], list[str]]:
-        """Forward and backward of one micro-batch: its share of the loss, sums of its metrics, names of rows that broke it."""
+    def _accumulate(
+        self, rows: Sequence[Row], weights: Sequence[float], loss: Loss
+    ) -> tuple[float, Counter[str], list[str], int]:
+        """Forward and backward of one micro-batch.
+
+        Its share of the loss, sums of its metrics, names of rows that broke it, and how many ids this rank computed.
+        """
         whole_batch = collate(rows, self.config.packing, self.model.device)
         if whole_batch.target.numel() == 0 and not self.team.sharded:
-            return 0.0, Counter(), []
+            return 0.0, Counter(), [], 0
         batch = portion(whole_batch, self.team.context)
         scores = _scores(self.scored, batch, self.config, self.team, entropy=self.config.entropy)
         per_row = torch.tensor(weights, dtype=torch.float32, device=batch.ids.device)
@@ -209,7 +217,8 @@ class Trainer:
         (value * self.team.gradient_scale).backward()
         if scores.entropy is not None:
             metrics = {**metrics, "entropy": scores.entropy}
-        return float(value.detach()), Counter({name: float(values.sum()) for name, values in metrics.items()}), bad
+        seen = Counter({name: float(values.sum()) for name, values in metrics.items()})
+        return float(value.detach()), seen, bad, batch.ids.numel()
 
     def _refuse(self, what: str, trajectories: Sequence[str]) -> None:
         self.optimizer.zero_grad()

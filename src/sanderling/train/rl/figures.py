@@ -28,7 +28,7 @@ _AT_BUDGET = frozenset(
     {Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER, Ending.CONTEXT_EXHAUSTED, Ending.TURN_LIMIT, Ending.TIME_LIMIT}
 )
 _QUOTED = re.compile(r'"[^"\n]+"|“[^”\n]+”|„[^“”\n]+[“”]|«[^»\n]+»')
-_COUNTED = frozenset({"rows", "tokens", "trained_tokens", "seconds"})
+_COUNTED = frozenset({"rows", "tokens", "trained_tokens", "computed_tokens", "seconds"})
 """Figures of an update that add up over a step."""
 DEFAULT_NAMES = ToolNames()
 

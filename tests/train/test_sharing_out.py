@@ -1,0 +1,145 @@
+"""What is shared is also shared out: over ranks, within a pass's memory, and counted without laying it out."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_scorer_families import groups as request_groups
+from tiny_qwen3 import VOCAB, tiny_model
+
+from sanderling.train import scorer_families
+from sanderling.train.config import Aggregation, Packing, TrainerConfig
+from sanderling.train.contract import Row, ScoreRequest
+from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.packing import bundled, deal
+from sanderling.train.prefixes import COPIES, Bundling
+from sanderling.train.scorer_families import lines_of
+from sanderling.train.scorer_layout import asked, lay_out_requests
+from sanderling.train.trainer import _plan, row_logprobs
+
+CONFIG = TrainerConfig(micro_batch_tokens=2048)
+
+
+def rollouts(count: int, shared: int, tail: int, group: str = "g") -> list[Row]:
+    """Of one question: the first tokens are the same, the others are not."""
+    rng = np.random.default_rng(len(group))
+    trunk = rng.integers(0, VOCAB, shared)
+    ids = [np.concatenate((trunk, [number], rng.integers(0, VOCAB, tail - 1))) for number in range(count)]
+    return [Row(one, np.arange(len(one)) % 2 == 1, trajectory=f"{group}{n}", group=group) for n, one in enumerate(ids)]
+
+
+def requests(rows: Sequence[Row], family: str = "f") -> list[ScoreRequest]:
+    return [ScoreRequest(row.ids.tolist(), [len(row.ids)], [[1, 2, 3]], [(1, 3)], family=family) for row in rows]
+
+
+def work(rows: Sequence[Row], plans: Sequence[Sequence[Sequence[int]]]) -> list[int]:
+    """Tokens in each hand's passes."""
+    return [sum(bundle.tokens for batch in own for bundle in Bundling([rows[i] for i in batch]).cut(10**9)) for own in plans]
+
+
+def test_rollouts_of_one_question_are_shared_out():
+    apart = rollouts(8, 0, 60)
+    assert [sorted(map(len, own)) for own in _plan(apart, CONFIG, 2)] == [[4], [4]]
+    alike = rollouts(8, 50, 10)
+    plans = _plan(alike, CONFIG, 2)
+    assert all(plans) and max(work(alike, plans)) <= 50 + 5 * 10, "each hand has a part of the tree, not rows by themselves"
+    assert work(alike, _plan(alike, CONFIG, 1)) == [50 + 8 * 10]
+    same = [apart[0]] * 8
+    assert sorted(work(same, _plan(same, CONFIG, 2))) == [0, 60], "two would each do what one does"
+
+
+def test_questions_that_are_not_as_many_as_ranks_are_cut():
+    rows = [row for name in ("a", "bb", "ccc") for row in rollouts(8, 0, 60, name)]
+    assert sorted(work(rows, _plan(rows, CONFIG, 2))) == [12 * 60, 12 * 60]
+    whole = [row for name in ("a", "bb", "ccc", "dddd") for row in rollouts(8, 50, 10, name)]
+    assert work(whole, _plan(whole, CONFIG, 2)) == [260, 260], "where they come out even they stay whole"
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=4),
+    st.sampled_from([1, 40, 100, 2048]),
+    st.integers(1, 4),
+)
+def test_every_row_has_one_place_and_no_hand_more_than_without_evening(kinds, budget: int, hands: int):
+    named = zip(("a", "bb", "ccc", "dddd"), kinds, strict=False)
+    rows = [row for name, (count, shared, tail) in named for row in rollouts(count, shared, tail, name)]
+    plans = _plan(rows, CONFIG.model_copy(update={"micro_batch_tokens": budget}), hands)
+    assert sorted(i for own in plans for batch in own for i in batch) == list(range(len(rows)))
+    sizes = [bundle.tokens for bundle in Bundling(rows).cut(budget)]
+    assert max(work(rows, plans)) <= max(sum(sizes[i] for i in hand) for hand in deal(sizes, hands))
+    if all(shared == 0 for _, shared, _ in kinds) and len({tail for *_, tail in kinds}) == 1 and len(rows) >= hands:
+        assert all(plans), "nobody is idle where there are enough rows of one length"
+    for batch in (batch for own in plans for batch in own):
+        bundles = Bundling([rows[i] for i in batch]).cut(10**9)
+        assert sum(one.copied for one in bundles) <= COPIES * budget or len(batch) == 1
+
+
+def test_the_cut_that_decides_a_loss_does_not_depend_on_what_is_even():
+    rows = [row for name in ("a", "bb", "ccc") for row in rollouts(8, 10, 50, name)]
+    alone = bundled(rows, 2048, Packing.VARLEN, groups=False)
+    assert bundled(rows, 2048, Packing.VARLEN, groups=False, hands=2) == alone and len(alone) == len(rows)
+
+
+def test_requests_of_one_question_are_shared_out():
+    several = [asked(one) for one in requests(rollouts(8, 0, 60))]
+    assert [len(members) for members, _ in lines_of(several, 2048, 2)] == [4, 4]
+    assert len(lines_of(several, 2048)) == 1
+    alike = [asked(one) for one in requests(rollouts(8, 50, 10))]
+    sizes = [len(line.ids) for _, line in lines_of(alike, 2048, 2)]
+    assert len(sizes) == 2 and max(sizes) <= 50 + 5 * (10 + 2)
+
+
+def test_what_adds_nothing_to_a_line_that_is_too_long_is_not_computed_again():
+    (row,) = rollouts(1, 0, 60)
+    (bundle,) = Bundling([row] * 3).cut(50)
+    assert (bundle.rows, bundle.tokens) == ((0, 1, 2), 60)
+    ((members, line),) = lines_of([asked(one) for one in requests([row] * 3)], 50)
+    assert (members, len(line.ids)) == ([0, 1, 2], 62)
+    assert len(Bundling(rollouts(2, 59, 1)).cut(50)) == 2, "a token more is a row more"
+
+
+def test_copies_of_what_rows_share_are_bounded():
+    rows = rollouts(8, 95, 5)
+    assert [(len(one.rows), one.copied) for one in Bundling(rows).cut(150)] == [(6, 600), (2, 200)]
+    assert [len(one.rows) for one in Bundling([rows[0]] * 8).cut(150)] == [8], "the same again is no stretch"
+    two = [row for name in ("a", "bb") for row in rollouts(4, 95, 5, name)]
+    plans = _plan(two, TrainerConfig(micro_batch_tokens=160), 1)
+    assert [len(batch) for batch in plans[0]] == [4, 4], "115 tokens each, but they continue 400"
+    wide = _plan(two, TrainerConfig(micro_batch_tokens=230), 1)
+    assert [len(batch) for batch in wide[0]] == [8]
+
+
+def test_log_probabilities_are_shared_whatever_the_loss_takes_means_of():
+    rows, sizes = rollouts(8, 50, 10), []
+    model = tiny_model()
+    model.model.embed_tokens.register_forward_hook(lambda _, given, out: sizes.append(given[0].numel()))
+    row_logprobs(TokenLogprobs(model), rows, CONFIG.model_copy(update={"aggregation": Aggregation.MICRO_BATCH_MEAN}))
+    assert sizes == [50 + 8 * 10]
+
+
+@given(request_groups(), st.integers(1, 80))
+def test_lines_hold_as_many_requests_as_fit(group, budget: int):
+    several = [asked(request, rows) for request, rows in group]
+    lines = lines_of(several, budget)
+    for (members, line), (others, _) in pairwise(lines):
+        one, other = several[members[0]].request, several[others[0]].request
+        if one.family and (one.family, one.temperature) == (other.family, other.temperature):
+            longer = len(lay_out_requests([several[index] for index in (*members, others[0])]).ids)
+            assert longer > max(budget, len(line.ids))
+
+
+@pytest.mark.parametrize("hands", [1, 3])
+def test_only_the_lines_themselves_are_laid_out(monkeypatch: pytest.MonkeyPatch, hands: int):
+    made, real = [], scorer_families.lay_out_requests
+
+    def lay_out(several):
+        made.append(len(several))
+        return real(several)
+
+    monkeypatch.setattr(scorer_families, "lay_out_requests", lay_out)
+    lines = lines_of([asked(one) for one in requests(rollouts(16, 30, 100))], 131, hands)
+    assert len(lines) == len(made) == 16 and sum(made) == 16
+    assert len(lines_of([asked(one) for one in requests(rollouts(16, 30, 100))], 1310, hands)) == len(made) - 16 < 16
