@@ -12,13 +12,10 @@ from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers
 from sanderling.errors import UserError
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
 from sanderling.policy.load import names_model
-from sanderling.protocol.asking import Asker
-from sanderling.reward.forms.contract import Form
 from sanderling.reward.forms.ours import OURS
 from sanderling.reward.forms.registry import FORMS, get_form
-from sanderling.reward.judge import Judge, in_order
-from sanderling.reward.judges import rule_judge
-from sanderling.reward.judges.model import ModelJudge
+from sanderling.reward.judge import Judge
+from sanderling.reward.judges.named import judge_named
 
 JudgeSpecs = Annotated[
     list[str],
@@ -101,20 +98,10 @@ async def opened_judges(
     asking = opened_askers(models, prices, spending, concurrency=concurrency, console=console, on_retry=on_retry)
     async with asking as askers:
         first = len([spec for spec in specs if names_model(spec)])
-        yield _judge(specs, askers[:first], asked), _judge(second, askers[first:], asked)
-
-
-def _judge(specs: Sequence[str], askers: Sequence[Asker], form: Form) -> Judge | None:
-    """Rules where they stand, all models where the first one stands; None where nobody is named."""
-    judges: list[Judge] = []
-    asks = False
-    for spec in dict.fromkeys(specs):
-        if not names_model(spec):
-            judges.append(rule_judge(spec))
-        elif not asks:
-            judges.append(ModelJudge(askers, form=form))
-            asks = True
-    return in_order(judges) if judges else None
+        yield (
+            judge_named(specs, askers[:first], asked, names_model),
+            judge_named(second, askers[first:], asked, names_model),
+        )
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from sanderling.policy.metered import Till
 from sanderling.protocol.asking import Asker
 from sanderling.reward.booked import BookedJudge
 from sanderling.reward.forms.ours import OURS
-from sanderling.reward.judge import Judge, in_order
+from sanderling.reward.judge import Judge
 from sanderling.reward.judges import rule_judge
-from sanderling.reward.judges.model import ModelJudge
+from sanderling.reward.judges.named import judge_named
 from sanderling.reward.judging import VerdictBook
 from sanderling.trajectory.jsonl import JsonlLog
 from sanderling.trajectory.record import Trajectory
@@ -51,20 +51,8 @@ async def opened_judge(specs: Sequence[str], directory: Path, name: str, concurr
             policy = open_policy(spec)
             stack.push_async_callback(close_policy, policy)
             askers.append(PolicyAsker(policy, till=Till(ledger), concurrency=concurrency, place=place_of(spec)))
-        yield BookedJudge(_in_order(specs, askers), VerdictBook(directory / f"verdicts-{name}.jsonl"))
-
-
-def _in_order(specs: Sequence[str], askers: Sequence[Asker]) -> Judge:
-    """Rules where they stand, all models where the first one stands."""
-    judges: list[Judge] = []
-    asks = False
-    for spec in dict.fromkeys(specs):
-        if not names_model(spec):
-            judges.append(rule_judge(spec))
-        elif not asks:
-            judges.append(ModelJudge(askers, form=OURS))
-            asks = True
-    return in_order(judges)
+        judge = judge_named(specs, askers, OURS, names_model)
+        yield judge and BookedJudge(judge, VerdictBook(directory / f"verdicts-{name}.jsonl"))
 
 
 def score_by(judge: Judge) -> Score:
