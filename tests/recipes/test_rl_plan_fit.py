@@ -94,6 +94,7 @@ def test_a_server_that_does_not_sleep_has_half_of_the_devices(model: Path):
             "set rl.pipeline.placement=served and",
         ),
         ("H200", 100, 1, [], r"set rollout\.context_tokens=\d+"),
+        ("H200", 139, 1, ["rl.trainer.micro_batch_tokens=2000000"], r"micro_batch_tokens=261000\. Rollouts .* share less"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_says_what_to_set(
@@ -123,7 +124,7 @@ def test_what_it_says_to_set_does_it(model: Path, name: str, device: str, memory
     devices = described(device, memory, count)
     sentence = planned(model, name, devices, *overrides).sentence
     assert ": set " in sentence, sentence
-    told = sentence.rpartition(": set ")[2].removesuffix(".").split(" and ")
+    told = sentence.rpartition(": set ")[2].partition(". ")[0].removesuffix(".").split(" and ")
     again = planned(model, name, devices, *overrides, *told)
     first_stage = again.stages[0]
     assert not first_stage.lacks, (sentence, again.sentence)

@@ -81,6 +81,7 @@ def test_passes_larger_than_the_longest_row_are_made_smaller_before_anything_els
     trainer = TrainerConfig(precision=Precision.BFLOAT16, micro_batch_tokens=262_144, memory=thrifty)
     verdict = judge(QWEN3_4B, trainer, Load(4_096), 79 * GIB)
     assert verdict.changed == {"trainer.micro_batch_tokens": 4_096}, "and nothing that is not needed beside it"
+    assert verdict.sentence.endswith("and rows that begin alike share less or nothing."), "what it costs is told"
     other = trainer.model_copy(update={"aggregation": Aggregation.MICRO_BATCH_MEAN})
     assert judge(QWEN3_4B, other, Load(4_096), 79 * GIB).changed == {}, "there it would be another loss"
 

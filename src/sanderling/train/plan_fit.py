@@ -49,7 +49,8 @@ def judge(shape: Shape, trainer: TrainerConfig, load: Load, device_bytes: int) -
                 if _coherent(trainer.memory, fewer) and needed(fewer) <= device_bytes:
                     changed = fewer
             told = " and ".join(f"{key} = {json.dumps(new)}" for key, new in changed.items())
-            return Verdict(False, first, f"{need}: set {told}, and it needs {needed(changed) / 2**30:,.1f}.", changed)
+            lost = ", and rows that begin alike share less or nothing" if _MICRO_BATCH in changed else ""
+            return Verdict(False, first, f"{need}: set {told}, and it needs {needed(changed) / 2**30:,.1f}{lost}.", changed)
     return Verdict(False, first, f"{need}: {_last_resort(load)}.")
 
 
@@ -64,6 +65,7 @@ def _knobs(shape: Shape, trainer: TrainerConfig, load: Load) -> Iterator[tuple[s
         yield _RECOMPUTE, Recompute.FULL.value
     if not memory.offload:
         yield _OFFLOAD, True
+    # In a pass of one row nothing is shared between rows that begin alike: the same is computed several times.
     if load.row_tokens < trainer.micro_batch_tokens and trainer.aggregation is not Aggregation.MICRO_BATCH_MEAN:
         yield _MICRO_BATCH, load.row_tokens
     if load.ranks > 1 and not load.sharded:

@@ -1,8 +1,8 @@
 """Teacher-forced log-probabilities at all boundaries of a trajectory in one forward pass, over shared keys and values.
 
 What a trajectory's branches share, and the trajectories of a family (`scorer_families`), is laid out once; behind it stands
-each boundary's continuation as a stretch of its own (`scorer_layout`), all of them attending together to the keys where they
-lie (`rectangles`): a boundary costs what its continuation does. The same pass can return the log-probabilities of the
+each boundary's continuation as a stretch of its own (`scorer_layout`), short ones attending together to the keys where they lie
+(`rectangles`): a boundary costs what its continuation does. The same pass can return the log-probabilities of the
 trajectory's own trained tokens, which training asks for anyway. A team shares out lines; a sharded model is entered where its
 hooks watch, and idle ranks make passes that count nothing. Knows no gains and no rollouts.
 """

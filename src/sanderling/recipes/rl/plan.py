@@ -25,6 +25,7 @@ BANDWIDTHS = {
 }  # fmt: skip
 """Bytes a second by a part of the device's name, as their makers publish them."""
 _GRAIN = 1024
+_MICRO_BATCH = "rl.trainer.micro_batch_tokens"
 Changes = dict[str, Any]
 """Settings by dotted name."""
 
@@ -163,7 +164,8 @@ def _sentence(recipe: RlRecipe, plan: StagePlan, devices: Devices, longest: int 
     changed = _mended(recipe, plan, devices, longest)
     if not changed:
         return f"{told}: use more devices, or larger ones."
-    return f"{told}: set {' and '.join(f'{key}={_said(value)}' for key, value in changed.items())}."
+    lost = " Rollouts then share less of what they begin with, or nothing, in training." if _MICRO_BATCH in changed else ""
+    return f"{told}: set {' and '.join(f'{key}={_said(value)}' for key, value in changed.items())}.{lost}"
 
 
 def _mended(recipe: RlRecipe, plan: StagePlan, devices: Devices, longest: int | None) -> Changes:
@@ -203,7 +205,8 @@ def _knobs(recipe: RlRecipe, plan: StagePlan) -> Iterator[Changes]:
     if trainer.logit_chunk > LOGIT_CHUNK:
         yield {"rl.trainer.logit_chunk": LOGIT_CHUNK}
     if trainer.micro_batch_tokens > load.episodes.longest:
-        yield {"rl.trainer.micro_batch_tokens": load.episodes.longest}
+        # In a pass of one rollout nothing is shared between those of a question: what they begin with is computed for each.
+        yield {_MICRO_BATCH: load.episodes.longest}
     if load.sharing in (Sharing.TOGETHER, Sharing.APART):
         yield {"sampler.sleeps": True}
     groups = load.under_way // plan.stage.rl.group_size
