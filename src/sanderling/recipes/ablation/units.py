@@ -101,12 +101,15 @@ def _counts(layout: Layout, unit: Unit, model: Path, work: Path) -> dict[str, li
 
 async def _answers(layout: Layout, unit: Unit, model: Path, work: Path) -> Made:
     """Every held-out question, as often as is wanted, in the world that nothing was trained in."""
+    import torch
+
     from sanderling.policy.transformers_policy import TransformersPolicy
 
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # as where it was trained
     config, worlds = layout.config, layout.worlds(unit.setting)
     questions = read_questions(worlds.questions_file(worlds.held_out.name))
     profile, world = layout.profile(unit.setting), worlds.open_world(worlds.held_out)
-    policy = TransformersPolicy.load(model, max_batch=config.measuring.concurrency)
+    policy = TransformersPolicy.load(model, device=device, max_batch=config.measuring.concurrency)
     agent = Agent(policy, world_tools(world, profile), profile, worlds.clock(), world.name, world.fingerprint)
     store = TrajectoryStore(work / "attempts.jsonl")
     store.prepare()
