@@ -15,6 +15,7 @@ from sanderling.recipes.ablation.figures import cells_of, difference, estimate, 
 from sanderling.recipes.ablation.layout import Layout
 from sanderling.recipes.ablation.report import write_ablation
 from sanderling.recipes.ablation.run import run_ablation
+from sanderling.recipes.ablation.units import learning_of
 from sanderling.recipes.registry import ABLATION_QUICK, find_recipe
 from sanderling.train.credit_config import IgpoConfig
 
@@ -90,6 +91,16 @@ def test_rollouts_to_a_target_and_mean_curves():
     assert mean_curve([curve, [[0, 0.7], [256, 0.8]]]) == ([0.0, 256.0], [0.6, 0.7])
 
 
+def test_a_curve_is_over_the_rollouts_that_were_made(tmp_path: Path):
+    """A step may have more than its share, where a group was made in another's place."""
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(f'{{"step": {n}, "rollouts": {r}}}\n' for n, r in enumerate((64, 72, 64), 1))
+    )
+    (tmp_path / "selection.jsonl").write_text('{"step": 0, "held_out": 0.4}\n{"step": 3, "held_out": 0.6}\n')
+    told = learning_of(tmp_path)
+    assert told["curve"] == [[0, 0.4], [200, 0.6]] and told["rollouts"] == 200
+
+
 # -- settings --------------------------------------------------------------------------------------------------------------
 
 
@@ -120,10 +131,10 @@ def test_arms_have_equal_rollouts_and_equal_trials():
     config = settings()
     layout = Layout(Path("run"), config)
     budgets = {
-        (rl.steps, rl.questions_per_step, rl.group_size, rl.denoise.drop_flat)
+        (rl.steps, rl.questions_per_step, rl.group_size, rl.denoise.drop_flat, rl.denoise.most_groups)
         for rl in (config.rl_of(name, lr=1e-4, seed=1) for name in layout.trained)
     }
-    assert budgets == {(24, 8, 8, False)}, "and no group is replaced"
+    assert budgets == {(24, 8, 8, False, 1.0)}, "and no group is replaced, whatever denoising leaves of it"
     trials = layout.trials()
     counts = {(s, arm): sum((t.setting, t.arm) == (s, arm) for t in trials) for s in config.settings for arm in layout.trained}
     assert set(counts.values()) == {3}
@@ -136,25 +147,45 @@ def test_settings_that_cannot_be_are_refused():
         settings("criterion.compared.igpo=['nobody']")
     with pytest.raises(UserError, match="which is none"):
         settings("arms.igpo-no-scale.like=nobody")
+    with pytest.raises(UserError, match="arm igpo is like itself, by way of igpo-no-scale"):
+        settings("arms.igpo.like=igpo-no-scale")
     with pytest.raises(UserError, match="has no setting"):
         settings("rl.stepz=3")
+    for setting, value in (("trainer.lr", 1e-3), ("seed", 3), ("selection.every", 2)):
+        with pytest.raises(UserError, match=r"is each unit's own: set seeds, tuning\.lrs, measuring\.every"):
+            settings(f"rl.{setting}={value}")
+    with pytest.raises(UserError, match="a group of one"):
+        settings("rl.group_size=1")
     assert find_recipe("ablation-tiny", quick=True).name == "ablation-tiny"
 
 
 # -- the report ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_of_a_run_under_way_tells_what_is_there(tmp_path: Path):
-    layout = Layout(tmp_path, settings())
-    (tmp_path / "units").mkdir()
+def write_units(root: Path) -> None:
+    (root / "units").mkdir()
     for arm, right, end in (("sft", [1, 1, 1], None), ("grpo", [2, 2, 2], 0.62), ("igpo", [3, 4, 3], 0.7)):
         for seed in (1, 2):
             told = unit(seed, right) | ({} if end is None else {"curve": [[0, 0.5], [640, end]]})
-            (tmp_path / "units" / f"dense.{arm}.seed-{seed}.json").write_text(json.dumps(told))
+            (root / "units" / f"dense.{arm}.seed-{seed}.json").write_text(json.dumps(told))
+
+
+def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: Path):
+    write_units(tmp_path)
+    layout = Layout(tmp_path, settings())
     text = write_ablation(layout, "sanderling recipe run ablation-tiny").read_text()
     assert "6 of 80 units" in text and "| SFT | 2 | – | 25.0%" in text
-    assert re.search(r"\+ IGPO against \+ GRPO: \+33\.3 points \(\+25\.0 to \+[45]\d\.\d\): better\.", text), text
-    assert "+ GRPO against SFT: +25.0 points (–): nothing varied, so nothing is said." in text
+    assert re.search(
+        r"\+ IGPO against \+ GRPO: \+33\.3 points \(\+25\.0 to \+[45]\d\.\d, 2 seeds\): under way, so nothing", text
+    ), text
+
+
+def test_a_report_of_all_seeds_says_what_its_intervals_allow(tmp_path: Path):
+    write_units(tmp_path)
+    layout = Layout(tmp_path, settings("seeds=[1,2]"))
+    text = write_ablation(layout, "sanderling recipe run ablation-tiny").read_text()
+    assert re.search(r"\+ IGPO against \+ GRPO: \+33\.3 points \(\+25\.0 to \+[45]\d\.\d, 2 seeds\): better\.", text), text
+    assert "+ GRPO against SFT: +25.0 points (–, 2 seeds): nothing varied, so nothing is said." in text
     assert "rollouts to 60.0% on validation" in text and "640, 640" in text
     assert "<svg" in (tmp_path / "curves.html").read_text()
     told = json.loads((tmp_path / "figures.json").read_text())["dense"]["differences"]

@@ -35,6 +35,7 @@ DR_VENUS = {
     "rl.estimator.max_scale": 10.0,
     "rl.estimator.penalty_weight": 1.0,
     "rl.gain.form": "logprob",
+    "rl.gain.answers": "first",
     "rl.gain.tools": frozenset({"visit", "both"}),
     "rl.loss.kind": "ppo",
     "rl.loss.clip_low": 0.2,

@@ -7,6 +7,7 @@ import pytest
 from rl_runs import recipe_of, silent, write_given
 
 from sanderling.errors import UserError
+from sanderling.locks import LOCK
 from sanderling.recipes.rl.places import directories
 from sanderling.recipes.rl.prepare import Order, prepare
 from sanderling.recipes.rl.record import record_of
@@ -34,6 +35,7 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
         ([], {"worlds": ()}, "is about the world 'encyclopedia-train-40-1', which is not there: give it with --world"),
         ([], {"judges": ("exakt",)}, "There is no judge 'exakt'"),
         ([], {"judges": ("./models/judge",)}, "is no rule and no address"),
+        (["rl.outcome=f1"], {"judges": ("exact",)}, "rl.outcome=f1 be ignored: add --set judges=\\[\\]"),
         ([], {"extractor": "models/reader"}, "is no endpoint"),
         ([], {"watch": ("slides",)}, "There is no view 'slides'"),
         (["rl.pipeline.placement=served"], {}, "nobody says where: give --endpoint"),
@@ -129,6 +131,7 @@ def test_fresh_begins_again(given: Path, tmp_path: Path):
     out = tmp_path / "out"
     run_rl_command(Order(recipe_of(given, "rl.steps=1"), out), silent())
     record_of(out).clear()
-    assert not list(out.glob("*.toml")) and not (out / "model").exists()
+    left = {file.name for file in out.iterdir()} if out.exists() else set()
+    assert left <= {LOCK}, "no rollouts, batches or checkpoints that a new run could take for its own"
     run_rl_command(Order(recipe_of(given, "rl.steps=2"), out), silent())
     assert (out / "model" / "config.json").is_file()

@@ -12,7 +12,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.errors import UserError
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.sampling import Sampling
-from sanderling.reward.denoise_config import DenoiseConfig
+from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig
 from sanderling.reward.gain import GainConfig, Probe
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import CispoConfig, GrpoConfig, GspoConfig, IgpoConfig, MinirlConfig, PpoConfig, RatioTo
@@ -24,6 +24,7 @@ from sanderling.train.rl.curriculum import Curriculum
 from sanderling.train.rl.curriculum_config import CurriculumConfig
 from sanderling.train.rl.rollouts import episode_seed
 from sanderling.train.rl.run import run_rl
+from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Question
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
@@ -84,7 +85,7 @@ class Bandit:
             n.model_copy(update={"loss_mask": (False,) * len(n.token_ids)}) if n.kind == "turn" else n for n in base.nodes[:-1]
         ]
         ending = Ending.TOOL_OUTAGE if attempt == self.outage else Ending.ANSWERED
-        return base.model_copy(update={"nodes": (*nodes, turn), "answer": answer, "ending": ending})
+        return base.model_copy(update={"question": question, "nodes": (*nodes, turn), "answer": answer, "ending": ending})
 
 
 def train(config: RlConfig, base: Path, out: Path, bandits: list | None = None, **bandit):
@@ -165,6 +166,27 @@ def test_an_outage_is_counted_and_left_out(tmp_path: Path):
     train(config, base, tmp_path / "run", outage=0)
     (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert line["unscored"] == pytest.approx(1 / 12) and line["ending_tool_outage"] == pytest.approx(1 / 12)
+    assert line["left_out_outage"] == 1 and sum(line[name] for name in line if name.startswith("left_out_")) == 1
+
+
+def test_what_denoising_leaves_out_is_counted_by_reason(tmp_path: Path):
+    denoise = CONFIG.denoise.model_copy(update={"extreme": ExtremeConfig(least_turns=3)})
+    train(CONFIG.model_copy(update={"steps": 1, "denoise": denoise}), save_tiny(tmp_path / "base"), tmp_path / "run")
+    (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    right = round(line["reward"] * line["rollouts"])
+    assert right and line["left_out_too_short"] == right, "every right answer came within three turns"
+    assert line["left_out_outage"] == line["left_out_repetitive"] == 0
+
+
+def test_the_outcome_is_the_rule_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    partly = [question.model_copy(update={"answers": ("Oslo city",)}) for question in QUESTIONS]
+    monkeypatch.setattr(f"{__name__}.QUESTIONS", partly)
+    for rule, best in (("exact", 0.0), ("f1", 2 / 3)):
+        train(CONFIG.model_copy(update={"steps": 1, "outcome": rule}), save_tiny(tmp_path / f"{rule}-base"), tmp_path / rule)
+        (line,) = read_metrics(tmp_path / rule / "metrics.jsonl")
+        files = (tmp_path / rule / "ledger" / "rollouts").glob("*.jsonl")
+        outcomes = {round(one.meta["rl"]["outcome"], 3) for file in files for one in TrajectoryStore(file)}
+        assert outcomes == {0.0, round(best, 3)} and bool(line["reward"]) == bool(best)
 
 
 def test_igpo_scores_gains_with_the_trained_module(tmp_path: Path):

@@ -10,9 +10,10 @@ from train_records import record
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import ToolCall
 from sanderling.protocol.profile import ToolNames
-from sanderling.train.credit_config import GrpoConfig, PpoConfig
+from sanderling.train.credit_config import CorrectionConfig, GrpoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.estimators import build_estimator
 from sanderling.train.estimators.groups import Components
+from sanderling.train.losses import build_loss
 from sanderling.train.losses.contract import LossInputs
 from sanderling.train.losses.ppo import Ppo
 from sanderling.train.losses.watching import EDGES, Watching, fresh_gap, ratio_bins
@@ -171,6 +172,24 @@ def test_a_loss_that_is_watched_is_the_same_loss():
     expected, before = Ppo(PpoConfig())(tokens)
     assert value == expected and set(before) < set(metrics) and metrics["ratio_far"].tolist() == [0, 1, 1]
     assert Watching(lambda tokens: (tokens.logprobs.sum(), {}))(tokens)[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("loss", "stopping"),
+    [
+        (MinirlConfig(correction=CorrectionConfig(low=0.5, high=2.0)), "masked"),
+        (PpoConfig(correction=CorrectionConfig(low=0.5, high=2.0), ratio_to=RatioTo.PROXIMAL), "masked"),
+        (PpoConfig(correction=CorrectionConfig(veto=0.1), ratio_to=RatioTo.PROXIMAL), "vetoed"),
+        (PpoConfig(), "clipped"),
+    ],
+)
+def test_tokens_that_nothing_is_learnt_from_are_told_whatever_the_loss_calls_it(loss, stopping: str):
+    new, sampler = torch.full((3,), -4.0), torch.tensor([-4.0, -1.0, -4.0])
+    tokens = LossInputs(
+        new, torch.full((3,), 1 / 3), -torch.ones(3), sampler, new.clone(), sequence=torch.arange(3), age=torch.ones(3)
+    )
+    metrics = Watching(build_loss(loss))(tokens)[1]
+    assert metrics[stopping].tolist() == metrics["stopped"].tolist() == [0, 1, 0]
 
 
 def test_the_gap_to_the_sampler_is_of_tokens_that_the_updated_weights_sampled():

@@ -70,7 +70,8 @@ SIDES = {
     "truncated": (0.5, 0.51),
     "entropy": (0.2, 0.19),
     "sampler_gap_fresh": (0.1, 0.11),
-    "clipped": (0.5, 0.51),
+    "sampler_gap": (0.3, 0.31),
+    "stopped": (0.5, 0.51),
     "ratio_far": (0.1, 0.11),
     "groups_with_signal": (0.05, 0.04),
     "malformed_share": (0.5, 0.51),
@@ -136,9 +137,9 @@ def test_an_alarm_is_told_once_and_again_after_it_was_over():
 
 def test_a_step_without_the_figure_neither_raises_nor_ends_an_alarm():
     health = Health(HealthConfig(window=1))
-    assert health.heard({"clipped": 0.9}) and not health.heard({"reward": 0.4})
+    assert health.heard({"stopped": 0.9}) and not health.heard({"reward": 0.4})
     assert [raised.alarm for raised in health.standing] == [Alarm.RATIO]
-    assert not health.heard({"clipped": 0.9}) and not health.heard({"clipped": 0.1}) and not health.standing
+    assert not health.heard({"stopped": 0.9}) and not health.heard({"stopped": 0.1}) and not health.standing
 
 
 def test_resumed_at_any_step_it_judges_as_one_that_saw_all():

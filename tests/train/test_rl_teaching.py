@@ -255,6 +255,17 @@ def test_without_gains_and_without_discount_every_turn_is_as_good_as_the_answer(
         assert one.advantages == pytest.approx([2 * one.outcome - 1] * len(one.gains), abs=1e-5)
 
 
+def test_a_gain_at_its_group_s_mean_counts_in_the_scale():
+    tries = [
+        Try(record("va", name=f"t{number}", question="q"), float(number == 0), [gain, None])
+        for number, gain in enumerate((1.0, 0.0, -1.0))
+    ]
+    give_credit(tries, gamma=0.9)
+    table = build_table([Graded(one.trajectory, one.outcome, [0.0] * 2, one.gains) for one in tries])
+    expected = build_estimator(IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, gamma=0.9))(table)
+    np.testing.assert_allclose([a for one in tries for a in one.advantages], expected, atol=1e-9)
+
+
 @given(st.data())
 def test_its_igpo_is_the_estimator_s(data: st.DataObject):
     tries = []

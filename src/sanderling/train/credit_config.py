@@ -200,7 +200,8 @@ class IgpoMode(StrEnum):
 
     RETURNS = "returns"
     """Each turn's discounted gain-to-go, centred once per turn on the turns of the group's other trajectories; the outcome's
-    z-score undiscounted. The one mode in which mere extra turns are neither paid nor punished (docs/rl-credit.md)."""
+    z-score undiscounted. The one mode in which mere extra turns are neither paid nor punished: exactly so with a gamma of 1;
+    below it, turns with gains of their own that put off a later gain are charged for the delay (docs/rl-credit.md)."""
     SCALED_SEPARATE = "scaled_separate"
     """Outcomes and gains z-scored each on its own, gains then scaled to the outcomes' size over the whole batch (DR-Venus)."""
     SEPARATE = "separate"

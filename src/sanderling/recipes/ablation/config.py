@@ -4,7 +4,7 @@ import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sanderling.config import check_config
 from sanderling.recipes.rl.config import RolloutConfig
@@ -100,8 +100,7 @@ class AblationConfig(Section):
     @model_validator(mode="after")
     def _known(self) -> Self:
         for name, arm in self.arms.items():
-            if arm.like and arm.like not in self.arms:
-                raise ValueError(f"arm {name} is like {arm.like}, which is none")
+            self._check_like(name)
             if arm.trained:
                 self.rl_of(name, lr=self.tuning.lrs[0], seed=0)
         strange = {*self.criterion.compared, *(other for others in self.criterion.compared.values() for other in others)} - set(
@@ -110,6 +109,29 @@ class AblationConfig(Section):
         if strange:
             raise ValueError(f"{sorted(strange)[0]} is compared, and is no arm")
         return self
+
+    @field_validator("rl")
+    @classmethod
+    def _not_said_elsewhere(cls, rl: dict[str, Any]) -> dict[str, Any]:
+        trainer = rl.get("trainer", {})
+        told = [name for name in ("seed", "selection") if name in rl]
+        told += ["trainer.lr"] if isinstance(trainer, dict) and "lr" in trainer else []
+        if told:
+            raise ValueError(f"rl.{told[0]} is each unit's own: set seeds, tuning.lrs, measuring.every instead")
+        if rl.get("group_size") == 1:
+            raise ValueError("a group of one has nothing to be compared with: set rl.group_size to 2 at least")
+        return rl
+
+    def _check_like(self, name: str) -> None:
+        """An arm's settings begin with another's, and that ends somewhere."""
+        seen, arm = [name], self.arms[name]
+        while arm.like:
+            if arm.like not in self.arms:
+                raise ValueError(f"arm {name} is like {arm.like}, which is none")
+            if arm.like in seen:
+                raise ValueError(f"arm {name} is like itself, by way of {', '.join(seen[1:]) or 'nobody'}")
+            seen.append(arm.like)
+            arm = self.arms[arm.like]
 
     def rl_of(self, arm: str, *, lr: float, seed: int, steps: int | None = None) -> RlConfig:
         """An arm's RL, with a learning rate and a seed. ``steps``: fewer than the recipe's."""

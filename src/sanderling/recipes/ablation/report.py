@@ -55,12 +55,14 @@ def _made_with(layout: Layout) -> str:
     done = len(list((layout.root / "units").glob("*.json")))
     wanted = len(config.seeds) * len(config.arms) * len(config.settings)
     rl, trials = config.rl, len(layout.trials()) // max(1, len(layout.trained) * len(config.settings))
+    compared = sum(map(len, config.criterion.compared.values())) * len(config.settings)
     rollouts = rl.get("steps", 0) * rl.get("questions_per_step", 0) * rl.get("group_size", 0)
     return (
         f"{done} of {wanted} units: {len(config.arms)} arms, {len(config.settings)} settings, {len(config.seeds)} seeds. "
         f"{rollouts:,} rollouts and {trials} trials for each trained arm in each setting. Held-out worlds of "
         f"seed {config.worlds.held_out_seed}, {config.questions.held_out} questions, {config.measuring.attempts} attempts; "
-        f"{100 * config.criterion.level:.0f}% intervals over seeds and questions. On {machine()}."
+        f"{100 * config.criterion.level:.0f}% intervals over seeds and questions, each by itself: of {compared} comparisons some "
+        f"would exclude 0 by chance, and resampled from {len(config.seeds)} seeds intervals are a little narrow. On {machine()}."
     )
 
 
@@ -104,7 +106,11 @@ def _differences(layout: Layout, cells: Mapping[str, Cells], told: dict[str, Any
             if math.isnan(found.value):
                 continue  # no seed that both have
             names = config.arms[arm].label, config.arms[other].label
-            told_of = f"{points(found.value)} points ({_points(found.interval)}): {_words(found.interval)}"
+            common = len(set(cells[arm].seeds) & set(cells[other].seeds))
+            said = _words(found.interval) if common == len(config.seeds) else "under way, so nothing is said"
+            told_of = (
+                f"{points(found.value)} points ({_points(found.interval)}, {common} seed{'' if common == 1 else 's'}): {said}"
+            )
             lines.append(f"- {names[0]} against {names[1]}: {told_of}.")
     return lines
 

@@ -8,6 +8,7 @@ import asyncio
 import json
 import shutil
 import time
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def run_unit(layout: Layout, unit: Unit, start: Path) -> None:
     model = start
     if layout.config.arms[unit.arm].trained:
         model = _train(layout, unit, start, work / "rl")
-        told |= _trained(layout, unit, work / "rl")
+        told |= learning_of(work / "rl")
     trained = time.monotonic() - began
     spent.write_text(str(earlier + trained))
     if not unit.trial:
@@ -75,16 +76,15 @@ def _train(layout: Layout, unit: Unit, start: Path, out: Path) -> Path:
     return out / "model"
 
 
-def _trained(layout: Layout, unit: Unit, out: Path) -> dict[str, Any]:
-    """The learning curve on the validation world by rollouts, and what the last steps looked like."""
+def learning_of(out: Path) -> dict[str, Any]:
+    """The learning curve on the validation world by rollouts that were made, and what the last steps looked like."""
     steps = read_metrics(out / "metrics.jsonl")
-    rl = layout.config.rl_of(unit.arm, lr=unit.lr, seed=unit.seed)
-    each = rl.questions_per_step * rl.group_size
-    curve = [[int(line["step"]) * each, line["held_out"]] for line in read_metrics(out / "selection.jsonl")]
+    made = [0, *accumulate(int(line["rollouts"]) for line in steps)]
+    curve = [[made[int(line["step"])], line["held_out"]] for line in read_metrics(out / "selection.jsonl")]
     last = steps[-5:]
     names = ("reward", "turns", "browse_share", "malformed_share", "groups_with_signal", "no_answer", "truncated")
     figures = {name: sum(line.get(name, 0.0) for line in last) / len(last) for name in names}
-    return {"curve": curve, "rollouts": len(steps) * each, "last_steps": figures}
+    return {"curve": curve, "rollouts": made[-1], "last_steps": figures}
 
 
 def _counts(layout: Layout, unit: Unit, model: Path, work: Path) -> dict[str, list[int]]:

@@ -22,7 +22,7 @@ from sanderling.train.config import Precision
 from sanderling.train.encoding import Encoding
 from sanderling.train.plan import read_shape
 from sanderling.train.rl.checks import check_run
-from sanderling.train.rl.config import Placement
+from sanderling.train.rl.config import Placement, RlConfig
 from sanderling.train.watchers import check_watchers
 from sanderling.trajectory.record import Question
 
@@ -86,6 +86,11 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     check_watchers(recipe.watch)
     check_model(recipe.model)
     check_judges(recipe.judges)
+    if recipe.judges and recipe.rl.outcome != RlConfig().outcome:
+        raise UserError(
+            f"The judges ({', '.join(recipe.judges)}) would be asked, and the rule rl.outcome={recipe.rl.outcome} be ignored: "
+            "add --set judges=[] to score by that rule, or leave rl.outcome alone."
+        )
     if recipe.extractor:
         check_reader(recipe.extractor)
     if recipe.rl.pipeline.placement is Placement.SERVED:

@@ -5,6 +5,7 @@ Everything is a per-token value, so that its mean over micro-batches, ranks and 
 
 from itertools import pairwise
 
+import torch
 from torch import Tensor
 
 from sanderling.train.losses.contract import Loss, LossInputs, Metrics
@@ -15,7 +16,7 @@ FAR = (0.5, 2.0)
 
 
 class Watching:
-    """A loss that also reports how its ratios are distributed, and the sampler's gap where weights cannot be its cause."""
+    """A loss that also reports how ratios are distributed, which tokens it stops, and fresh tokens' gap to the sampler."""
 
     def __init__(self, loss: Loss) -> None:
         self.loss = loss
@@ -23,7 +24,13 @@ class Watching:
     def __call__(self, tokens: LossInputs) -> tuple[Tensor, Metrics]:
         """The loss itself, unchanged."""
         value, metrics = self.loss(tokens)
-        return value, {**metrics, **ratio_bins(metrics), **fresh_gap(tokens)}
+        return value, {**metrics, **ratio_bins(metrics), **stopped(metrics), **fresh_gap(tokens)}
+
+
+def stopped(metrics: Metrics) -> Metrics:
+    """``stopped``: whatever the loss calls it, nothing was learnt from the token: ``clipped``, ``masked`` or ``vetoed``."""
+    found = [metrics[name] for name in ("clipped", "masked", "vetoed") if name in metrics]
+    return {"stopped": torch.stack(found).amax(dim=0)} if found else {}
 
 
 def ratio_bins(metrics: Metrics) -> Metrics:

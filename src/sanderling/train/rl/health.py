@@ -89,7 +89,11 @@ def rules(config: HealthConfig) -> tuple[Rule, ...]:
             "check that both have the same weights, temperature and precision",
         ),
         Rule(
-            *(Alarm.RATIO, "clipped", Kind.ABOVE, config.most_clipped, "Share of tokens whose ratio was clipped"),
+            *(Alarm.SAMPLER_GAP, "sampler_gap", Kind.ABOVE, config.most_stale_gap, "The same gap, older tokens included"),
+            "lower trainer.lr or pipeline.max_staleness, and check that both have the same temperature and precision",
+        ),
+        Rule(
+            *(Alarm.RATIO, "stopped", Kind.ABOVE, config.most_stopped, "Share of tokens that were clipped, masked or vetoed"),
             "lower trainer.lr, updates_per_step or pipeline.max_staleness",
         ),
         Rule(

@@ -46,8 +46,10 @@ class HealthConfig(BaseModel):
     """Entropy, as a share of what it was at the beginning."""
     most_sampler_gap: float = Field(default=0.1, gt=0)
     """Mean absolute difference of log-probabilities between trainer and sampler, on tokens that the updated weights sampled."""
-    most_clipped: float = Field(default=0.5, ge=0, le=1)
-    """Share of tokens whose ratio was clipped or masked."""
+    most_stale_gap: float = Field(default=0.3, gt=0)
+    """The same over all tokens: where a run is asynchronous there may be none that the updated weights sampled."""
+    most_stopped: float = Field(default=0.5, ge=0, le=1)
+    """Share of tokens that were clipped, masked or vetoed: nothing was learnt from them."""
     most_far_ratios: float = Field(default=0.1, ge=0, le=1)
     """Share of tokens whose ratio is below 1/2 or above 2."""
     least_signal: float = Field(default=0.05, ge=0, le=1)

@@ -166,13 +166,15 @@ def give_credit(tries: Sequence[Try], gamma: float) -> None:
     """
     gain_z: dict[tuple[int, int], float] = {}  # by try and turn
     outcome_z: dict[int, float] = {}
+    sizes: list[float] = []  # of gains, where a group's differ: one at its group's mean is a 0 that counts
     for question in {one.trajectory.question.id for one in tries}:
         group = [index for index, one in enumerate(tries) if one.trajectory.question.id == question]
         outcome_z |= zip(group, z_scores([tries[index].outcome for index in group]), strict=True)
         told = {(index, turn): g for index in group for turn, g in enumerate(tries[index].gains) if g is not None}
-        gain_z |= zip(told, z_scores(list(told.values())), strict=True)
+        compared = z_scores(list(told.values()))
+        gain_z |= zip(told, compared, strict=True)
+        sizes += [abs(z) for z in compared] if any(compared) else []
     # One number for the whole step makes gains as large as outcomes, which they would drown where few answers are right.
-    sizes = [abs(z) for z in gain_z.values() if z]
     goal = max(float(np.mean(np.abs(list(outcome_z.values())))), 0.3) if tries else 0.0
     scale = min(goal / (float(np.mean(sizes)) + 1e-6), 10.0) if sizes else 1.0
     for index, one in enumerate(tries):
