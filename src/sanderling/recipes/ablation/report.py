@@ -61,8 +61,9 @@ def _made_with(layout: Layout) -> str:
         f"{done} of {wanted} units: {len(config.arms)} arms, {len(config.settings)} settings, {len(config.seeds)} seeds. "
         f"{rollouts:,} rollouts and {trials} trials for each trained arm in each setting. Held-out worlds of "
         f"seed {config.worlds.held_out_seed}, {config.questions.held_out} questions, {config.measuring.attempts} attempts; "
-        f"{100 * config.criterion.level:.0f}% intervals over seeds and questions, each by itself: of {compared} comparisons some "
-        f"would exclude 0 by chance, and resampled from {len(config.seeds)} seeds intervals are a little narrow. On {machine()}."
+        f"{100 * config.criterion.level:.0f}% intervals over seeds and questions, each by itself: of {compared} comparisons "
+        f"some would exclude 0 by chance, and resampled from {len(config.seeds)} seeds intervals are a little "
+        f"narrow. On {machine()}."
     )
 
 
