@@ -1,4 +1,5 @@
 import asyncio
+import json
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -98,6 +99,11 @@ def train(config: RlConfig, base: Path, out: Path, bandits: list | None = None, 
     return asyncio.run(run_rl(config, QUESTIONS, connect, Encoding(WordTokenizer(), PROFILE), base, out))
 
 
+def credit_of(out: Path) -> dict[int, list]:
+    """Of each step, what turns were credited with."""
+    return {int(file.stem): [json.loads(line) for line in file.open()] for file in sorted((out / "credit").iterdir())}
+
+
 def weights(out: Path):
     return load_file(out / "model" / "model.safetensors")
 
@@ -142,6 +148,9 @@ def test_a_run_stopped_inside_a_step_continues_to_the_same_weights(tmp_path: Pat
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
     logs = [read_metrics(tmp_path / run / "metrics.jsonl") for run in ("stopped", "straight")]
     assert [line["reward"] for line in logs[0]] == [line["reward"] for line in logs[1]]
+    assert len(credit_of(tmp_path / "straight")) == CONFIG.steps and credit_of(tmp_path / "stopped") == credit_of(
+        tmp_path / "straight"
+    )
     assert not train(CONFIG, base, tmp_path / "stopped").trained
 
 
@@ -195,6 +204,13 @@ def test_igpo_scores_gains_with_the_trained_module(tmp_path: Path):
     train(config, save_tiny(tmp_path / "base"), tmp_path / "run")
     for line in read_metrics(tmp_path / "run" / "metrics.jsonl"):
         assert line["gains_scored"] == 12 and line["gain"] != 0.0
+        told = credit_of(tmp_path / "run")[int(line["step"])]
+        gains = [gain for one in told for gain in one["gains"] if gain is not None]
+        assert len(gains) == 12 and np.mean(gains) == pytest.approx(line["gain"])
+        sizes = np.abs([turn for one in told for turn in one["credit"]["outcome"]])
+        assert sizes.mean() == pytest.approx(line["credit_outcome"], abs=1e-5)
+        assert np.mean([one["outcome"] for one in told]) == pytest.approx(line["reward"])
+        assert {tuple(one["tools"]) for one in told} == {("search", "visit", "answer")}
 
 
 def test_a_step_without_signal_updates_nothing(tmp_path: Path):

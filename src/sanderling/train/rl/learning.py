@@ -26,6 +26,7 @@ from sanderling.train.losses.watching import Watching
 from sanderling.train.opening import reads_weights
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Fate, Group
+from sanderling.train.rl.credit_lines import credit_lines
 from sanderling.train.rl.figures import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.train.rl.measuring import Measured, measure, with_proximal, with_reference
 from sanderling.train.rl.rows import rl_rows
@@ -57,6 +58,8 @@ class Learner:
         self.trainer = Trainer(self.model, config.trainer.model_copy(update={"total_steps": total}), team)
         self.step = 0
         """Steps done; with ``updates_per_step`` updates each, or none where nothing was informative."""
+        self.credit: tuple[dict[str, Any], ...] = ()
+        """Of the last step, a line for each rollout (`credit_lines`)."""
         if source.checkpoint is not None:
             state = load_state(source.checkpoint)
             self.trainer.load_state(state)
@@ -85,6 +88,7 @@ class Learner:
         batch = self._graded(sifted, measured)
         table = build_table(batch)
         parts = self.estimator.components(table)
+        self.credit = tuple(credit_lines(sifted, batch, table, parts))
         advantages = parts.total
         groups = [group for group, _ in settled]
         metrics = step_metrics(batch, table, advantages, groups=groups, tools=profile.tools)

@@ -32,6 +32,7 @@ from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.rl.checks import check_placement, check_run
 from sanderling.train.rl.config import Placement, RlConfig
 from sanderling.train.rl.contract import Actor, Fate, Group
+from sanderling.train.rl.credit_lines import write_credit
 from sanderling.train.rl.curriculum import Curriculum
 from sanderling.train.rl.health import Health, Raised
 from sanderling.train.rl.learning import Learner, Source
@@ -43,7 +44,7 @@ from sanderling.train.supervised import OnProgress, Progress, RunResult
 from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.trajectory.record import Question, Trajectory
 
-LEDGER, METRICS, CHECKPOINTS = "ledger", "metrics.jsonl", "checkpoints"
+LEDGER, METRICS, CHECKPOINTS, CREDIT = "ledger", "metrics.jsonl", "checkpoints", "credit"
 P = ParamSpec("P")
 T = TypeVar("T")
 Connect = Callable[[PreTrainedModel], Actor]
@@ -238,6 +239,8 @@ class _Run:
         """A step's updates; returns its figures."""
         began = time.perf_counter()
         metrics = self.learner.learn(batch)
+        if self.leads:
+            write_credit(self.out_dir / CREDIT / f"{self.learner.step:06d}.jsonl", self.learner.credit)
         return {**metrics, "learn_seconds": time.perf_counter() - began}
 
     def save(self, *, now: bool) -> None:
