@@ -1,7 +1,7 @@
 """What each turn of a step was credited with, for a person to read: a line for each rollout of the groups that were used.
 
-Lists run over the rollout's turns. ``gains`` are as they were measured (null: none was scored there); ``credit`` holds the parts
-of the advantages as the estimator combined them, whose sum is what the turn's tokens were trained with. A step that is made
+Lists run over the rollout's turns. ``gains`` are as they were measured (null: none was scored there); ``credit`` holds the
+parts of the advantages as the estimator combined them, whose sum is what the turn's tokens were trained with. A step that is made
 again after a kill writes the same file again. Nothing reads these files but people.
 """
 
@@ -24,7 +24,7 @@ _DIGITS = 6
 def credit_lines(
     sifted: Sequence[Sifted], batch: Sequence[Graded], table: TurnTable, parts: Components
 ) -> Iterator[dict[str, Any]]:
-    """Lines, in the order of the rollouts. ``sifted`` and ``batch`` are parallel; ``table`` and ``parts`` [K] are the batch's."""
+    """Lines, in the order of the rollouts. ``sifted`` and ``batch`` are parallel, ``table`` and ``parts`` are of the batch."""
     for number, (one, graded) in enumerate(zip(sifted, batch, strict=True)):
         own = np.flatnonzero(table.trajectory == number)
         yield {
