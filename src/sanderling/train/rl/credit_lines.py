@@ -1,8 +1,8 @@
 """What each turn of a step was credited with, for a person to read: a line for each rollout of the groups that were used.
 
 Lists run over the rollout's turns. ``gains`` are as they were measured (null: none was scored there); ``credit`` holds the
-parts of the advantages as the estimator combined them, whose sum is what the turn's tokens were trained with. A step that is made
-again after a kill writes the same file again. Nothing reads these files but people.
+parts of the advantages as the estimator combined them, whose sum is what the turn's tokens were trained with. A step that
+is made again after a kill writes the same file again. Nothing reads these files but people.
 """
 
 import json

@@ -59,7 +59,12 @@ class Raised:
 
 
 def rules(config: HealthConfig) -> tuple[Rule, ...]:
-    """Every figure that is watched, in order."""
+    """Every figure that is watched; of one alarm's the first that goes off is told."""
+    return *_of_rollouts(config), *_of_updates(config)
+
+
+def _of_rollouts(config: HealthConfig) -> tuple[Rule, ...]:
+    """What the agent does, and what that brings."""
     again = "look at the latest rollouts; begin again from a checkpoint before the change, in another directory"
     unlearnt = "longer budgets or denoise.extreme.over_long keep running out of room from counting as a wrong answer"
     return (
@@ -70,22 +75,29 @@ def rules(config: HealthConfig) -> tuple[Rule, ...]:
         Rule(
             Alarm.THINK_LENGTH, "think_tokens", Kind.BELOW_FIRST, config.least_think, "Tokens of reasoning a turn", again, 1.0
         ),
+        Rule(Alarm.TURNS, "turns", Kind.BELOW_FIRST, config.least_turns, "Turns of a rollout", again, 1.0),
         Rule(
-            *(Alarm.ENTROPY, "entropy", Kind.BELOW, config.least_entropy, "Entropy in nats"),
-            "begin again with more exploration (a higher loss.clip_high, a KL to the reference)",
+            *(Alarm.MALFORMED, "malformed_share", Kind.ABOVE, config.most_malformed, "Share of malformed turns"),
+            "turn on denoise.format.no_positive_credit, or teach the format by SFT first",
         ),
+        Rule(Alarm.REWARD, "reward", Kind.BELOW_BEST, config.least_reward, "Reward", again, 0.1),
         Rule(
-            *(Alarm.ENTROPY, "entropy", Kind.BELOW_FIRST, config.least_entropy_share, "Entropy in nats"),
-            "begin again with more exploration (a higher loss.clip_high, a KL to the reference)",
+            *(Alarm.GROUP_VARIANCE, "groups_with_signal", Kind.BELOW, config.least_signal, "Share of groups that differ"),
+            "choose questions by pass@k again, turn on the curriculum or denoise.drop_flat, or raise group_size",
         ),
+    )
+
+
+def _of_updates(config: HealthConfig) -> tuple[Rule, ...]:
+    """What the trainer does with it."""
+    explore = "begin again with more exploration (a higher loss.clip_high, a KL to the reference)"
+    nearer = "lower trainer.lr, updates_per_step or pipeline.max_staleness"
+    return (
+        Rule(Alarm.ENTROPY, "entropy", Kind.BELOW, config.least_entropy, "Entropy in nats", explore),
+        Rule(Alarm.ENTROPY, "entropy", Kind.BELOW_FIRST, config.least_entropy_share, "Entropy in nats", explore),
         Rule(
-            *(
-                Alarm.SAMPLER_GAP,
-                "sampler_gap_fresh",
-                Kind.ABOVE,
-                config.most_sampler_gap,
-                "Gap between trainer and sampler in nats",
-            ),
+            *(Alarm.SAMPLER_GAP, "sampler_gap_fresh", Kind.ABOVE, config.most_sampler_gap),
+            "Gap between trainer and sampler in nats",
             "check that both have the same weights, temperature and precision",
         ),
         Rule(
@@ -94,28 +106,13 @@ def rules(config: HealthConfig) -> tuple[Rule, ...]:
         ),
         Rule(
             *(Alarm.RATIO, "stopped", Kind.ABOVE, config.most_stopped, "Share of tokens that were clipped, masked or vetoed"),
-            "lower trainer.lr, updates_per_step or pipeline.max_staleness",
+            nearer,
         ),
         Rule(
-            *(
-                Alarm.RATIO,
-                "ratio_far",
-                Kind.ABOVE,
-                config.most_far_ratios,
-                "Share of tokens with a ratio below 1/2 or above 2",
-            ),
-            "lower trainer.lr, updates_per_step or pipeline.max_staleness",
+            *(Alarm.RATIO, "ratio_far", Kind.ABOVE, config.most_far_ratios),
+            "Share of tokens with a ratio below 1/2 or above 2",
+            nearer,
         ),
-        Rule(
-            *(Alarm.GROUP_VARIANCE, "groups_with_signal", Kind.BELOW, config.least_signal, "Share of groups that differ"),
-            "choose questions by pass@k again, turn on the curriculum or denoise.drop_flat, or raise group_size",
-        ),
-        Rule(Alarm.TURNS, "turns", Kind.BELOW_FIRST, config.least_turns, "Turns of a rollout", again, 1.0),
-        Rule(
-            *(Alarm.MALFORMED, "malformed_share", Kind.ABOVE, config.most_malformed, "Share of malformed turns"),
-            "turn on denoise.format.no_positive_credit, or teach the format by SFT first",
-        ),
-        Rule(Alarm.REWARD, "reward", Kind.BELOW_BEST, config.least_reward, "Reward", again, 0.1),
         Rule(
             *(Alarm.CREDIT, "credit_outcome_share", Kind.BELOW, config.least_outcome_credit, "The outcome's share of credit"),
             "lower estimator.gain_weight or estimator.penalty_weight: the run learns something else than to be right",
