@@ -4,12 +4,22 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from sanderling.cli.main import build_app
+from sanderling.cli.train_rl import served_at
+from sanderling.errors import UserError
 from sanderling.protocol.profiles import PROFILES
+from sanderling.recipes.rl.acting import served_spec
+from sanderling.recipes.rl.config import stages_of
+from sanderling.recipes.rl.find import find_rl_recipe
+from sanderling.recipes.rl.judging import check_judges
+from sanderling.recipes.rl.plan import check_placement
+from sanderling.recipes.rl.prepare import check_selection
+from sanderling.train.rl.config import Placement
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,14 +40,28 @@ def commands(page: Path) -> Iterator[list[str]]:
                 yield words[1 : -1 if more else None]
 
 
-def parse(words: list[str]) -> None:
-    """Find the command and let it read its arguments, without calling it."""
+def parse(words: list[str]) -> dict[str, Any]:
+    """Find the command and let it read its arguments, without calling it; what it read."""
     command, name = get_command(build_app(words[0])), "sanderling"
     left = list(words)
     while (below := getattr(command, "commands", None)) is not None:
         name = left.pop(0)
         command = below[name]
-    command.make_context(name, left)
+    return command.make_context(name, left).params
+
+
+def start_rl(words: list[str], recipes: Path) -> None:
+    """All that `train rl` refuses without looking at a file of questions, a world or a model. Raises UserError."""
+    read = parse(words)
+    recipe = str(recipes / read["recipe"]) if read["recipe"].endswith(".toml") else read["recipe"]
+    found = find_rl_recipe(recipe, [*served_at(read["endpoint"], read["served"]), *(read["overrides"] or ())])
+    check_placement(found, read["processes"])
+    check_judges(read["judges"] or found.judges)
+    if found.rl.pipeline.placement is Placement.SERVED:
+        served_spec(found, Path("MODEL"))
+    for stage in stages_of(found):
+        check_selection(stage, read["held_out"] or ())
+        assert read["questions"] or stage.questions
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -49,6 +73,34 @@ def test_every_command_of_a_page_is_read(page: Path) -> None:
         except Exception as error:
             wrong[" ".join(words)] = f"{type(error).__name__} {getattr(error, 'message', error)}"
     assert wrong == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_run_of_rl_could_begin(page: Path, tmp_path: Path) -> None:
+    """With its recipe, a page's own included, and its settings: nothing that a person would be told only after copying it."""
+    for toml in re.findall(r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        if title := re.match(r'title = "(\w+)"', toml):
+            (tmp_path / f"{title[1]}.toml").write_text(toml, encoding="utf-8")
+    wrong = {}
+    for words in commands(page):
+        try:
+            if words[:2] == ["train", "rl"]:
+                start_rl(words, tmp_path)
+        except UserError as error:
+            wrong[" ".join(words)] = str(error)
+    assert wrong == {}
+
+
+def test_a_run_of_rl_that_cannot_begin_is_noticed(tmp_path: Path) -> None:
+    given = ["train", "rl", "--recipe", "dr-venus-4b", "--questions", "q.jsonl"]
+    with pytest.raises(UserError, match="nobody says where"):
+        start_rl([*given, "--held-out", "d.jsonl"], tmp_path)
+    served = [*given, "--endpoint", "http://localhost:8000/v1", "--model-served", "mine"]
+    with pytest.raises(UserError, match="give some with --held-out"):
+        start_rl(served, tmp_path)
+    with pytest.raises(UserError, match=r"stages\.two\.questions"):
+        start_rl([*served, "--set", "stages.two.questions=[d.jsonl]"], tmp_path)
+    start_rl([*served, "--held-out", "d.jsonl"], tmp_path)
 
 
 def test_a_command_that_is_none_is_noticed(tmp_path: Path) -> None:

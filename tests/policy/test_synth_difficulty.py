@@ -13,6 +13,7 @@ from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.questions import read_questions
 from sanderling.trajectory.record import Trajectory
 from sanderling.world.encyclopedia import generate_encyclopedia
+from sanderling.world.manifest import read_manifest
 from sanderling.world.store import build_world
 
 
@@ -45,6 +46,16 @@ def test_questions_are_sorted_by_how_often_the_agent_is_right(directory, tmp_pat
     again = run("difficulty", questions, "--from", tmp_path / "kept.attempts.jsonl", "--attempts", 4, "--keep", "1-3",
                 "--out", tmp_path / "again.jsonl")  # fmt: skip
     assert read_questions(tmp_path / "again.jsonl") == kept and "too-easy" in again
+
+
+def test_chains_name_the_world_as_it_names_itself(tmp_path):
+    """By its manifest, which `train rl` finds it by."""
+    made = generate_encyclopedia(60, 3)
+    source = "encyclopedia --size 60 --seed 3"
+    build_world(tmp_path / "w", (item.page for item in made.pages), name="encyclopedia-60-3", source=source, seed=3)
+    run("chains", tmp_path / "w", "--out", tmp_path / "q.jsonl", "--count", 4)
+    questions = read_questions(tmp_path / "q.jsonl")
+    assert {question.meta["world"] for question in questions} == {read_manifest(tmp_path / "w").name} == {"encyclopedia-60-3"}
 
 
 def test_an_attempt_that_was_judged_again_counts_once(tmp_path):

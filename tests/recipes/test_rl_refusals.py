@@ -1,5 +1,6 @@
 """What `train rl` refuses before the first rollout, each with one sentence, and what a directory goes on with."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from rl_runs import recipe_of, silent, write_given
 
 from sanderling.errors import UserError
 from sanderling.locks import LOCK
-from sanderling.recipes.rl.places import directories
+from sanderling.recipes.rl.places import directories, warn_of_others
 from sanderling.recipes.rl.prepare import Order, prepare
 from sanderling.recipes.rl.record import record_of
 from sanderling.recipes.rl.run import run_rl_command
@@ -79,6 +80,29 @@ def test_worlds_are_found_by_name_or_by_directory(given: Path):
         directories([given / "w1", given / "w1"], one)
     with pytest.raises(UserError, match="There is no world"):
         directories([given / "w3"], one)
+
+
+def test_questions_of_another_world_than_the_only_one_are_warned_of(given: Path):
+    one, two = read_questions(given / "q1.jsonl"), read_questions(given / "q2.jsonl")
+    with pytest.warns(UserWarning, match=r"6 of 12 questions name another world .* \(encyclopedia-train-40-2\)"):
+        warn_of_others([given / "w1"], [*one, *two])
+    nameless = [one[0].model_copy(update={"meta": meta}) for meta in ({}, {"world": str(given / "w1")})]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_others([given / "w1"], [*one, *nameless])
+        warn_of_others([given / "w1", given / "w2"], [*one, *two])
+
+
+def test_a_file_of_which_a_line_cannot_be_read_is_refused(given: Path, tmp_path: Path):
+    """What a file lost without a word would be trained on otherwise than its author thinks."""
+    file, empty = tmp_path / "mine.jsonl", tmp_path / "empty.jsonl"
+    file.write_text('{"question": "Who?", "answer": "x"}\n{"quest": "Where?", "answer": "y"}\n')
+    empty.write_text("")
+    for more in ({"questions": (file,)}, {"held_out": (file,)}):
+        with pytest.raises(UserError, match=r"1 of the 2 entries of .*mine\.jsonl cannot be read"):
+            prepared(recipe_of(given, "rl.selection.every=1").model_copy(update=more), tmp_path / "out")
+    with pytest.raises(UserError, match=r"no questions to train on: .*empty\.jsonl holds none"):
+        prepared(recipe_of(given, questions=(empty,)), tmp_path / "out")
 
 
 def test_a_gpu_that_is_too_small_by_the_plan_is_refused_and_may_be_tried(given: Path, tmp_path: Path):

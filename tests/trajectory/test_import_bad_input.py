@@ -305,7 +305,7 @@ def test_our_own_parquet_that_breaks_off_counts_all_that_is_lost(tmp_path, monke
 def test_what_cannot_be_read_is_never_left_out_in_silence(tmp_path):
     save(tmp_path / "a" / "x.jsonl", f"nonsense\n{GOOD}")
     save(tmp_path / "a" / "y.json", '{"no": "recording"}')
-    with pytest.warns(LeftOutWarning, match="1 entries that could not be read and 1 files that are no recordings"):
+    with pytest.warns(LeftOutWarning, match="1 entry that could not be read and 1 file without a recording"):
         assert len(list(open_trajectories(tmp_path / "a"))) == 1
 
 

@@ -13,6 +13,7 @@ from sanderling.synth.graph.encyclopedia import encyclopedia_of
 from sanderling.synth.questions import chain_questions
 from sanderling.terminal import visible
 from sanderling.trajectory.questions import write_questions
+from sanderling.world.manifest import read_manifest
 
 
 def chains(
@@ -33,7 +34,11 @@ def chains(
     world = encyclopedia_of(directory)
     if world is None:
         raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")
-    questions = chain_questions(world, count, seed, dict.fromkeys(range(least, most + 1), 1.0))
+    name = read_manifest(
+        directory
+    ).name  # which may be another than the generated encyclopedia's, and is what others find it by
+    drawn = chain_questions(world, count, seed, dict.fromkeys(range(least, most + 1), 1.0))
+    questions = [question.model_copy(update={"meta": {**question.meta, "world": name}}) for question in drawn]
     write_questions(out, questions)
     sizes = Counter(question.hops for question in questions)
     told = ", ".join(f"{number:,} with {size}" for size, number in sorted(sizes.items(), key=lambda item: item[0] or 0))

@@ -21,6 +21,13 @@ def _each(paths: list[Path] | None) -> list[Path]:
     return [found for path in paths or () for found in matching(path)]
 
 
+def served_at(endpoint: str | None, served: str | None) -> list[str]:
+    """What the two options of a server set. Raises UserError where there is one of them alone."""
+    if (endpoint is None) != (served is None):
+        raise UserError("--endpoint and --model-served go together: where the model is served, and its name there.")
+    return ["rl.pipeline.placement=served", f"sampler.endpoint={endpoint}", f"sampler.served={served}"] if endpoint else []
+
+
 def rl(
     questions: Annotated[
         list[Path] | None,
@@ -83,9 +90,6 @@ def rl(
     from sanderling.recipes.rl.run import run_rl_command
     from sanderling.recipes.sft.run import speaks
 
-    if (endpoint is None) != (served is None):
-        raise UserError("--endpoint and --model-served go together: where the model is served, and its name there.")
-    placed = ["rl.pipeline.placement=served", f"sampler.endpoint={endpoint}", f"sampler.served={served}"] if endpoint else []
     given: dict[str, Any] = {
         "questions": _each(questions),
         "model": model,
@@ -97,7 +101,7 @@ def rl(
         "extractor": extractor,
         "dynamics": dynamics,
     }
-    config = find_rl_recipe(recipe, [*placed, *(overrides or [])])
+    config = find_rl_recipe(recipe, [*served_at(endpoint, served), *(overrides or [])])
     update = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items() if value}
     config = config.model_copy(update=update)
     directory = out or Path("runs") / config.title

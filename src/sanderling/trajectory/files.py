@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sanderling.errors import UserError
-from sanderling.trajectory.importers import Import, open_import
+from sanderling.trajectory.importers import Import, ImportReport, open_import
 from sanderling.trajectory.jsonl import TrajectoryStore, is_store
 from sanderling.trajectory.parquet import is_trajectory_parquet, read_parquet
 from sanderling.trajectory.record import Trajectory
@@ -42,15 +42,24 @@ def _imported(path: Path, reading: Import) -> Iterator[Trajectory]:
             questions += 1
     if not trajectories:
         raise UserError(f"{path} holds {questions} questions and no trajectories: give a file with trajectories.")
-    report = reading.report
+    warn_of_left_out(path, reading.report)
+
+
+def warn_of_left_out(path: Path, report: ImportReport) -> None:
+    """Warn where a part of what was given could not be read."""
     files = sum(oddity.count for oddity in report.odd if oddity.code == "not_a_recording")
-    if report.unread or files:
+    parts = [f"{_count(report.unread, 'entry', 'entries')} that could not be read"] if report.unread else []
+    parts += [f"{_count(files, 'file', 'files')} without a recording in a known layout"] if files else []
+    if parts:
         warnings.warn(
-            f"{path}: {report.unread:,} entries that could not be read and {files:,} files that are no recordings are left "
-            "out: sanderling data import says which, and why.",
+            f"{path}: left out are {' and '.join(parts)}; sanderling data import {path} says which, and why.",
             LeftOutWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def _is_store(path: Path) -> bool:

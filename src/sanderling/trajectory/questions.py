@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from sanderling.errors import UserError
 from sanderling.files import replace_file
 from sanderling.trajectory.codec import decode_record, encode_record
+from sanderling.trajectory.files import warn_of_left_out
 from sanderling.trajectory.importers import open_import
 from sanderling.trajectory.record import Question
 
@@ -28,12 +29,13 @@ def require_distinct(questions: Iterable[Question]) -> None:
             raise UserError(f"{count} questions have the id {id!r}: give each its own, or remove the copies.")
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path, *, whole: bool = False) -> list[Question]:
     """The questions of a file or folder, in order; of trajectories, what they were asked, each once.
 
-    In a file of our own every line must be a question. Raises UserError when one is not, or when there is no question at all.
+    In a file of our own every line must be a question; of other layouts what cannot be read is left out with a warning.
+    ``whole``: no entry may be left out of those either. Raises UserError where one is, or when there is no question.
     """
-    return list(_own(path)) if _is_own(path) else _imported(path)
+    return list(_own(path)) if _is_own(path) else _imported(path, whole)
 
 
 def _is_own(path: Path) -> bool:
@@ -64,14 +66,24 @@ def _own(path: Path) -> Iterator[Question]:
                 raise UserError(f"Line {number} of {path} is no question ({told}): mend or remove it.") from error
 
 
-def _imported(path: Path) -> list[Question]:
+def _imported(path: Path, whole: bool) -> list[Question]:
     asked: list[Question] = []
     of_trajectories: dict[str, Question] = {}
-    for found in open_import(path):
+    unread: list[str] = []
+    reading = open_import(path, on_unread=lambda id, value, code, entries: unread.append(id))
+    for found in reading:
         if isinstance(found, Question):
             asked.append(found)
         elif found.question.text:
             of_trajectories.setdefault(found.question.id, found.question)
     if not asked and not of_trajectories:
         raise UserError(f"{path} holds no question: give a file of questions.")
+    if whole and reading.report.unread:
+        name, _, index = unread[0].rpartition("#")
+        raise UserError(
+            f"{reading.report.unread:,} of the {reading.report.entries:,} entries of {path} cannot be read as questions, first "
+            f"entry {int(index) + 1:,} of {name}: mend or remove them; sanderling data import {path} --questions FILE says why "
+            "of each."
+        )
+    warn_of_left_out(path, reading.report)
     return asked or list(of_trajectories.values())

@@ -4,6 +4,7 @@ A name is that of a world that was given, or a directory of its own. Every world
 it. Knows no model.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,10 +42,11 @@ class Dynamics:
 
 
 def read_all(files: Sequence[Path], what: str) -> list[Question]:
-    """Questions of several files in order. Raises UserError where two have one id."""
-    questions = [question for file in files for question in read_questions(file)]
+    """Questions of several files in order. Raises UserError where two have one id, and for a file that cannot be read whole."""
+    questions = [question for file in files for question in read_questions(file, whole=True)]
     if not questions:
-        raise UserError(f"There are no {what}: name a file of questions.")
+        named = " and ".join(map(str, files))
+        raise UserError(f"There are no {what}: {f'{named} holds none' if named else 'name a file of questions'}.")
     require_distinct(questions)
     return questions
 
@@ -75,6 +77,23 @@ def directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[s
             _check_there(question, name, path, known)
         found[name] = path
     return found
+
+
+def warn_of_others(worlds: Sequence[Path], questions: Sequence[Question]) -> None:
+    """Warn where the only world that is given is not the one that questions name: they are asked there all the same."""
+    if len(worlds) != 1:
+        return
+    own, place = _name_of(worlds[0]), worlds[0].resolve()
+    about = [str(question.meta.get(WORLD) or own) for question in questions]
+    others = [name for name in about if name != own and Path(name).resolve() != place]
+    if others:
+        names = ", ".join(dict.fromkeys(others))
+        warnings.warn(
+            f"{len(others):,} of {len(questions):,} questions name another world in meta.{WORLD} ({names}) than the "
+            f"one that is given ({own}), and are asked there, where their answers may be missing: give every "
+            "world with a --world of its own.",
+            stacklevel=2,
+        )
 
 
 def _check_there(question: Question, name: str, path: Path, known: Mapping[str, Path]) -> None:

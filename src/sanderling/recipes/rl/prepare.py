@@ -4,9 +4,10 @@ Torch is imported only to look at the devices.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sanderling.errors import UserError
 from sanderling.policy.model_files import check_model
@@ -14,7 +15,7 @@ from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.judging import check_judges
-from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all
+from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all, warn_of_others
 from sanderling.recipes.rl.plan import check_placement, plan_rl
 from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, write_record
 from sanderling.recipes.sft.devices import Devices, devices_here
@@ -98,9 +99,10 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     questions = {stage.name: read_all(stage.questions, "questions to train on") for stage in stages}
     held_out = read_all(recipe.held_out, "held-out questions") if recipe.held_out else []
     for stage in stages:
-        _check_selection(stage, held_out)
+        check_selection(stage, held_out)
     every = [question for asked in questions.values() for question in asked] + held_out
     worlds = directories(recipe.worlds, every)
+    warn_of_others(recipe.worlds, every)
     tokenizer = load_tokenizer(recipe.model)
     for stage in stages:
         check_run(stage.rl, questions[stage.name], held_out, Encoding(tokenizer, stage.profile))
@@ -116,7 +118,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     return Prepared(order, tuple(stages), questions, held_out)
 
 
-def _check_selection(stage: Stage, held_out: list[Question]) -> None:
+def check_selection(stage: Stage, held_out: Sequence[Any]) -> None:
     """Raises UserError where a checkpoint is to be selected and nothing says by what, or the other way round."""
     if bool(stage.rl.selection.every) is bool(held_out):
         return
