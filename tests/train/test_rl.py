@@ -1,6 +1,7 @@
 import asyncio
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from sanderling.train.rl.curriculum import Curriculum
 from sanderling.train.rl.curriculum_config import CurriculumConfig
 from sanderling.train.rl.rollouts import episode_seed
 from sanderling.train.rl.run import run_rl
+from sanderling.train.trainer import Trainer
 from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.record import Question
 
@@ -211,6 +213,25 @@ def test_igpo_scores_gains_with_the_trained_module(tmp_path: Path):
         assert sizes.mean() == pytest.approx(line["credit_outcome"], abs=1e-5)
         assert np.mean([one["outcome"] for one in told]) == pytest.approx(line["reward"])
         assert {tuple(one["tools"]) for one in told} == {("search", "visit", "answer")}
+
+
+def test_a_step_that_is_not_finite_says_where_to_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    step = Trainer.step
+
+    def third_breaks(self: Trainer, rows, loss):
+        if self.steps == 2:
+            rows = [replace(row, advantages=np.full_like(row.advantages, np.inf)) for row in rows]
+        return step(self, rows, loss)
+
+    monkeypatch.setattr(Trainer, "step", third_breaks)
+    base = save_tiny(tmp_path / "base")
+    config = CONFIG.model_copy(update={"save_every": 1})
+    for _ in range(2):  # and the same of the same command
+        with pytest.raises(UserError, match=r"not finite.*--model \S+checkpoints/\S*2 and a lower rl\.trainer\.lr"):
+            train(config, base, tmp_path / "run")
+    monkeypatch.undo()
+    good = next(one for one in (tmp_path / "run" / "checkpoints").iterdir() if one.name.endswith("2"))
+    assert train(config, good, tmp_path / "next").trained, "a checkpoint is a model to begin with"
 
 
 def test_a_step_without_signal_updates_nothing(tmp_path: Path):

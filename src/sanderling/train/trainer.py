@@ -36,6 +36,10 @@ from sanderling.train.team import SOLO, Team
 from sanderling.train.weighting import row_weights
 
 
+class NotFiniteError(UserError):
+    """A loss or a gradient that no update can be made of; the weights are as they were."""
+
+
 def lr_at(step: int, config: TrainerConfig) -> float:
     """The learning rate of a step, counted from 0: linear warm-up, then the schedule down to ``final_lr_share``."""
     if config.total_steps is None and (config.warmup_share or config.schedule is not Schedule.CONSTANT):
@@ -127,7 +131,8 @@ class Trainer:
     def step(self, rows: Sequence[Row], loss: Loss) -> dict[str, float]:
         """One optimizer step over all rows; returns means over the trained tokens, and the step's figures.
 
-        Raises UserError, before any weight changes, when the batch has nothing to train or its loss or gradient is not finite.
+        Raises UserError, before any weight changes, when the batch has nothing to train, and NotFiniteError when its loss or
+        gradient is not finite.
         """
         began = time.perf_counter()
         # Where each micro-batch weighs the same, which rows share one changes the loss, not only the speed: there rollouts are
@@ -224,7 +229,7 @@ class Trainer:
         self.optimizer.zero_grad()
         names = [name or "unnamed" for name in trajectories]
         listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        raise UserError(
+        raise NotFiniteError(
             f"The {what} of step {self.steps} is not finite, so training stopped with the weights unchanged: "
             f"look at rows {listed}, or lower the learning rate."
         )

@@ -42,6 +42,7 @@ from sanderling.train.rl.selection import Selection
 from sanderling.train.rl.sifting import fate
 from sanderling.train.supervised import OnProgress, Progress, RunResult
 from sanderling.train.team import SOLO, Team, joined, share
+from sanderling.train.trainer import NotFiniteError
 from sanderling.trajectory.record import Question, Trajectory
 
 LEDGER, METRICS, CHECKPOINTS, CREDIT = "ledger", "metrics.jsonl", "checkpoints", "credit"
@@ -238,7 +239,15 @@ class _Run:
     def learn(self, batch: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
         """A step's updates; returns its figures."""
         began = time.perf_counter()
-        metrics = self.learner.learn(batch)
+        try:
+            metrics = self.learner.learn(batch)
+        except NotFiniteError as error:
+            kept = checkpoints(self.out_dir / CHECKPOINTS)
+            model = kept[-1] if kept else self.learner.source.model_dir
+            raise UserError(
+                f"{error} The same command would meet the same step again: begin in another directory from the last good "
+                f"weights, with --model {model} and a lower rl.trainer.lr."
+            ) from error
         if self.leads:
             write_credit(self.out_dir / CREDIT / f"{self.learner.step:06d}.jsonl", self.learner.credit)
         return {**metrics, "learn_seconds": time.perf_counter() - began}
