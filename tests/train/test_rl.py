@@ -20,7 +20,7 @@ from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import CispoConfig, GrpoConfig, GspoConfig, IgpoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.curriculum import Curriculum
 from sanderling.train.rl.curriculum_config import CurriculumConfig
@@ -267,6 +267,24 @@ def test_rollouts_that_ratios_would_misjudge_are_refused(tmp_path: Path, changed
     encoding = Encoding(WordTokenizer(), PROFILE.model_copy(update=changed))
     with pytest.raises(UserError, match=said):
         asyncio.run(run_rl(CONFIG, QUESTIONS, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("answers", [("Oslo", ""), (" \n",)])
+def test_an_empty_accepted_answer_is_refused_before_the_first_rollout(tmp_path: Path, answers: tuple[str, ...]):
+    """It has no likelihood: a run that measures information gain would stop where the question comes up."""
+    questions = [*QUESTIONS, Question(id="half", text="?", answers=answers)]
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    with pytest.raises(UserError, match="'half' has an empty accepted answer"):
+        asyncio.run(run_rl(CONFIG, questions, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))
+
+
+def test_stragglers_that_would_not_be_asked_for_their_answer_are_not_cut_off(tmp_path: Path):
+    """They would end unanswered, by the trainer's own doing, and be scored 0."""
+    budgets = PROFILE.budgets.model_copy(update={"force_answer": False})
+    encoding = Encoding(WordTokenizer(), PROFILE.model_copy(update={"budgets": budgets}))
+    config = CONFIG.model_copy(update={"pipeline": PipelineConfig(straggler=Straggler.CUT_OFF)})
+    with pytest.raises(UserError, match=r"force_answer=true, or rl\.pipeline\.straggler=carry_over"):
+        asyncio.run(run_rl(config, QUESTIONS, lambda model: Actor(None, Bandit(model)), encoding, tmp_path, tmp_path / "run"))
 
 
 def test_a_question_without_an_answer_is_refused_before_the_first_rollout(tmp_path: Path):

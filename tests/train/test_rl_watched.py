@@ -20,6 +20,7 @@ from sanderling.train.rl.curriculum_config import CurriculumConfig
 from sanderling.train.rl.health import HealthPause, rules
 from sanderling.train.rl.health_config import Alarm, HealthConfig
 from sanderling.train.rl.learning import credit_rows
+from sanderling.train.rl.run import HealthWarning
 from sanderling.train.turn_table import Graded, build_table
 from sanderling.trajectory.record import Trajectory
 
@@ -90,6 +91,34 @@ def test_an_alarm_stops_a_run_that_goes_on_as_if_nothing_had_been(tmp_path: Path
     train(config, base, tmp_path / "paused")
     ours, theirs = weights(tmp_path / "paused"), weights(tmp_path / "straight")
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+@pytest.mark.filterwarnings("always::sanderling.train.rl.run.HealthWarning")
+def test_an_alarm_at_the_last_step_is_told_and_the_run_ends(tmp_path: Path):
+    """Nothing comes after it that could be stopped, and a pause would come at each resume, before the result is written."""
+    base = save_tiny(tmp_path / "base")
+    health = HealthConfig(window=4, least_entropy=100.0, pause_on=frozenset({Alarm.ENTROPY}))
+    config = CONFIG.model_copy(update={"steps": 4, "health": health})
+    with pytest.warns(HealthWarning, match=r"step 4: Entropy in nats"):
+        assert train(config, base, tmp_path / "run").trained
+    assert [line["alarm_entropy"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0, 0, 0, 1]
+
+
+def test_an_alarm_at_the_last_step_that_a_kill_left_unheard_does_not_stop_the_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    base = save_tiny(tmp_path / "base")
+    health = HealthConfig(window=4, least_entropy=100.0, pause_on=frozenset({Alarm.ENTROPY}))
+    config = CONFIG.model_copy(update={"steps": 4, "save_every": 3, "health": health})
+
+    def killed(*_: object) -> None:
+        raise RuntimeError("killed here")
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed here"):
+        patched.setattr("sanderling.train.rl.run._Run.finish", killed)
+        train(config, base, tmp_path / "run")
+    assert train(config, base, tmp_path / "run").trained
+    assert (tmp_path / "run" / "model" / "config.json").is_file()
 
 
 def test_the_curriculum_is_the_same_after_a_kill(tmp_path: Path):

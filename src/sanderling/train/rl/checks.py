@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sanderling.errors import UserError
 from sanderling.train.encoding import Encoding
-from sanderling.train.rl.config import Placement, RlConfig
+from sanderling.train.rl.config import Placement, RlConfig, Straggler
 from sanderling.trajectory.record import Question
 
 
@@ -15,6 +15,8 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
     for question in (*questions, *held_out):
         if not question.answers:
             raise UserError(f"Question {question.id!r} has no accepted answer: add one, or leave the question out.")
+        if not all(answer.strip() for answer in question.answers):
+            raise UserError(f"Question {question.id!r} has an empty accepted answer: remove it, or leave the question out.")
     ids = {question.id for question in questions}
     if len(ids) < len(questions):
         raise UserError("Two questions have the same id: sanderling data dedupe leaves one of them.")
@@ -22,6 +24,12 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
         raise UserError(f"Question {both!r} is trained on and held out: take it out of one of the files.")
     if config.selection.every and not held_out:
         raise UserError("Checkpoints are selected on held-out questions, and there are none: give some, or selection.every=0.")
+    if config.pipeline.straggler is Straggler.CUT_OFF and not encoding.profile.budgets.force_answer:
+        # They would end without having been asked, and this stop of the trainer's would count as a wrong answer.
+        raise UserError(
+            "Stragglers that are cut off have to be asked for an answer: set rollout.force_answer=true, or "
+            "rl.pipeline.straggler=carry_over."
+        )
     _check_sampling(config, encoding)
 
 

@@ -82,7 +82,7 @@ async def run_rl(
 
     In a team, every rank calls this with the same arguments; rank 0 writes models and metrics, and it alone calls back.
     Raises UserError when there are no questions, no model, rollouts that cannot be trained on, or a step that is not finite;
-    HealthPause when an alarm stops the run; whatever a rollout raises propagates.
+    HealthPause when an alarm stops the run before its last step; whatever a rollout raises propagates.
     """
     final = out_dir / "model"
     if (final / "config.json").is_file():
@@ -96,7 +96,7 @@ async def run_rl(
         await run.publish(await apart(learner.weights))
         if alarms:
             await apart(run.save, now=True)
-            run.health.pause(learner.step, alarms)
+            run.pause(alarms)
         await run.select(apart)
         async with run.rollouts() as rollouts:
             while learner.step < config.steps:
@@ -116,7 +116,7 @@ async def run_rl(
                     on_groups(learner.step, [group for group, fate in batch if fate is Fate.USED])
                 run.tell(progress)
                 await apart(run.save, now=bool(alarms))
-                run.health.pause(learner.step, alarms)
+                run.pause(alarms)
         await apart(run.finish, final)
     return RunResult(final, config.steps, trained=True)
 
@@ -182,6 +182,11 @@ class _Run:
             for one in raised:
                 warnings.warn(f"step {self.learner.step}: {one.sentence}", HealthWarning, stacklevel=2)
         return raised
+
+    def pause(self, alarms: Sequence[Raised]) -> None:
+        """Stop for alarms that the configuration wants to be asked about, unless the run is over anyway."""
+        if self.learner.step < self.config.steps:
+            self.health.pause(self.learner.step, alarms)
 
     def tell(self, progress: OnProgress | None) -> None:
         """Let whoever watches know of the last step."""
