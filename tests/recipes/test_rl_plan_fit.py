@@ -142,6 +142,15 @@ def test_a_tiny_run_on_a_processor_is_planned_with_its_cache():
     assert "rl.trainer." in small.sentence or "most_under_way" in small.sentence
 
 
+@pytest.mark.parametrize(("most", "count", "groups"), [(2, 4, 4), (6, 4, 8), (8, 4, 8), (100, 4, 16), (3, 1, 3)])
+def test_groups_at_once_are_of_all_processes_together_and_one_in_each_at_least(most: int, count: int, groups: int):
+    tiny = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "assets" / "tiny-base"
+    settings = f"profile = 'tiny'\n[rl]\nquestions_per_step = 16\ngroup_size = 4\npipeline.most_under_way = {most}\n"
+    recipe = load_config(RlRecipe, f"{settings}\n[parallel]\nkind = 'replicate'\n" if count > 1 else settings, "a.toml")
+    found = plan_rl(recipe.model_copy(update={"model": tiny}), Devices("processor", count, 2**31, None, gpus=False))
+    assert found.stages[0].load.under_way == groups * 4
+
+
 def test_shards_that_would_sample_are_refused(model: Path):
     with pytest.raises(UserError, match=r"cannot sample .*: set rl\.pipeline\.placement=served"):
         planned(model, "dr-venus-4b", described("A100", 79, 16), "rl.pipeline.placement=turns")

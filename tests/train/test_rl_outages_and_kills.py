@@ -23,6 +23,7 @@ from sanderling.train.rl.health import HealthPause
 from sanderling.train.rl.health_config import Alarm, HealthConfig
 from sanderling.train.rl.learning import Learner, dealt
 from sanderling.train.rl.ledger import Ledger
+from sanderling.train.rl.rollouts import Rollouts
 from sanderling.train.rl.run import LEDGER, apart_from, run_rl
 from sanderling.trajectory.record import Question
 
@@ -112,6 +113,91 @@ def test_an_alarm_that_was_to_pause_pauses_though_the_process_was_killed_before_
             run(config, base, tmp_path / "killed", Bandit)
     with pytest.raises(HealthPause):
         run(config, base, tmp_path / "killed", Bandit)
+
+
+class Counted(Bandit):
+    """Takes a few moments, more for later attempts of a group, and says at which of them it was hurried."""
+
+    def __init__(self, model) -> None:
+        super().__init__(model)
+        self.hurried: dict[int, list[int]] = {}
+        """By group: after how many moments."""
+        self.rollouts = 0
+
+    async def rollout(self, ask: Ask):
+        trajectory = await super().rollout(ask)
+        number, place = divmod(ask.attempt, 8)
+        self.hurried.setdefault(number, [])
+        for moment in range(3 + 2 * place):
+            if ask.hurry.is_set():
+                self.hurried[number].append(moment)
+                break
+            await asyncio.sleep(0.001)
+        self.rollouts += 1
+        return trajectory
+
+
+@pytest.mark.parametrize("under", [None, 4, 1])
+def test_a_synchronous_step_cuts_off_its_last_tenth_and_not_that_of_each_group(base: Path, tmp_path: Path, under: int | None):
+    """However few groups are made at once: else those that the last ones wait for would be cut off as stragglers."""
+    pipeline = PipelineConfig(straggler=Straggler.CUT_OFF, most_under_way=under)
+    config = changed(CONFIG, steps=1, questions_per_step=16, group_size=8, pipeline=pipeline)
+    actor = run(config, base, tmp_path / "run", Counted)
+    hurried = sum(map(len, actor.hurried.values()))
+    assert hurried <= 128 - 115 and (hurried or under is None), "all at once, the last of all groups end together"
+    assert not any(0 in moments for moments in actor.hurried.values()), "nobody is hurried as it begins"
+
+
+def test_a_group_in_another_s_place_has_its_time_though_its_step_is_nearly_done(base: Path, tmp_path: Path):
+    async def first_is_flat(trajectory) -> float:
+        number, place = divmod(int(trajectory.id.rpartition("-")[2]), 8)
+        return 1.0 if number == 0 else float(place % 2)
+
+    pipeline = PipelineConfig(straggler=Straggler.CUT_OFF, cut_off_share=0.7)
+    denoise = DenoiseConfig(drop_flat=True)
+    config = changed(CONFIG, steps=1, questions_per_step=4, group_size=8, denoise=denoise, pipeline=pipeline)
+    actor = run(config, base, tmp_path / "run", Counted, score=first_is_flat)
+    assert sorted(actor.hurried) == [0, 1, 2, 3, 4] and actor.rollouts == 40
+    assert sum(len(actor.hurried[number]) for number in range(4)) <= 32 - 22
+    assert 0 < len(actor.hurried[4]) <= 8 - 6 and 0 not in actor.hurried[4], "its own last ones alone"
+
+
+async def no_score(trajectory):
+    return None
+
+
+async def never(ask: Ask):
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("most", "processes", "at_once"), [(2, 1, [2]), (2, 4, [1, 1, 1, 1]), (5, 3, [2, 2, 2]), (None, 4, [2] * 4)]
+)
+def test_processes_share_what_may_be_under_way(
+    base: Path, tmp_path: Path, most: int | None, processes: int, at_once: list[int]
+):
+    """``most_under_way`` is the run's, and not each process'; one group at least is each one's."""
+    config = changed(CONFIG, questions_per_step=8, group_size=2, pipeline=PipelineConfig(most_under_way=most))
+
+    async def under_way(rank: int) -> int:
+        places = range(8)[8 * rank // processes : 8 * (rank + 1) // processes]
+        ledger, questions = Ledger(tmp_path / str(rank), rank), {question.id: question for question in QUESTIONS}
+        actor = Actor(never, Bandit(None))
+        async with Rollouts(
+            *(
+                config,
+                actor,
+                no_score,
+                ledger,
+                questions,
+                lambda number: QUESTIONS[number % 3],
+                lambda group, version: Fate.USED,
+            ),
+            *(places, set(), 1),
+        ) as rollouts:
+            return rollouts.under_way
+
+    assert [asyncio.run(under_way(rank)) for rank in range(processes)] == at_once
 
 
 def test_a_measurement_that_nobody_could_score_is_none(base: Path, tmp_path: Path):

@@ -4,7 +4,6 @@ Opened in every process of a run, in its event loop, and closed with it. The sam
 in the same process, or a vLLM server, as ``rl.pipeline.placement`` says; rollouts are the one agent loop's. Knows no training.
 """
 
-import math
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -137,8 +136,8 @@ async def opened_acting(
 ) -> AsyncIterator[Acting]:
     """Everything that this process acts with. Raises UserError."""
     rl, rank = stage.rl, str(team.rank)
-    own = math.ceil(rl.questions_per_step / team.size) * (rl.pipeline.max_staleness + 1) * rl.group_size
-    under_way = min(own, (rl.pipeline.most_under_way or own) * rl.group_size)
+    own = -(-rl.questions_per_step // team.size)
+    under_way = rl.pipeline.groups_at_once(own, rl.questions_per_step) * rl.group_size
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, rank, under_way))
         extractor = await stack.enter_async_context(opened_reader(recipe.extractor, directory))

@@ -119,13 +119,14 @@ def _load(recipe: RlRecipe, stage: Stage, devices: Devices, longest: int | None)
     turns = expected.turns or -(-mean // stage.profile.sampling.max_tokens)
     sampled = min(expected.sampled_tokens or mean // 4, mean)
     episodes = Episodes(most, mean, sampled, min(turns, stage.profile.budgets.max_turns))
-    groups = rl.pipeline.most_under_way or rl.questions_per_step * (rl.pipeline.max_staleness + 1)
+    step = rl.questions_per_step
+    groups = sum(rl.pipeline.groups_at_once(len(range(rank, step, ranks)), step) for rank in range(ranks))
     reference, gains = rl.loss.needs_reference, rl.gain is not None
     proximal = rl.loss.needs_proximal and rl.updates_per_step > 1 and not gains  # else they come in the pass of the gains
     return RlLoad(
         Load(most, ranks, sharded, recipe.parallel.context),
         episodes,
-        rl.questions_per_step * rl.group_size,
+        step * rl.group_size,
         groups * rl.group_size,
         sharing,
         samplers,

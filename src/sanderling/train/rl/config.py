@@ -46,13 +46,20 @@ class PipelineConfig(Section):
     max_staleness: int = Field(default=0, ge=0)
     """Most steps between the weights that sampled a trajectory's oldest token and those that it updates."""
     most_under_way: int | None = Field(default=None, ge=1)
-    """Groups whose rollouts are being made at most (admission); None: as many as the bound on staleness lets begin, which are
-    those of ``max_staleness + 1`` steps, finished ones that wait for their update included."""
+    """Groups whose rollouts are being made at most (admission), in all processes together but one in each at least; None: as
+    many as the bound on staleness lets begin, which are those of ``max_staleness + 1`` steps, finished ones that wait for their
+    update included."""
     placement: Placement = Placement.TURNS
     straggler: Straggler = Straggler.CARRY_OVER
     cut_off_share: float = Field(default=0.9, gt=0, le=1)
-    """With ``cut_off`` in a synchronous run: once this share of a step's rollouts is done, the others are asked for their
-    answers (DR-Venus: 0.9). In an asynchronous one rollouts are asked a step before they would be too old."""
+    """With ``cut_off`` in a synchronous run: once this share of a step's rollouts is done (of a process's own), the others are
+    asked for their answers (DR-Venus: 0.9). A group that begins in another's place, or when that many are done already, is held
+    to this share of its own rollouts. In an asynchronous run rollouts are asked a step before they would be too old."""
+
+    def groups_at_once(self, places: int, per_step: int) -> int:
+        """Groups that a process makes at once at most, with so many of a step's ``per_step`` groups for its own."""
+        ahead = places * (self.max_staleness + 1)
+        return ahead if self.most_under_way is None else min(ahead, max(1, -(-self.most_under_way * places // per_step)))
 
 
 class SelectionConfig(Section):

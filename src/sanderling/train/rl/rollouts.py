@@ -41,6 +41,8 @@ class _UnderWay:
     """By attempt."""
     unscored: dict[int, Trajectory] = field(default_factory=dict)
     """What an earlier process left without an outcome, by attempt."""
+    late: bool = False
+    """It began in another's place, or when most of its step was done."""
 
 
 class Rollouts:
@@ -78,6 +80,8 @@ class Rollouts:
         """Since the last step."""
         self._fates: dict[tuple[int, int], Fate] = {}
         """By number and version."""
+        self._begun_since = 0
+        """Groups begun since the last step was taken."""
         self._steps_left = steps_left
         self._updating = False
         self._news = asyncio.Event()
@@ -127,6 +131,7 @@ class Rollouts:
             self._let_go(group)
         self._updating = True
         self._steps_left -= 1
+        self._begun_since = 0
         return sorted(settled, key=lambda pair: pair[0].number)
 
     def published(self) -> None:
@@ -175,7 +180,7 @@ class Rollouts:
         # The last tries of a step that drops much are not replaced: nothing of it is under way when it ends.
         spent = max(0, len(self._dropped) - (self._most_tried - places))
         ahead = places * min(steps, self._steps_left) - spent
-        most = ahead if pipeline.most_under_way is None else pipeline.most_under_way
+        most = pipeline.groups_at_once(places, self._config.questions_per_step)
         while len(self._under_way) + len(self._waiting) < ahead and len(self._under_way) < most:
             self._begin(next(self._numbers))
 
@@ -185,7 +190,9 @@ class Rollouts:
             begun = Begun(number, self._question_at(number).id, self._actor.sync.version)
             self._ledger.begin(begun)
             self._begun[number] = begun
-        group = _UnderWay(begun, self._questions[begun.question])
+        late = self._begun_since >= len(self._places) or self._mostly_done()
+        group = _UnderWay(begun, self._questions[begun.question], late=late)
+        self._begun_since += 1
         self._under_way[number] = group
         task = asyncio.get_running_loop().create_task(self._make(group))
         self._tasks.add(task)
@@ -242,17 +249,23 @@ class Rollouts:
 
     def _hurry(self) -> None:
         """Ask stragglers for their answers, where that is wanted: a step before they are too old, if there is one."""
-        pipeline, late = self._config.pipeline, list(self._under_way.values())
+        pipeline, groups = self._config.pipeline, list(self._under_way.values())
         if pipeline.straggler is Straggler.CARRY_OVER:
             return
         if pipeline.max_staleness:
-            late = [group for group in late if self._age(group) >= max(1, pipeline.max_staleness - 1)]
+            groups = [group for group in groups if self._age(group) >= max(1, pipeline.max_staleness - 1)]
         else:
-            done = sum(len(group.ended) for group in late) + len(self._waiting) * self._config.group_size
-            if done < pipeline.cut_off_share * (len(late) + len(self._waiting)) * self._config.group_size:
-                return
-        for ask in (ask for group in late for ask in group.asks):
+            mostly, own = self._mostly_done(), pipeline.cut_off_share * self._config.group_size
+            groups = [group for group in groups if (len(group.ended) >= own if group.late else mostly)]
+        for ask in (ask for group in groups for ask in group.asks):
             ask.hurry.set()
+
+    def _mostly_done(self) -> bool:
+        """Whether so much of a synchronous step is done that its stragglers may be cut off; groups in others' place aside."""
+        size, places = self._config.group_size, len(self._places)
+        first = (group for group in self._under_way.values() if not group.late)
+        left = size * max(0, places - self._begun_since) + sum(size - len(group.ended) for group in first)
+        return size * places - left >= self._config.pipeline.cut_off_share * size * places
 
     def _last_chance(self) -> bool:
         """Whether stragglers that were asked for their answers would be too old for the step after this one."""
