@@ -58,7 +58,7 @@ def test_finished_it_does_nothing_and_says_where_the_model_is(given: Path, tmp_p
 
 
 def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_path: Path):
-    recipe = recipe_of(given, "rl.questions_per_step=12", "rl.group_size=1", "rl.steps=1")
+    recipe = recipe_of(given, "rl.questions_per_step=12", "rl.steps=1")
     both = {"worlds": (given / "w1", given / "w2"), "questions": (given / "q1.jsonl", given / "q2.jsonl")}
     run(recipe.model_copy(update=both), tmp_path / "out")
     stored = [one for file in (tmp_path / "out" / "ledger" / "rollouts").iterdir() for one in TrajectoryStore(file)]

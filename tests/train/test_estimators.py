@@ -37,6 +37,9 @@ CONFIGS = [
     IgpoConfig(assignment=Assignment.SINCE_LAST_VISIT, penalty_form=PenaltyForm.AS_RELEASED),
     IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, penalty_form=PenaltyForm.AS_RELEASED),
 ]
+SCALED_OVER_THE_BATCH = (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE)
+"""Whose gains have one scale over all groups. An estimator with statistics of its own over the batch belongs here, and so does
+one that fails `test_groups_know_each_other_only_by_the_scale_of_gains` for a reason that its page gives."""
 
 
 def slow_outcomes(batch, config) -> dict[int, float]:
@@ -54,11 +57,13 @@ def slow_outcomes(batch, config) -> dict[int, float]:
                 credit[i] = (values[place] - mean) / (math.sqrt(squares / divisor) + 1e-6) if squares > 1e-18 else 0.0
             elif isinstance(config, DrGrpoConfig):
                 credit[i] = values[place] - mean
-            else:
+            elif isinstance(config, LeaveOneOutConfig):
                 credit[i] = values[place] - sum(others) / len(others) if others else 0.0
                 if config.right_above is not None:
                     credit[i] = max(credit[i], 0.0) if values[place] > config.right_above else min(credit[i], 0.0)
                 credit[i] *= config.scale
+            else:
+                raise TypeError(f"write the formula of {type(config).__name__} here, slowly")
     return credit
 
 
@@ -120,7 +125,7 @@ def test_groups_know_each_other_only_by_the_scale_of_gains(config, batch, other)
     alone, beside = estimate.components(table_of(batch)), estimate.components(table)
     if not any(any(t["capped"]) for t in batch):  # a cap looks at the sum of the parts, and so at the scale
         np.testing.assert_allclose(beside.outcome[:size], alone.outcome, atol=1e-9)
-    if getattr(config, "mode", None) in (IgpoMode.RETURNS, IgpoMode.SCALED_SEPARATE):
+    if getattr(config, "mode", None) in SCALED_OVER_THE_BATCH:
         return
     np.testing.assert_allclose(beside.total[:size], alone.total, atol=1e-9)
 
@@ -188,6 +193,23 @@ def test_values_that_differ_little_differ_and_equal_ones_do_not():
     """A floor under a spread, compared with a threshold below that floor, would call no group equal."""
     assert not differ(np.array([0.3, 0.1 + 0.2, 0.3])) and not differ(np.array([0.7]))
     assert differ(np.array([0.3, 0.3001]))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=repr)
+@settings(max_examples=12)
+@given(gains=st.lists(grid, min_size=1, max_size=4), outcome=grid)
+def test_fewer_rollouts_than_the_least_group_teach_nothing_but_form(config, gains, outcome):
+    """RL refuses them. A mode that holds a rollout's turns against each other learns from one."""
+    if getattr(config, "penalty_form", None) is not PenaltyForm.AS_RELEASED:
+        alone = build_estimator(config).components(table_of([trajectory(outcome, gains)]))
+        assert config.least_group == 1 or not alone.total.any()
+    enough = [trajectory(1.0, [0.5, 0.1, 0.9]), trajectory(0.0, [0.2, 0.0, 0.3])][: config.least_group]
+    assert build_estimator(config).components(table_of(enough)).total.any()
+
+
+def test_every_estimator_is_in_the_list_that_all_of_these_tests_go_through():
+    assert {type(config) for config in CONFIGS} == set(ESTIMATORS)
+    assert {type(config) for config in OUTCOME_ONLY} == {config for config in ESTIMATORS if not config().needs_gain}
 
 
 def test_the_registry_is_complete():

@@ -234,9 +234,10 @@ def test_a_step_that_is_not_finite_says_where_to_begin_again(tmp_path: Path, mon
     assert train(config, good, tmp_path / "next").trained, "a checkpoint is a model to begin with"
 
 
-def test_a_step_without_signal_updates_nothing(tmp_path: Path):
+def test_a_step_without_signal_updates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(f"{__name__}.QUESTIONS", [one.model_copy(update={"answers": ("Rome",)}) for one in QUESTIONS])
     base = save_tiny(tmp_path / "base")
-    config = CONFIG.model_copy(update={"steps": 1, "group_size": 1})
+    config = CONFIG.model_copy(update={"steps": 1})
     train(config, base, tmp_path / "run")
     (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert line["updates"] == 0 and line["version"] == 0
@@ -246,6 +247,8 @@ def test_a_step_without_signal_updates_nothing(tmp_path: Path):
 def test_settings_that_cannot_work_get_one_sentence(tmp_path: Path):
     with pytest.raises(ValueError, match="needs information gain"):
         RlConfig(estimator=IgpoConfig())
+    with pytest.raises(ValueError, match="set group_size to 2"):
+        RlConfig(estimator=GrpoConfig(), group_size=1)
     base = save_tiny(tmp_path / "base")
     config = CONFIG.model_copy(update={"trainer": TrainerConfig(temperature=0.7)})
     with pytest.raises(UserError, match=r"trainer\.temperature"):

@@ -1,7 +1,9 @@
 """Alarms: LiteResearcher's collapse as its authors measured it, each rule on both sides of its threshold, and resuming."""
 
 import json
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,6 +104,19 @@ def test_changes_are_against_the_run_s_own_past(figure: str):
         raised = [one for seen in (before, before, value, value, value) for one in health.heard({figure: seen})]
         assert bool(raised) == (value in ill), value
         assert all(one.figure == figure for one in raised)
+
+
+def test_every_figure_that_is_watched_is_tested_on_both_sides_and_stands_in_the_page():
+    watched = {rule.figure for rule in rules(CONFIG)}
+    assert watched == {*SIDES, *AGAINST_BEFORE}
+    page = (Path(__file__).parents[2] / "docs" / "rl-health.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \|$", page.partition("## Alarms")[2], re.MULTILINE)
+    assert {alarm for alarm, _, _ in rows} == set(Alarm), "a row for each alarm"
+    for rule in rules(CONFIG):
+        (when,) = [when for alarm, when, _ in rows if alarm == rule.alarm]
+        assert f"`{rule.figure}`" in when, rule
+    thresholds = {name for _, _, threshold in rows for name in re.findall(r"`(\w+)`", threshold)}
+    assert thresholds == set(HealthConfig.model_fields) - {"window", "pause_on"}
 
 
 def test_every_alarm_has_a_rule_and_every_rule_a_sentence():

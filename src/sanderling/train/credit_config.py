@@ -162,6 +162,16 @@ class Estimating(Section):
     penalty_weight: float = Field(default=1.0, ge=0)
     """Weight of a turn's format penalty."""
 
+    @property
+    def needs_gain(self) -> bool:
+        """Whether turns need information gain."""
+        return False
+
+    @property
+    def least_group(self) -> int:
+        """Fewest rollouts of a question that can teach anything but form: one has nothing to be compared with."""
+        return 2
+
 
 class Deviation(StrEnum):
     """Which standard deviation outcomes are divided by."""
@@ -258,6 +268,15 @@ class IgpoConfig(Estimating):
     """Scale of the gains where outcomes say little: the least mean |z| of outcomes that gains are scaled to."""
     max_scale: float = Field(default=10.0, gt=0)
     penalty_form: PenaltyForm = PenaltyForm.OWN_TURN
+
+    @property
+    def needs_gain(self) -> bool:
+        return True
+
+    @property
+    def least_group(self) -> int:
+        """Where gains are not held against those of other rollouts, those of one rollout's turns differ, too."""
+        return 2 if self.mode is IgpoMode.RETURNS else 1
 
 
 EstimatorConfig = Annotated[GrpoConfig | DrGrpoConfig | LeaveOneOutConfig | IgpoConfig, Field(discriminator="kind")]

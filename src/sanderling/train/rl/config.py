@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sanderling.reward.denoise_config import DenoiseConfig
 from sanderling.reward.gain import GainConfig
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit_config import EstimatorConfig, GrpoConfig, IgpoConfig, LossConfig, PpoConfig
+from sanderling.train.credit_config import EstimatorConfig, GrpoConfig, LossConfig, PpoConfig
 from sanderling.train.rl.curriculum_config import CurriculumConfig
 from sanderling.train.rl.health_config import HealthConfig
 
@@ -104,7 +104,13 @@ class RlConfig(Section):
     seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
-    def _gain_where_needed(self) -> Self:
-        if isinstance(self.estimator, IgpoConfig) and self.gain is None:
-            raise ValueError("the igpo estimator needs information gain: set gain")
+    def _enough_to_estimate_from(self) -> Self:
+        kind = self.estimator.kind
+        if self.estimator.needs_gain and self.gain is None:
+            raise ValueError(f"the {kind} estimator needs information gain: measure it, with --set rl.gain={{}}")
+        if self.group_size < self.estimator.least_group:
+            raise ValueError(
+                f"the {kind} estimator compares the rollouts of a question with each other, and one alone teaches nothing: set "
+                "group_size to 2 at least"
+            )
         return self
