@@ -147,7 +147,7 @@ def test_a_wrong_key_of_a_section_with_kinds_gets_the_nearest_of_its_kind() -> N
         load_config(Drawing, 'shape = { kind = "round", radus = 2.0 }', "my.toml")
     found = load_config(Drawing, 'shape = { kind = "round" }', "my.toml", ["shape.radius=2.0"])
     assert found.shape == Round(radius=2.0)
-    with pytest.raises(UserError, match=r"shape: .*'square', 'round'"):
+    with pytest.raises(UserError, match=r"shape: there is no kind 'oval': choose from square, round"):
         load_config(Drawing, 'shape = { kind = "oval", radus = 2.0 }', "my.toml")
 
 

@@ -16,15 +16,19 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from sanderling.errors import UserError
 
 Config = TypeVar("Config", bound=BaseModel)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_SECTION = "input should be a section of settings, not a single value"
-_PLAIN = dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _NO_SECTION) | {
-    "path_type": "input should be a path, in quotes"
-}
+_NO_LIST = 'input should be a list in TOML, on the command line within single quotes, as in --set \'KEY=["one", "two"]\''
+_PLAIN = (
+    dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _NO_SECTION)
+    | dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), _NO_LIST)
+    | {"path_type": "input should be a path, in quotes"}
+)
 """Kinds of pydantic's errors whose own words speak of Python."""
 BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
@@ -53,8 +57,23 @@ def check_config(model: type[Config], values: dict[str, Any], origin: str) -> Co
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        what = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-        raise UserError(f"In {origin}, {where or 'the settings'}: {what[:1].lower()}{what[1:]}.") from error
+        what = _of_kinds(first) or _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+        end = "" if what.endswith("?") else "."
+        raise UserError(f"In {origin}, {where or 'the settings'}: {what[:1].lower()}{what[1:]}{end}") from error
+
+
+def _of_kinds(error: ErrorDetails) -> str:
+    """What is wrong with a section of several kinds that names none of them; empty for other errors."""
+    told = error.get("ctx", {})
+    name = str(told.get("discriminator", "")).strip("'")
+    if error["type"] == "union_tag_not_found":
+        return f"say which one is meant, with {name}"
+    if error["type"] != "union_tag_invalid":
+        return ""
+    kinds = re.findall("'([^']*)'", told["expected_tags"])
+    near = difflib.get_close_matches(told["tag"], kinds, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(kinds)}"
+    return f"there is no {name} {told['tag']!r}: {hint}"
 
 
 def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) -> Config:

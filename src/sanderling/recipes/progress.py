@@ -1,19 +1,41 @@
 """Progress of long work, as a person sees it: a bar with remaining time, and lines of figures. Knows no stage's content."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 
 class Advance(Protocol):
     """Moves a bar on."""
 
     def __call__(self, units: int = 1, note: str | None = None) -> None:
-        """``units`` more are done; a ``note`` stands behind the bar until the next one."""
+        """``units`` more are done; a ``note`` stands below the bar until the next one."""
         ...
+
+
+class _Left(ProgressColumn):
+    """The time that is left, and that it is that; nothing once all is done."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        seconds = None if task.finished else task.time_remaining
+        return Text("" if seconds is None else f"{timedelta(seconds=int(seconds))} left", style="progress.remaining")
+
+
+class _Noted(Progress):
+    """A bar, and its note on lines of its own: figures and alarms are longer than what a bar leaves of a line."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        for task in self.tasks:
+            if task.fields["note"]:
+                yield Text(f"    {task.fields['note']}", style="dim")
 
 
 class Report:
@@ -27,14 +49,12 @@ class Report:
         """A bar of ``total`` units, ``start`` of which were done before; call what it gives as units are done."""
         columns = (
             TextColumn("  {task.description:<26}", markup=False),
-            BarColumn(bar_width=28),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            _Left(),
         )
-        with Progress(*columns, console=self.console) as progress:
+        with _Noted(*columns, console=self.console) as progress:
             bar = progress.add_task(title, total=total, completed=start, note="")
 
             def advance(units: int = 1, note: str | None = None) -> None:

@@ -179,6 +179,15 @@ def _branches(trajectory: Trajectory, main: list[int]) -> Iterator[RenderableTyp
         yield Text(f"another branch: {len(path) - shared} messages after the first {shared} of the main one", style="magenta")
 
 
+def _outcome(trajectory: Trajectory) -> str:
+    """What a rollout of reinforcement learning was scored; empty for everything else."""
+    said = trajectory.meta.get("rl")
+    if not isinstance(said, dict) or "outcome" not in said:
+        return ""
+    outcome = said["outcome"]
+    return "unscored" if outcome is None else f"{outcome:.3g}" if isinstance(outcome, int | float) else str(outcome)
+
+
 def _foot(trajectory: Trajectory, full: bool) -> RenderableType:
     stats = summarise([trajectory])
     usage = [_count(stats.turns, "turn"), f"{stats.searches} searches", _count(stats.visits, "visit")]
@@ -191,6 +200,7 @@ def _foot(trajectory: Trajectory, full: bool) -> RenderableType:
         "ending": trajectory.ending.value if trajectory.ending else NO_ENDING,
         "detail": trajectory.detail,
         "answer": "none" if trajectory.answer is None else trajectory.answer,
+        "outcome": _outcome(trajectory),
         "usage": ", ".join(usage) + (f", {trajectory.seconds:.1f} s" if trajectory.seconds else ""),
         "profile": trajectory.profile,
         "model": trajectory.model,

@@ -31,7 +31,7 @@ def check_judges(specs: Sequence[str]) -> None:
     """Raises UserError now for what could not be opened later."""
     for spec in specs:
         if not names_model(spec):
-            rule_judge(spec)
+            rule_judge(spec, models="or http://host:port/v1#model")
         elif is_endpoint(spec):
             check_model(spec)
         else:

@@ -1,4 +1,4 @@
-"""What a person sees of a run under way: a line of figures behind the bar, and a sentence before each stage. Pure."""
+"""What a person sees of a run under way: a line of figures below the bar, and a sentence before each stage. Pure."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

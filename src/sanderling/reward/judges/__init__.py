@@ -32,17 +32,16 @@ PUBLISHED = frozenset({"gaia", "squad_em", "squad_f1"})
 """Rules that follow a benchmark's own to the letter, so that figures compare; they take some different answers for the same."""
 
 
-def rule_judge(spec: str) -> Judge:
-    """The judge of a specification such as ``exact`` or ``f1:0.8``. Raises UserError."""
+def rule_judge(spec: str, models: str = "http://host:port/v1#model, or a model's directory with a slash") -> Judge:
+    """The judge of a specification such as ``exact`` or ``f1:0.8``. ``models``: how a model may be named instead of a rule.
+
+    Raises UserError.
+    """
     name, colon, number = spec.partition(":")
     make = RULES.get(name)
     if make is None:
         near = get_close_matches(name, RULES, n=1)
-        hint = (
-            f"did you mean {near[0]!r}?"
-            if near
-            else f"choose one of {', '.join(RULES)}, http://host:port/v1#model, or a model's directory with a slash."
-        )
+        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RULES)}, {models}."
         raise UserError(f"There is no judge {name!r}: {hint}")
     return make(_number(number, spec) if colon else None)
 
