@@ -87,7 +87,7 @@ def slow_loss(rows, config) -> float:
         GspoConfig(clip_low=0.2, clip_high=0.3, ratio_to=RatioTo.PROXIMAL),
         CispoConfig(),
         CispoConfig(ratio_to=RatioTo.PROXIMAL, cap=1.2),
-        MinirlConfig(correction=CorrectionConfig()),
+        MinirlConfig(correction=CorrectionConfig(bounds=None)),
         *(PpoConfig(kl_coef=0.1, kl_form=form, kl_weighted=weighted) for form in KlForm for weighted in (False, True)),
     ],
     ids=repr,
@@ -149,7 +149,7 @@ def test_every_term_of_a_loss_has_its_gradient(config, rows):
 
 
 @pytest.mark.parametrize(
-    "config", [CispoConfig(kl_coef=0.5), MinirlConfig(kl_coef=0.5, correction=CorrectionConfig())], ids=repr
+    "config", [CispoConfig(kl_coef=0.5), MinirlConfig(kl_coef=0.5, correction=CorrectionConfig(bounds=None))], ids=repr
 )
 @settings(max_examples=30)
 @given(rows=tokens)

@@ -6,6 +6,9 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from sanderling.config import load_config, to_toml
+from sanderling.recipes.rl.config import RlRecipe
+from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.train.credit_config import (
     CispoConfig,
     CorrectionConfig,
@@ -110,6 +113,29 @@ def test_a_masked_token_may_be_anything():
 def test_minirl_is_bounded_by_default_as_published():
     assert MinirlConfig().correction.bounds == SignBounds()
     assert all(kind().correction.bounds is None for kind in KINDS[:3])
+
+
+@pytest.mark.parametrize("correction", [CorrectionConfig(veto=1e-4), {"veto": 1e-4}, {}])
+def test_minirl_keeps_its_bounds_when_another_field_of_the_correction_is_set(correction):
+    """Without them it is REINFORCE with ratios that nothing caps."""
+    config = MinirlConfig.model_validate({"correction": correction})
+    assert config.correction.bounds == SignBounds()
+    assert config.correction.veto == (1e-4 if correction else None)
+    assert PpoConfig.model_validate({"correction": correction}).correction.bounds is None
+
+
+def test_minirl_goes_without_bounds_only_where_that_is_said():
+    config = MinirlConfig(correction=CorrectionConfig(veto=1e-4, bounds=None))
+    assert config.correction.bounds is None
+    assert MinirlConfig.model_validate(config.model_dump()) == config, "and it stays so"
+    tight = MinirlConfig.model_validate({"correction": {"bounds": {"strict": True}}})
+    assert tight.correction.bounds == SignBounds(strict=True)
+
+
+def test_a_recipe_s_override_of_the_correction_leaves_minirls_bounds():
+    recipe = find_rl_recipe("tiny", ["rl.loss.kind=minirl", "rl.loss.correction.veto=1e-4"])
+    assert recipe.rl.loss.correction == CorrectionConfig(veto=1e-4, bounds=SignBounds())
+    assert load_config(RlRecipe, to_toml(recipe), "rl.toml") == recipe
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,41 @@ def test_processes_share_what_may_be_under_way(
     assert [asyncio.run(under_way(rank)) for rank in range(processes)] == at_once
 
 
+def test_a_held_out_attempt_that_was_stored_leaves_nothing_for_later_measurements(base: Path, tmp_path: Path):
+    """Its name is the same at each: after a kill between storing and forgetting, the older model's episode would be found."""
+    held_out, asked = [Question(id="h0", text="?", answers=("Oslo",))], []
+    config = changed(CONFIG, steps=2, selection=SelectionConfig(every=2))
+    journal, alive = {}, []
+
+    def connect(model) -> Actor:
+        bandit = Bandit(model)
+
+        async def rollout(ask: Ask):
+            """Goes on with what the journal has, whichever version said it."""
+            name = f"{ask.question.id}-{ask.attempt}"
+            if name not in journal:
+                journal[name] = (bandit.version, await bandit.rollout(ask))
+            version, trajectory = journal[name]
+            if ask.question.id == "h0":
+                asked.append((bandit.version, version))
+            return trajectory
+
+        def forget(trajectory) -> None:
+            if not alive:
+                raise RuntimeError("killed here")
+            journal.pop(trajectory.id, None)
+
+        return Actor(rollout, bandit, forget=forget)
+
+    encoding = Encoding(WordTokenizer(), PROFILE)
+    with pytest.raises(RuntimeError, match="killed here"):
+        asyncio.run(run_rl(config, QUESTIONS, connect, encoding, base, tmp_path / "run", held_out=held_out))
+    alive.append("again")
+    asyncio.run(run_rl(config, QUESTIONS, connect, encoding, base, tmp_path / "run", held_out=held_out))
+    assert [now for now, _ in asked] == [0, asked[-1][0]] and asked[-1][0] > 0
+    assert all(now == said for now, said in asked), "each measurement is of its own model"
+
+
 def test_a_measurement_that_nobody_could_score_is_none(base: Path, tmp_path: Path):
     held_out = [Question(id="h0", text="?", answers=("Oslo",))]
     config = changed(CONFIG, steps=2, selection=SelectionConfig(every=2))

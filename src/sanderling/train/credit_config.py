@@ -7,7 +7,7 @@ One class for each loss and estimator, told apart by ``kind``. Every class is fr
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class Section(BaseModel):
@@ -151,6 +151,13 @@ class MinirlConfig(PolicyLoss):
 
     kind: Literal["minirl"] = "minirl"
     correction: CorrectionConfig = CorrectionConfig(bounds=SignBounds())
+    """Has these bounds also where only others of its fields are set. Without any (``bounds=None``) nothing caps the ratio."""
+
+    @field_validator("correction")
+    @classmethod
+    def _bounded(cls, correction: CorrectionConfig) -> CorrectionConfig:
+        said = "bounds" in correction.model_fields_set
+        return correction if said else correction.model_copy(update={"bounds": SignBounds()})
 
 
 LossConfig = Annotated[PpoConfig | GspoConfig | CispoConfig | MinirlConfig, Field(discriminator="kind")]

@@ -68,6 +68,7 @@ class Selection:
     ) -> Ended:
         ask = Ask(question, episode_seed(self._config.seed, attempt, question), attempt)
         if found := before.get((question.id, attempt)):
+            self._actor.forget(found)  # a kill may have come between
             return Ended(found, found.meta[HELD_OUT])
         ended = await made(ask, self._actor, self._score, self._config)
         meta = {**ended.trajectory.meta, HELD_OUT: ended.outcome, ATTEMPT: attempt}
