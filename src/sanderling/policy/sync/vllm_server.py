@@ -72,7 +72,7 @@ class VllmServer:
         """When the server fails midway it stays paused: nobody samples with half of an update, and the next one resumes it."""
         if weights is not None:
             path = await asyncio.to_thread(self._files.write, weights, version)
-            keeps = await self._knows_keep()
+            keeps = await self.keeps_turns()
             async with self._policy.door.closed(empty=not keeps):
                 await self._reload(path, keeps)
                 self._policy.version = version
@@ -91,8 +91,11 @@ class VllmServer:
         if keeps:
             await self._ask("resume")
 
-    async def _knows_keep(self) -> bool:
-        """Whether ``/pause`` has a mode, by the server's description of itself; asked once."""
+    async def keeps_turns(self) -> bool:
+        """Whether turns under way may stay while weights change: ``/pause`` has a mode, by what the server tells of itself.
+
+        Asked once.
+        """
         if self._keeps is None:
             try:
                 told = await self._root.get("openapi.json")
