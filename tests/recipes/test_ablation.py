@@ -195,6 +195,12 @@ def test_a_report_of_all_seeds_says_what_its_intervals_allow(tmp_path: Path):
 # -- end to end ------------------------------------------------------------------------------------------------------------
 
 
+def test_a_start_that_is_no_model_is_told_before_anything_is_built(tmp_path: Path):
+    with pytest.raises(UserError, match="There is no model directory at nosuch"):
+        run_ablation(settings(*ABLATION_QUICK, "start=nosuch"), tmp_path / "out", silent(), "command")
+    assert not (tmp_path / "out").exists(), "nothing was begun, so another start may be named"
+
+
 @pytest.mark.slow
 def test_the_recipe_from_end_to_end_and_once_more(tmp_path: Path):
     base = write_given(tmp_path / "given") / "base"

@@ -51,6 +51,19 @@ def test_a_recipe_fits_the_hardware_of_its_paper_and_one_h200(model: Path, name:
         assert stage.estimate.step_seconds is not None and stage.estimate.step_seconds > 0
 
 
+def test_rollouts_that_are_longer_than_the_model_reads_are_refused_stretched_positions_included(model: Path):
+    devices = described("H200", 139, 1)
+    (model / "config.json").write_text(json.dumps({**QWEN3_4B, "max_position_embeddings": 40_960}))
+    with pytest.raises(UserError, match=r"261,000 tokens, the model has 40,960 positions: set rollout\.context_tokens=40960"):
+        planned(model, "dr-venus-4b", devices)
+    with pytest.raises(UserError, match=r"Rollouts of stage two .*: set stages\.two\.context_tokens=40960"):
+        planned(model, "literesearcher-4b", devices)
+    assert planned(model, "dr-venus-4b", devices, longest=40_960).stages
+    yarn = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32_768}
+    (model / "config.json").write_text(json.dumps({**QWEN3_4B, "max_position_embeddings": 40_960, "rope_scaling": yarn}))
+    assert planned(model, "dr-venus-4b", devices).stages
+
+
 def test_dr_venus_on_sixteen_a100_by_hand(model: Path):
     (stage,) = planned(model, "dr-venus-4b", described("A100", 79, 16)).stages
     parameters = stage.shape.parameters

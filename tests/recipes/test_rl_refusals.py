@@ -46,6 +46,12 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
         (["sampler.sleeps=true"], {}, "Only a server can sleep"),
         (["rl.selection.every=2"], {}, "give some with --held-out"),
         (["rl.estimator.kind=igpo"], {}, r"igpo estimator needs information gain: measure it, with --set rl\.gain={}\.$"),
+        (
+            ["rollout.context_tokens=99999999"],
+            {},
+            r"have 99,999,999 tokens, .* 2,048 positions: set rollout\.context_tokens=2048",
+        ),
+        (["stages.one.context_tokens=2049"], {}, r"stage one may have 2,049 .*: set stages\.one\.context_tokens=2048"),
         (["rl.group_size=1"], {}, "the grpo estimator compares .*: set group_size to 2 at least"),
         (["rl.estimator.kind=igpo", "rl.gain={}", "rl.group_size=1"], {}, "the igpo estimator compares"),
         (["rl.estimator.kind=grpoo"], {}, r"rl\.estimator: there is no kind 'grpoo': did you mean grpo\?$"),

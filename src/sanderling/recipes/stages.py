@@ -96,6 +96,11 @@ def run_stages(
         return records
 
 
+def is_done(directory: Path, name: str) -> bool:
+    """Whether a stage of a run is finished; its marker is not read."""
+    return _marker(directory, name).is_file()
+
+
 def read_record(directory: Path, name: str) -> StageRecord:
     """What a finished stage of a run left behind. Raises UserError when it is not done, or its marker damaged."""
     record = _read(StageRecord, _marker(directory, name))

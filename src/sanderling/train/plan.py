@@ -106,11 +106,30 @@ class Estimate:
 
 def read_shape(model_dir: Path) -> Shape:
     """The sizes of the model in a directory. Raises UserError when its ``config.json`` does not say them."""
+    return shape_of(_read_config(model_dir), str(model_dir / "config.json"))
+
+
+def read_positions(model_dir: Path) -> int | None:
+    """:func:`positions_of` the model in a directory. Raises UserError when it has no ``config.json``."""
+    told = _read_config(model_dir)
+    return positions_of(told.get("text_config", told)) if isinstance(told, dict) else None
+
+
+def positions_of(config: dict[str, Any]) -> int | None:
+    """How long a text may be, stretched positions included; None where the configuration does not tell."""
+    most = config.get("max_position_embeddings")
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
+    if isinstance(original, int) and isinstance(factor, int | float):
+        most = max(most or 0, int(original * factor))
+    return most if isinstance(most, int) else None
+
+
+def _read_config(model_dir: Path) -> object:
     try:
-        told = json.loads((model_dir / "config.json").read_text(encoding="utf-8"))
+        return json.loads((model_dir / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{model_dir} has no readable config.json: name the directory of a model.") from error
-    return shape_of(told, str(model_dir / "config.json"))
 
 
 def shape_of(told: object, origin: str) -> Shape:

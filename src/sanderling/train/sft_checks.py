@@ -11,7 +11,7 @@ from sanderling.errors import UserError
 from sanderling.policy.model_files import check_model
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.train.config import Packing
-from sanderling.train.plan import read_shape
+from sanderling.train.plan import positions_of, read_shape
 from sanderling.train.row_source import Survey
 from sanderling.train.sft_config import SftConfig
 
@@ -43,7 +43,7 @@ def check_rows(survey: Survey, model_dir: Path) -> None:
             f"The rows hold token {survey.largest_id:,}, and the model's vocabulary ends at {vocabulary - 1:,}: "
             "make the rows again with the model's tokenizer."
         )
-    positions = _positions(config)
+    positions = positions_of(config)
     if positions is not None and survey.longest > positions:
         raise UserError(
             f"Row {survey.longest_row or 'of no name'} has {survey.longest:,} tokens, the model has {positions:,} positions: "
@@ -87,13 +87,3 @@ def _config(directory: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UserError(f"{path} is no configuration of a model: copy it again from the model's source.")
     return found
-
-
-def _positions(config: dict[str, Any]) -> int | None:
-    """How long a text may be, stretched positions included; None where the configuration does not tell."""
-    most = config.get("max_position_embeddings")
-    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
-    if isinstance(original, int) and isinstance(factor, int | float):
-        most = max(most or 0, int(original * factor))
-    return most if isinstance(most, int) else None

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sanderling.policy.model_files import check_model
 from sanderling.recipes.ablation.config import AblationConfig
 from sanderling.recipes.ablation.layout import Layout, Unit
 from sanderling.recipes.ablation.report import write_ablation
 from sanderling.recipes.ablation.start import begin_with, content_of
 from sanderling.recipes.ablation.units import run_unit
 from sanderling.recipes.progress import Report
-from sanderling.recipes.stages import Stage, StageRecord, read_record, run_stages
+from sanderling.recipes.stages import Stage, StageRecord, is_done, read_record, run_stages
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.recipes.workers import Task, run_tasks
 
@@ -25,8 +26,13 @@ _HOW = frozenset({"workers", "keep_rollouts", "title"})
 
 
 def run_ablation(config: AblationConfig, directory: Path, report: Report, command: str) -> None:
-    """Run what is not done yet and write the report. Raises UserError when the directory holds a run with other settings."""
+    """Run what is not done yet and write the report.
+
+    Raises UserError when the directory holds a run with other settings, and when ``start`` is no model.
+    """
     layout = Layout(directory.resolve(), config)
+    if config.start is not None and not is_done(layout.root, "start"):
+        check_model(config.start)  # before worlds are built for it
     stages = [
         Stage("worlds", "Worlds and questions of each setting", lambda: _worlds(layout, report)),
         Stage("start", "The model that every arm begins with", lambda: begin_with(layout, command, report), config.workers),

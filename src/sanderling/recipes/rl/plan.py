@@ -6,6 +6,7 @@ settings are tried from mild to costly until it does. Importable without torch.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
@@ -13,7 +14,7 @@ from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.sft.devices import Devices
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, Recompute
 from sanderling.train.launch import check_parallel
-from sanderling.train.plan import Load, Shape, read_shape
+from sanderling.train.plan import Load, Shape, read_positions, read_shape
 from sanderling.train.rl.config import Placement
 from sanderling.train.rl_plan import Episodes, RlEstimate, RlLoad, Sharing, Speeds, rl_estimate
 from sanderling.train.sft_config import ParallelKind
@@ -68,10 +69,13 @@ def plan_rl(recipe: RlRecipe, devices: Devices, longest: int | None = None, deco
     """What a run of these settings takes.
 
     ``longest``: a rollout's tokens in place of the limit; ``decode``: tokens a second that all samplers write, in place of a
-    reckoning. Raises UserError when no model is named, or `train rl` would refuse so many devices or such a placement.
+    reckoning. Raises UserError when no model is named, or `train rl` would refuse so many devices, such a placement or rollouts
+    so long.
     """
     plans = _plans(recipe, devices, longest, decode)
     for plan in plans:
+        if recipe.model is not None:
+            check_positions(plan.stage, recipe.model, longest)
         if plan.lacks:
             return RlPlan(plans, _sentence(recipe, plan, devices, longest))
     return RlPlan(plans, "")
@@ -87,6 +91,21 @@ def check_placement(recipe: RlRecipe, processes: int) -> None:
         )
     if recipe.sampler.sleeps and recipe.rl.pipeline.placement is not Placement.SERVED:
         raise UserError("Only a server can sleep: set rl.pipeline.placement=served, or sampler.sleeps=false.")
+
+
+def check_positions(stage: Stage, model: Path, longest: int | None = None) -> None:
+    """Raises UserError where rollouts may grow longer than the model reads: they would be cut where it ends, without a word."""
+    positions, most = read_positions(model), longest or stage.profile.budgets.max_context_tokens
+    if positions is not None and most > positions:
+        raise UserError(
+            f"{f'Rollouts of stage {stage.name}' if stage.name else 'Rollouts'} may have {most:,} tokens, the model has "
+            f"{positions:,} positions: set {_context_name(stage)}={positions}, or choose a model for longer texts (rope "
+            "scaling in its config.json counts)."
+        )
+
+
+def _context_name(stage: Stage) -> str:
+    return f"stages.{stage.name}.context_tokens" if stage.name else "rollout.context_tokens"
 
 
 def _plans(recipe: RlRecipe, devices: Devices, longest: int | None, decode: float | None) -> tuple[StagePlan, ...]:
@@ -227,7 +246,7 @@ def _knobs(recipe: RlRecipe, plan: StagePlan) -> Iterator[Changes]:
 
 def _shorter(plan: StagePlan, fits: Any, changed: Changes) -> Changes:
     """The longest rollouts that fit with everything else set, in whole thousands; empty where none do."""
-    name = f"stages.{plan.stage.name}.context_tokens" if plan.stage.name else "rollout.context_tokens"
+    name = _context_name(plan.stage)
     most = plan.load.episodes.longest // _GRAIN
     fitting, failing = 0, most + 1
     while failing - fitting > 1:

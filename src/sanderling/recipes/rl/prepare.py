@@ -16,7 +16,7 @@ from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.judging import check_judges
 from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all, warn_of_others
-from sanderling.recipes.rl.plan import check_placement, plan_rl
+from sanderling.recipes.rl.plan import check_placement, check_positions, plan_rl
 from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, write_record
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.train.config import Precision
@@ -86,6 +86,8 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     check_placement(recipe, processes)
     check_watchers(recipe.watch)
     check_model(recipe.model)
+    for stage in stages:
+        check_positions(stage, recipe.model)
     check_judges(recipe.judges)
     if recipe.judges and recipe.rl.outcome != RlConfig().outcome:
         raise UserError(
