@@ -13,6 +13,7 @@ from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role, ToolCall
 from sanderling.protocol.status import ToolStatus
 from sanderling.terminal import visible
+from sanderling.trajectory.credit import CreditLine, CreditParts
 from sanderling.trajectory.jsonl import TornLineWarning, TrajectoryStore
 from sanderling.trajectory.parquet import write_parquet
 from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
@@ -145,3 +146,37 @@ def test_bad_files_are_one_sentence(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             shown_file(path, **options)
+
+
+def credit_file(path, *names: str, turns: int = 3):
+    parts = CreditParts(outcome=(0.5,) * turns, gain=(0.0, 0.25, 0.0)[:turns], penalty=(-1.0, 0.0, 0.0)[:turns])
+    lines = [
+        CreditLine(
+            id=name, question="q", group=1, outcome=1.0, left_out=None, tools=("search",) * turns,
+            gains=(None, 1.5, None)[:turns], malformed=(True, False, False)[:turns], capped=(False, False, True)[:turns], credit=parts,
+        )
+        for name in names
+    ]  # fmt: skip
+    path.write_text("".join(line.model_dump_json() + "\n" for line in lines))
+    return path
+
+
+def test_credit_stands_beside_the_turn_that_it_was_given_to(tmp_path):
+    store = TrajectoryStore(tmp_path / "t.jsonl")
+    store.append(whole())
+    text = shown_file(tmp_path / "t.jsonl", credit=credit_file(tmp_path / "c.jsonl", "other", "t"))
+    assert "turn 1 · 3 tokens · credit -0.50 (outcome +0.50, penalty -1.00) · malformed" in text
+    assert "turn 2 · gain +1.50 · credit +0.75 (outcome +0.50, gain +0.25)" in text, "rejected attempts are no turns"
+    assert "credit" not in shown_file(tmp_path / "t.jsonl")
+
+
+def test_credit_of_something_else_is_refused(tmp_path):
+    TrajectoryStore(tmp_path / "t.jsonl").append(whole())
+    for credit, sentence in (
+        (credit_file(tmp_path / "a", "other"), "says nothing of trajectory 't'"),
+        (credit_file(tmp_path / "b", "t", turns=2), "tells of another rollout named 't'"),
+        (tmp_path / "t.jsonl", "is no file of credit"),
+        (tmp_path / "nowhere", "is no file of credit"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            shown_file(tmp_path / "t.jsonl", credit=credit)

@@ -17,6 +17,9 @@ def show(
         int | None, typer.Option("--index", min=0, help="Print the trajectory at this place, from 0; without it, the first.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print reasoning and observations whole.")] = False,
+    credit: Annotated[
+        Path | None, typer.Option("--credit", help="OUT/credit/STEP.jsonl of train rl: tell each turn's gain and credit.")
+    ] = None,
 ) -> None:
     """Print a trajectory: question, turns, observations in short, answer, ending, usage."""
-    show_file(file, id=id, index=index, full=full)
+    show_file(file, id=id, index=index, full=full, credit=credit)

@@ -8,7 +8,7 @@ branches mentioned. Files: a store, Parquet, or anything that can be imported.
 import difflib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -21,27 +21,39 @@ from rich.text import Text
 from sanderling.errors import UserError
 from sanderling.protocol.messages import ToolCall
 from sanderling.terminal import visible
+from sanderling.trajectory.credit import CreditLine, credit_of, told
 from sanderling.trajectory.files import open_trajectories
 from sanderling.trajectory.observations import ListedPage, read_observation, unwrap
 from sanderling.trajectory.record import Node, NodeKind, Trajectory
 from sanderling.trajectory.stats import NO_ENDING, summarise
+from sanderling.trajectory.turns import turn_indices
 
 _SHORT_CHARS = 600
 _SHORT_HITS = 5
 
 
 def show_file(
-    path: Path | str, *, id: str | None = None, index: int | None = None, full: bool = False, console: Console | None = None
+    path: Path | str,
+    *,
+    id: str | None = None,
+    index: int | None = None,
+    full: bool = False,
+    credit: Path | None = None,
+    console: Console | None = None,
 ) -> None:
     """Print one trajectory of a file: the one with this id, or at this index (from 0), or the first.
 
-    Raises UserError when the file cannot be read or has no such trajectory.
+    ``credit``: a file of a step of reinforcement learning, whose line of this trajectory is told turn by turn. Raises UserError
+    when a file cannot be read or has no such trajectory.
     """
     console = console or Console()
     path = Path(path)
     found = open_trajectories(path)
     chosen, first = _choose(path, found, id, index)
-    console.print(render(chosen, full=full))
+    line = None if credit is None else credit_of(credit, chosen.id)
+    if line is not None and len(line.tools) != len(turn_indices(chosen)):
+        raise UserError(f"{credit} tells of another rollout named {chosen.id!r}: give a file of the run that made this one.")
+    console.print(render(chosen, full=full, credit=line))
     more = not first or next(found, None) is not None
     if more:
         console.print(Text(f"{visible(path.name)} holds more trajectories: choose with --index or --id.", style="dim"))
@@ -62,18 +74,19 @@ def _choose(path: Path, found: Iterator[Trajectory], id: str | None, index: int 
     raise UserError(f"{path} holds {len(ids)} trajectories: give an --index from 0 to {len(ids) - 1}.")
 
 
-def render(trajectory: Trajectory, *, full: bool = False) -> RenderableType:
-    """The trajectory as a rich renderable. ``full``: nothing is shortened."""
+def render(trajectory: Trajectory, *, full: bool = False, credit: CreditLine | None = None) -> RenderableType:
+    """The trajectory as a rich renderable. ``full``: nothing is shortened. ``credit``: told beside each turn."""
     parts: list[RenderableType] = [_head(trajectory, full)]
     main = trajectory.path()
     rejected: dict[int | None, list[Node]] = {}
     for node in (node for place, node in enumerate(trajectory.nodes) if node.rejected and place not in main):
         rejected.setdefault(node.parent, []).append(node)
-    turn = 0
+    turn, numbers = 0, {place: number for number, place in enumerate(turn_indices(trajectory))}
     for place in main:
         node = trajectory.nodes[place]
         turn += node.kind is NodeKind.TURN
-        parts += _node(node, turn, full)
+        said = told(credit, numbers[place]) if credit is not None and place in numbers else []
+        parts += _node(node, turn, full, said)
         parts += [_rejected(attempt, full) for attempt in rejected.get(place, ())]
     parts += _branches(trajectory, main)
     parts.append(_foot(trajectory, full))
@@ -95,10 +108,10 @@ def _head(trajectory: Trajectory, full: bool) -> RenderableType:
     return Panel(body, title=Text(visible(trajectory.id)), title_align="left")
 
 
-def _node(node: Node, turn: int, full: bool) -> list[RenderableType]:
+def _node(node: Node, turn: int, full: bool, said: Sequence[str]) -> list[RenderableType]:
     match node.kind:
         case NodeKind.TURN:
-            return [_turn_rule(node, turn), *_turn(node, full)]
+            return [_turn_rule(node, turn, said), *_turn(node, full)]
         case NodeKind.OBSERVATION:
             return [_observation(node, full)]
         case NodeKind.SYSTEM | NodeKind.QUESTION if not full:
@@ -108,13 +121,13 @@ def _node(node: Node, turn: int, full: bool) -> list[RenderableType]:
             return [label.append(Text(_short(node.text, full), style="not bold"))]
 
 
-def _turn_rule(node: Node, turn: int) -> RenderableType:
+def _turn_rule(node: Node, turn: int, said: Sequence[str]) -> RenderableType:
     facts = [f"turn {turn}"]
     if node.token_ids is not None:
         facts.append(f"{len(node.token_ids):,} tokens")
     if node.seconds:
         facts.append(f"{node.seconds:.1f} s")
-    return Rule(Text(" · ".join(facts)), align="left", style="dim")
+    return Rule(Text(" · ".join((*facts, *said))), align="left", style="dim")
 
 
 def _turn(node: Node, full: bool) -> list[RenderableType]:

@@ -35,6 +35,7 @@ from sanderling.train.row_source import grouped
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer
 from sanderling.train.turn_table import Graded, build_table
+from sanderling.trajectory.credit import CreditLine
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class Learner:
         self.trainer = Trainer(self.model, config.trainer.model_copy(update={"total_steps": total}), team)
         self.step = 0
         """Steps done; with ``updates_per_step`` updates each, or none where nothing was informative."""
-        self.credit: tuple[dict[str, Any], ...] = ()
-        """Of the last step, a line for each rollout (`credit_lines`)."""
+        self.credit: tuple[CreditLine, ...] = ()
+        """Of the last step, a line for each rollout of the groups that were used."""
         if source.checkpoint is not None:
             state = load_state(source.checkpoint)
             self.trainer.load_state(state)
