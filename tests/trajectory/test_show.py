@@ -13,7 +13,7 @@ from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import Role, ToolCall
 from sanderling.protocol.status import ToolStatus
 from sanderling.terminal import visible
-from sanderling.trajectory.credit import CreditLine, CreditParts
+from sanderling.trajectory.credit import CreditLine
 from sanderling.trajectory.jsonl import TornLineWarning, TrajectoryStore
 from sanderling.trajectory.parquet import write_parquet
 from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
@@ -149,14 +149,18 @@ def test_bad_files_are_one_sentence(tmp_path):
 
 
 def credit_file(path, *names: str, turns: int = 3):
-    parts = CreditParts(outcome=(0.5,) * turns, gain=(0.0, 0.25, 0.0)[:turns], penalty=(-1.0, 0.0, 0.0)[:turns])
-    lines = [
-        CreditLine(
-            id=name, question="q", group=1, outcome=1.0, left_out=None, tools=("search",) * turns,
-            gains=(None, 1.5, None)[:turns], malformed=(True, False, False)[:turns], capped=(False, False, True)[:turns], credit=parts,
-        )
-        for name in names
-    ]  # fmt: skip
+    told = {
+        "question": "q",
+        "group": 1,
+        "outcome": 1.0,
+        "left_out": None,
+        "tools": ["search"] * turns,
+        "gains": [None, 1.5, None][:turns],
+        "malformed": [True, False, False][:turns],
+        "capped": [False, False, True][:turns],
+        "credit": {"outcome": [0.5] * turns, "gain": [0.0, 0.25, 0.0][:turns], "penalty": [-1.0, 0.0, 0.0][:turns]},
+    }
+    lines = [CreditLine.model_validate({"id": name, **told}) for name in names]
     path.write_text("".join(line.model_dump_json() + "\n" for line in lines))
     return path
 
