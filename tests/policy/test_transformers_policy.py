@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, reference, said
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.errors import UserError
 from sanderling.policy.contract import Delta, Finish, Policy
@@ -288,6 +289,16 @@ async def test_loads_a_directory_and_serves_the_contract():
     assert policy.tokenizer.fingerprint and policy.name == model_directory().name
     with pytest.raises(ValueError):
         await policy.open(key()).generate(Delta(messages=()), GREEDY, key())
+
+
+async def test_positions_that_a_model_stretches_are_its_own():
+    model, tokenizer = load()
+    yarn = {"rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0, "original_max_position_embeddings": 512}
+    config = Qwen3Config(**{**model.config.to_dict(), "rope_parameters": yarn})
+    policy = TransformersPolicy(Qwen3ForCausalLM(config).eval(), tokenizer)
+    assert policy.context_length == 2048
+    done = await policy.open(key()).generate(ids(*prompt(1, 600)), GREEDY, key())
+    assert said(done), "beyond the positions that it was trained on"
 
 
 @pytest.mark.parametrize("missing", ["everything", "config.json", "model.safetensors", "tokenizer.json", "weights"])

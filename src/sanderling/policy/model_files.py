@@ -1,7 +1,11 @@
-"""Whether the files of a local Hugging Face model are all there, told without loading them. Importable without torch."""
+"""What the files of a local Hugging Face model tell without loading them: whether all are there, how long a text it reads.
+
+Importable without torch.
+"""
 
 import json
 from pathlib import Path
+from typing import Any
 
 from sanderling.errors import UserError
 
@@ -30,6 +34,16 @@ def check_model(path: Path) -> None:
         raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
     for file in sorted(path.glob("*.safetensors")):
         _check_whole(file)
+
+
+def positions_of(config: dict[str, Any]) -> int | None:
+    """How long a text may be, stretched positions included; None where the configuration does not tell."""
+    most = config.get("max_position_embeddings")
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
+    if isinstance(original, int) and isinstance(factor, int | float):
+        most = max(most or 0, int(original * factor))
+    return most if isinstance(most, int) else None
 
 
 def _listed(path: Path) -> list[str]:

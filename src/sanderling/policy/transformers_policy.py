@@ -26,6 +26,7 @@ from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.policy.engine import Engine, Request, Sampled
 from sanderling.policy.forward import Branch
 from sanderling.policy.model_directory import load_model
+from sanderling.policy.model_files import positions_of
 from sanderling.policy.sampler import Uniforms
 from sanderling.policy.turn_text import StopTokens, TurnText, cut_at_stop
 from sanderling.policy.usage import Meter, Usage
@@ -62,7 +63,7 @@ class TransformersPolicy:
         """
         _check_attention(model.config)
         _check_vocabulary(model, tokenizer)
-        own = int(model.config.max_position_embeddings)
+        own = max(int(model.config.max_position_embeddings), positions_of(model.config.to_dict()) or 0)
         self._context_length = own if max_length is None else min(own, max_length)
         self._name = name
         self._tokenizer = tokenizer

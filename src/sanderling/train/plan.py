@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
+from sanderling.policy.model_files import positions_of
 from sanderling.train.config import GRADIENT_BUCKET, LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 
 MFU = 0.4
@@ -113,16 +114,6 @@ def read_positions(model_dir: Path) -> int | None:
     """:func:`positions_of` the model in a directory. Raises UserError when it has no ``config.json``."""
     told = _read_config(model_dir)
     return positions_of(told.get("text_config", told)) if isinstance(told, dict) else None
-
-
-def positions_of(config: dict[str, Any]) -> int | None:
-    """How long a text may be, stretched positions included; None where the configuration does not tell."""
-    most = config.get("max_position_embeddings")
-    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
-    if isinstance(original, int) and isinstance(factor, int | float):
-        most = max(most or 0, int(original * factor))
-    return most if isinstance(most, int) else None
 
 
 def _read_config(model_dir: Path) -> object:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
-from sanderling.policy.model_files import check_model
+from sanderling.policy.model_files import check_model, positions_of
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.train.config import Packing
-from sanderling.train.plan import positions_of, read_shape
+from sanderling.train.plan import read_shape
 from sanderling.train.row_source import Survey
 from sanderling.train.sft_config import SftConfig
 

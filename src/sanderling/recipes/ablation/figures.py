@@ -63,7 +63,8 @@ def two_way(values: FloatArray, *, seed: int, resamples: int) -> FloatArray:
 
 def estimate(values: FloatArray, *, level: float, seed: int, resamples: int) -> Estimate:
     """The mean of values [S, Q], and its percentile interval over seeds and questions."""
-    return _summed(float(np.nanmean(values)), two_way(values, seed=seed, resamples=resamples), level)
+    known = values[np.isfinite(values)]
+    return _summed(float(known.mean()) if known.size else float("nan"), two_way(values, seed=seed, resamples=resamples), level)
 
 
 def difference(ours: Cells, theirs: Cells, *, level: float, seed: int, resamples: int) -> Estimate:
