@@ -16,7 +16,7 @@ from sanderling.protocol.profiles import PROFILES
 from sanderling.recipes.rl.acting import served_spec
 from sanderling.recipes.rl.config import stages_of
 from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.recipes.rl.judging import check_judges
+from sanderling.recipes.rl.judging import check_judges, check_rule
 from sanderling.recipes.rl.plan import check_placement
 from sanderling.recipes.rl.prepare import check_selection
 from sanderling.train.rl.config import Placement
@@ -57,6 +57,7 @@ def start_rl(words: list[str], recipes: Path) -> None:
     found = find_rl_recipe(recipe, [*served_at(read["endpoint"], read["served"]), *(read["overrides"] or ())])
     check_placement(found, read["processes"])
     check_judges(read["judges"] or found.judges)
+    check_rule(read["judges"] or found.judges, found.rl.outcome)
     if found.rl.pipeline.placement is Placement.SERVED:
         served_spec(found, Path("MODEL"))
     for stage in stages_of(found):

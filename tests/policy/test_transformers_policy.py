@@ -11,6 +11,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.errors import UserError
 from sanderling.policy.contract import Delta, Finish, Policy
+from sanderling.policy.model_files import positions_of
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.protocol.sampling import Sampling
 
@@ -299,6 +300,9 @@ async def test_positions_that_a_model_stretches_are_its_own():
     assert policy.context_length == 2048
     done = await policy.open(key()).generate(ids(*prompt(1, 600)), GREEDY, key())
     assert said(done), "beyond the positions that it was trained on"
+    told = {"max_position_embeddings": 131_072}
+    llama3 = {"rope_type": "llama3", "factor": 32.0, "original_max_position_embeddings": 8192}
+    assert positions_of({**told, "rope_parameters": llama3}) == 131_072, "its limit counts the stretch already"
 
 
 @pytest.mark.parametrize("missing", ["everything", "config.json", "model.safetensors", "tokenizer.json", "weights"])

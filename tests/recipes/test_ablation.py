@@ -152,8 +152,13 @@ def test_settings_that_cannot_be_are_refused():
     with pytest.raises(UserError, match="has no setting"):
         settings("rl.stepz=3")
     for setting, value in (("trainer.lr", 1e-3), ("seed", 3), ("selection.every", 2)):
-        with pytest.raises(UserError, match=r"is each unit's own: set seeds, tuning\.lrs, measuring\.every"):
-            settings(f"rl.{setting}={value}")
+        for where in ("rl", "arms.igpo.rl"):
+            with pytest.raises(
+                UserError, match=rf"{where}\.{setting.split('.e')[0]} is each unit's own: set seeds, tuning\.lrs"
+            ):
+                settings(f"{where}.{setting}={value}")
+    with pytest.raises(UserError, match=r"equal rollouts, so set rl\.steps for all"):
+        settings("arms.igpo.rl.steps=3")
     with pytest.raises(UserError, match="a group of one"):
         settings("rl.group_size=1")
     assert find_recipe("ablation-tiny", quick=True).name == "ablation-tiny"

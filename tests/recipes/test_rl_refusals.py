@@ -37,7 +37,7 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
         ([], {"judges": ("exakt",)}, "There is no judge 'exakt'"),
         ([], {"judges": ("gpt",)}, r"squad_f1, or http://host:port/v1#model\.$"),
         ([], {"judges": ("./models/judge",)}, "is no rule and no address"),
-        (["rl.outcome=f1"], {"judges": ("exact",)}, "rl.outcome=f1 be ignored: add --set judges=\\[\\]"),
+        (["rl.outcome=f1"], {"judges": ("exact",)}, r"rl.outcome=f1 be ignored: to score by that rule leave --judge out"),
         ([], {"extractor": "models/reader"}, "is no endpoint"),
         ([], {"watch": ("slides",)}, "There is no view 'slides'"),
         (["rl.pipeline.placement=served"], {}, "nobody says where: give --endpoint"),

@@ -118,7 +118,8 @@ def test_without_proximal_logprobs_the_ratio_is_one_but_has_a_gradient():
 def test_cispo_keeps_every_gradient_but_caps_its_weight():
     given_ = inputs([(-0.1, -3.0, 0, 0, 1.0, 1.0), (-1.0, -1.0, 0, 0, -0.5, 1.0)])
     assert gradient(CispoConfig(cap=2.0), given_) == pytest.approx([-2.0, 0.5])
-    assert build_loss(CispoConfig(cap=2.0))(given_)[1]["clipped"].tolist() == [1.0, 0.0]
+    metrics = build_loss(CispoConfig(cap=2.0))(given_)[1]
+    assert metrics["weight_capped"].tolist() == [1.0, 0.0] and metrics["clipped"].tolist() == [0.0, 0.0], "they are learnt from"
 
 
 @pytest.mark.parametrize("config", ALL, ids=repr)

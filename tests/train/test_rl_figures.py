@@ -10,7 +10,7 @@ from train_records import record
 from sanderling.protocol.endings import Ending
 from sanderling.protocol.messages import ToolCall
 from sanderling.protocol.profile import ToolNames
-from sanderling.train.credit_config import CorrectionConfig, GrpoConfig, MinirlConfig, PpoConfig, RatioTo
+from sanderling.train.credit_config import CispoConfig, CorrectionConfig, GrpoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.estimators import build_estimator
 from sanderling.train.estimators.groups import Components
 from sanderling.train.losses import build_loss
@@ -190,6 +190,15 @@ def test_tokens_that_nothing_is_learnt_from_are_told_whatever_the_loss_calls_it(
     )
     metrics = Watching(build_loss(loss))(tokens)[1]
     assert metrics[stopping].tolist() == metrics["stopped"].tolist() == [0, 1, 0]
+
+
+def test_a_token_whose_weight_is_capped_is_learnt_from():
+    new = torch.tensor([-1.0, -1.0], requires_grad=True)
+    tokens = LossInputs(new, torch.full((2,), 0.5), torch.ones(2), torch.tensor([-4.0, -1.0]), sequence=torch.arange(2))
+    value, metrics = Watching(build_loss(CispoConfig(cap=2.0)))(tokens)
+    value.backward()
+    assert metrics["weight_capped"].tolist() == [1, 0] and metrics["stopped"].tolist() == [0, 0]
+    assert new.grad is not None and bool((new.grad != 0).all())
 
 
 def test_the_gap_to_the_sampler_is_of_tokens_that_the_updated_weights_sampled():

@@ -34,9 +34,8 @@ def chains(
     world = encyclopedia_of(directory)
     if world is None:
         raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")
-    name = read_manifest(
-        directory
-    ).name  # which may be another than the generated encyclopedia's, and is what others find it by
+    # Which may be another name than the generated encyclopedia's, and is what others find it by.
+    name = read_manifest(directory).name
     drawn = chain_questions(world, count, seed, dict.fromkeys(range(least, most + 1), 1.0))
     questions = [question.model_copy(update={"meta": {**question.meta, "world": name}}) for question in drawn]
     write_questions(out, questions)

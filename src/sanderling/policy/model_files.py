@@ -41,7 +41,9 @@ def positions_of(config: dict[str, Any]) -> int | None:
     most = config.get("max_position_embeddings")
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
-    if isinstance(original, int) and isinstance(factor, int | float):
+    # Elsewhere (llama3, longrope) the limit that is told counts the stretch already.
+    yarn = scaling.get("rope_type", scaling.get("type")) == "yarn"
+    if yarn and isinstance(original, int) and isinstance(factor, int | float):
         most = max(most or 0, int(original * factor))
     return most if isinstance(most, int) else None
 

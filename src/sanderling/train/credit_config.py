@@ -151,7 +151,8 @@ class MinirlConfig(PolicyLoss):
 
     kind: Literal["minirl"] = "minirl"
     correction: CorrectionConfig = CorrectionConfig(bounds=SignBounds())
-    """Has these bounds also where only others of its fields are set. Without any (``bounds=None``) nothing caps the ratio."""
+    """Has these bounds also where only others of its fields are set. Without any
+    (``bounds=None``, which only Python can say) nothing caps the ratio."""
 
     @field_validator("correction")
     @classmethod

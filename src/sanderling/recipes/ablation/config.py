@@ -113,14 +113,20 @@ class AblationConfig(Section):
     @field_validator("rl")
     @classmethod
     def _not_said_elsewhere(cls, rl: dict[str, Any]) -> dict[str, Any]:
-        trainer = rl.get("trainer", {})
-        told = [name for name in ("seed", "selection") if name in rl]
-        told += ["trainer.lr"] if isinstance(trainer, dict) and "lr" in trainer else []
-        if told:
-            raise ValueError(f"rl.{told[0]} is each unit's own: set seeds, tuning.lrs, measuring.every instead")
+        _refuse_units_own(rl, "rl")
         if rl.get("group_size") == 1:
             raise ValueError("a group of one has nothing to be compared with: set rl.group_size to 2 at least")
         return rl
+
+    @field_validator("arms")
+    @classmethod
+    def _equal_rollouts(cls, arms: dict[str, Arm]) -> dict[str, Arm]:
+        for name, arm in arms.items():
+            _refuse_units_own(arm.rl, f"arms.{name}.rl")
+            for key in ("steps", "questions_per_step", "group_size"):
+                if key in arm.rl:
+                    raise ValueError(f"arms.{name}.rl.{key}: arms have equal rollouts, so set rl.{key} for all of them")
+        return arms
 
     def _check_like(self, name: str) -> None:
         """An arm's settings begin with another's, and that ends somewhere."""
@@ -146,6 +152,15 @@ class AblationConfig(Section):
     def _own(self, arm: str) -> dict[str, Any]:
         own = self.arms[arm]
         return _laid_over(self._own(own.like), own.rl) if own.like else own.rl
+
+
+def _refuse_units_own(rl: dict[str, Any], where: str) -> None:
+    """Raises ValueError for what every unit says itself."""
+    trainer = rl.get("trainer", {})
+    told = [name for name in ("seed", "selection") if name in rl]
+    told += ["trainer.lr"] if isinstance(trainer, dict) and "lr" in trainer else []
+    if told:
+        raise ValueError(f"{where}.{told[0]} is each unit's own: set seeds, tuning.lrs, measuring.every instead")
 
 
 def _laid_over(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from sanderling.reward.judge import Judge
 from sanderling.reward.judges import rule_judge
 from sanderling.reward.judges.named import judge_named
 from sanderling.reward.judging import VerdictBook
+from sanderling.train.rl.config import RlConfig
 from sanderling.trajectory.jsonl import JsonlLog
 from sanderling.trajectory.record import Trajectory
 
@@ -36,6 +37,15 @@ def check_judges(specs: Sequence[str]) -> None:
             check_model(spec)
         else:
             raise UserError(f"{spec!r} is no rule and no address: a judging model is asked at http://host:port/v1#model.")
+
+
+def check_rule(judges: Sequence[str], outcome: str) -> None:
+    """Raises UserError where a rule is named beside judges, who would be asked in its place."""
+    if judges and outcome != RlConfig().outcome:
+        raise UserError(
+            f"The judges ({', '.join(judges)}) would be asked, and the rule rl.outcome={outcome} be ignored: to score by that "
+            "rule leave --judge out, and where the recipe names judges add --set 'judges=[]'; else leave rl.outcome alone."
+        )
 
 
 @asynccontextmanager

@@ -87,7 +87,8 @@ def warn_of_others(worlds: Sequence[Path], questions: Sequence[Question]) -> Non
     about = [str(question.meta.get(WORLD) or own) for question in questions]
     others = [name for name in about if name != own and Path(name).resolve() != place]
     if others:
-        names = ", ".join(dict.fromkeys(others))
+        found = list(dict.fromkeys(others))
+        names = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
         warnings.warn(
             f"{len(others):,} of {len(questions):,} questions name another world in meta.{WORLD} ({names}) than the "
             f"one that is given ({own}), and are asked there, where their answers may be missing: give every "

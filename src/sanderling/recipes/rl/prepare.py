@@ -14,7 +14,7 @@ from sanderling.policy.model_files import check_model
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
-from sanderling.recipes.rl.judging import check_judges
+from sanderling.recipes.rl.judging import check_judges, check_rule
 from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all, warn_of_others
 from sanderling.recipes.rl.plan import check_placement, check_positions, plan_rl
 from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, write_record
@@ -23,7 +23,7 @@ from sanderling.train.config import Precision
 from sanderling.train.encoding import Encoding
 from sanderling.train.plan import read_shape
 from sanderling.train.rl.checks import check_run
-from sanderling.train.rl.config import Placement, RlConfig
+from sanderling.train.rl.config import Placement
 from sanderling.train.watchers import check_watchers
 from sanderling.trajectory.record import Question
 
@@ -86,14 +86,11 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     check_placement(recipe, processes)
     check_watchers(recipe.watch)
     check_model(recipe.model)
-    for stage in stages:
-        check_positions(stage, recipe.model)
     check_judges(recipe.judges)
-    if recipe.judges and recipe.rl.outcome != RlConfig().outcome:
-        raise UserError(
-            f"The judges ({', '.join(recipe.judges)}) would be asked, and the rule rl.outcome={recipe.rl.outcome} be ignored: "
-            "add --set judges=[] to score by that rule, or leave rl.outcome alone."
-        )
+    if not record_of(out).is_begun:  # whoever goes on could not mend these
+        check_rule(recipe.judges, recipe.rl.outcome)
+        for stage in stages:
+            check_positions(stage, recipe.model)
     if recipe.extractor:
         check_reader(recipe.extractor)
     if recipe.rl.pipeline.placement is Placement.SERVED:

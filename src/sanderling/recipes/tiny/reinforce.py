@@ -47,8 +47,8 @@ def reinforce(layout: Layout, start: str, report: Report) -> dict[str, Any]:
                 seen = len(lines)
 
         run_team(reinforce_rank, (layout, start), layout.config.rl_processes, poll)
-    steps = len(read_metrics(log))
-    return {"start": start, "steps": steps, "rollouts": steps * settings.questions_per_step * settings.group_size}
+    lines = read_metrics(log)
+    return {"start": start, "steps": len(lines), "rollouts": sum(int(line["rollouts"]) for line in lines)}
 
 
 def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: str) -> None:

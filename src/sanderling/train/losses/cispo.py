@@ -3,6 +3,7 @@
 Unlike a clipped ratio it never takes a token's gradient away, which matters for rare tokens at which behaviour branches.
 """
 
+import torch
 from torch import Tensor
 
 from sanderling.train.credit_config import CispoConfig
@@ -22,4 +23,5 @@ class Cispo:
         ratio = bounded(log_ratio(tokens, self.config.ratio_to)).exp()
         weight = ratio.detach().clamp(max=self.config.cap)
         loss = -weight * tokens.need("advantages") * tokens.logprobs
-        return reduced(tokens, self.config, loss, ratio, (ratio.detach() > self.config.cap).float())
+        value, metrics = reduced(tokens, self.config, loss, ratio, torch.zeros_like(loss.detach()))
+        return value, {**metrics, "weight_capped": (ratio.detach() > self.config.cap).float()}

@@ -52,7 +52,8 @@ class PipelineConfig(Section):
     placement: Placement = Placement.TURNS
     straggler: Straggler = Straggler.CARRY_OVER
     cut_off_share: float = Field(default=0.9, gt=0, le=1)
-    """With ``cut_off`` in a synchronous run: once this share of a step's rollouts is done (of a process's own), the others are
+    """With ``cut_off`` in a synchronous run: once this share of a step's rollouts is done (of a process's own, so that of
+    few nobody is cut off), the others are
     asked for their answers (DR-Venus: 0.9). A group that begins in another's place, or when that many are done already, is held
     to this share of its own rollouts. In an asynchronous run rollouts are asked a step before they would be too old."""
 

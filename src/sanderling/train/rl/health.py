@@ -105,7 +105,7 @@ def _of_updates(config: HealthConfig) -> tuple[Rule, ...]:
             "lower trainer.lr or pipeline.max_staleness, and check that both have the same temperature and precision",
         ),
         Rule(
-            *(Alarm.RATIO, "stopped", Kind.ABOVE, config.most_stopped, "Share of tokens that were clipped, masked or vetoed"),
+            *(Alarm.RATIO, "stopped", Kind.ABOVE, config.most_clipped, "Share of tokens that were clipped, masked or vetoed"),
             nearer,
         ),
         Rule(

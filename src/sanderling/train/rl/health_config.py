@@ -48,7 +48,7 @@ class HealthConfig(BaseModel):
     """Mean absolute difference of log-probabilities between trainer and sampler, on tokens that the updated weights sampled."""
     most_stale_gap: float = Field(default=0.3, gt=0)
     """The same over all tokens: where a run is asynchronous there may be none that the updated weights sampled."""
-    most_stopped: float = Field(default=0.5, ge=0, le=1)
+    most_clipped: float = Field(default=0.5, ge=0, le=1)
     """Share of tokens that were clipped, masked or vetoed: nothing was learnt from them."""
     most_far_ratios: float = Field(default=0.1, ge=0, le=1)
     """Share of tokens whose ratio is below 1/2 or above 2."""
