@@ -11,13 +11,12 @@ from test_rl import QUESTIONS
 from test_team import RL, STEADY, alone, pair, same_figures  # noqa: F401  # pair is a fixture
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
-from sanderling.errors import UserError
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.losses.sft import sft
 from sanderling.train.rl.config import PipelineConfig, Placement
 from sanderling.train.sft_config import ParallelConfig, ParallelKind
-from sanderling.train.trainer import Trainer
+from sanderling.train.trainer import NotFiniteError, Trainer
 
 SETTINGS = {
     "packed": (STEADY, 7, False),
@@ -72,7 +71,7 @@ def test_one_process_in_bfloat16_is_a_mesh_of_one_with_weights_in_float32():
 @pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
 def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_its_sentence(pair, shard: bool):  # noqa: F811
     errors = pair(fail_on_rank_1, shard, errors=True)
-    assert [type(error) for error in errors] == [UserError] * 2
+    assert [type(error) for error in errors] == [NotFiniteError] * 2
     assert str(errors[0]) == str(errors[1]) and "not finite" in str(errors[0])
 
 
