@@ -159,7 +159,7 @@ def test_settings_that_cannot_be_are_refused():
                 settings(f"{where}.{setting}={value}")
     with pytest.raises(UserError, match=r"equal rollouts, so set rl\.steps for all"):
         settings("arms.igpo.rl.steps=3")
-    with pytest.raises(UserError, match="a group of one"):
+    with pytest.raises(UserError, match="one alone teaches nothing: set group_size to 2"):
         settings("rl.group_size=1")
     assert find_recipe("ablation-tiny", quick=True).name == "ablation-tiny"
 

@@ -114,8 +114,6 @@ class AblationConfig(Section):
     @classmethod
     def _not_said_elsewhere(cls, rl: dict[str, Any]) -> dict[str, Any]:
         _refuse_units_own(rl, "rl")
-        if rl.get("group_size") == 1:
-            raise ValueError("a group of one has nothing to be compared with: set rl.group_size to 2 at least")
         return rl
 
     @field_validator("arms")
