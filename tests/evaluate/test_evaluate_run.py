@@ -189,6 +189,36 @@ async def test_outages_are_retried_and_then_unscored(store: TrajectoryStore, err
     assert found.questions[0].scored == 1
 
 
+async def test_a_model_out_of_reach_ends_the_run_instead_of_every_attempt(store: TrajectoryStore) -> None:
+    def gone(question: Question, attempt: int, _: int) -> Trajectory:
+        if attempt < 5:
+            return episode(question, attempt, "a0")
+        raise PolicyOutageError("http://m gave no answer")
+
+    with pytest.raises(UserError, match=r"last 16 attempts .*http://m gave no answer.*the next run goes on"):
+        await run(Script(gone), store, attempts=50, concurrency=4, retry=Retry(times=0))
+    made = Script()
+    found = await run(made, store, attempts=50, concurrency=4)
+    assert len(made.calls) == 4 * 45 and found.valid, "what ended stands, and all the rest is made"
+
+
+async def test_outages_amid_attempts_and_between_words_end_nothing(store: TrajectoryStore) -> None:
+    """Of ten attempts in a row nine cannot begin; or all come to a page that never does."""
+
+    def play(question: Question, attempt: int, _: int) -> Trajectory:
+        if question.id == "q0":
+            return episode(question, attempt, None, Ending.TOOL_OUTAGE)
+        if attempt % 10:
+            raise PolicyOutageError("busy")
+        return episode(question, attempt, "a0")
+
+    found = await run(Script(play), store, questions=QUESTIONS[1:2], attempts=60, concurrency=1, retry=Retry(times=0))
+    assert found.unscored == 54
+    other = TrajectoryStore(store.path.with_name("other.jsonl"))
+    found = await run(Script(play), other, questions=QUESTIONS[:1], attempts=60, concurrency=1, retry=Retry(times=0))
+    assert found.unscored == 60
+
+
 async def test_the_next_run_tries_outages_again_and_mends_the_result(store: TrajectoryStore) -> None:
     def outage(question: Question, attempt: int, _: int) -> Trajectory:
         if question.id == "q3":

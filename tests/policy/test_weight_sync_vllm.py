@@ -22,7 +22,8 @@ NEW = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "mode"}, {"na
 OLD = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "wait_for_inflight_requests"}]}}}})
 EMPTY = plain(b"")
 PAUSED, RESUMED, RELOADED = plain({"status": "paused"}), plain({"status": "resumed"}), plain({"results": [None]})
-ALL = ["/openapi.json", "/pause?mode=keep&clear_cache=true", "/collective_rpc", "/reset_prefix_cache", "/resume"]
+FORGET = "/reset_prefix_cache?reset_running_requests=true"
+ALL = ["/openapi.json", "/pause?mode=keep", "/collective_rpc", FORGET, "/resume"]
 
 
 class Files:
@@ -73,13 +74,34 @@ async def test_an_update_of_a_server_that_can_freeze_turns():
     assert server.asked[2][1] == reload and done.versions == (5, 5)
 
 
-async def test_it_asks_once_what_the_server_can_and_may_keep_old_caches():
+async def test_it_asks_once_what_the_server_can():
     with serve(NEW, *[PAUSED, RELOADED, EMPTY, RESUMED] * 2) as server:
-        sync, _, _ = connect(server, reprefill_stale=False)
+        sync, _, _ = connect(server)
         await sync.publish({}, 1)
         await sync.publish({}, 2)
-    keep = "/pause?mode=keep&clear_cache=false"
-    assert paths(server) == ["/openapi.json", *[keep, *ALL[2:]] * 2]
+    assert paths(server) == [*ALL, *ALL[1:]]
+
+
+KEPT, GONE = plain({"success": False}), plain({"success": True})
+
+
+async def test_keys_and_values_that_something_still_holds_are_asked_to_go_again(monkeypatch):
+    monkeypatch.setattr("sanderling.policy.sync.vllm_server._PAUSES_S", (0.001, 0.001))
+    with serve(NEW, PAUSED, RELOADED, KEPT, GONE, RESUMED) as server:
+        sync, _, _ = connect(server)
+        await sync.publish({}, 1)
+    assert paths(server) == [*ALL[:4], FORGET, "/resume"] and sync.version == 1
+
+
+async def test_nobody_samples_over_keys_and_values_that_stay(monkeypatch):
+    """vLLM answers 200 where it kept them: a turn begun afterwards would go on from older weights' prefix unnoticed."""
+    monkeypatch.setattr("sanderling.policy.sync.vllm_server._PAUSES_S", (0.001, 0.001))
+    with serve(NEW, PAUSED, RELOADED, KEPT, KEPT) as server:
+        sync, policy, _ = connect(server)
+        with pytest.raises(UserError, match="keeps cached keys and values"):
+            await sync.publish({}, 1)
+        assert policy.version == 0
+    assert paths(server)[-1] == FORGET, "and it stays paused"
 
 
 async def test_heard_without_weights_nothing_is_asked():
@@ -116,7 +138,7 @@ async def test_an_older_servers_turns_are_waited_for_and_new_ones_wait(descripti
         gate.set()
         await publishing
         assert (await begun).versions == (0, 0) and (await late).versions == (1, 1)
-    assert paths(server)[2:] == ["/collective_rpc", "/reset_prefix_cache", "/v1/completions"]
+    assert paths(server)[2:] == ["/collective_rpc", FORGET, "/v1/completions"]
 
 
 async def test_a_frozen_turn_carries_the_version_at_which_it_was_sent():

@@ -1,5 +1,6 @@
 """``sanderling train rl`` over a real small world: from a file of questions to a model, in stages, served, and once more."""
 
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
+from sanderling.recipes.rl.seldom import Seldom
 from sanderling.train.metrics import read_metrics
 from sanderling.trajectory.jsonl import TrajectoryStore
 
@@ -112,6 +114,27 @@ def test_a_served_model_samples_with_each_updates_weights(given: Path, tmp_path:
     assert double.paths.count("/collective_rpc") == 4, "at the beginning, and after each of three updates"
     assert double.paths.count("/sleep") == double.paths.count("/wake_up") == 3 and not double.spoke_asleep
     assert differ(tmp_path / "out" / "model", given / "base")
+
+
+def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sanderling.policy.http_client._LONGEST_PAUSE_S", 0.001)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m"]
+    with pytest.raises(UserError, match=r"could not be handed the weights \(.*gave no answer.*\): .* goes on"):
+        run(recipe_of(given, *placed), tmp_path / "out")
+
+
+def test_sessions_that_wait_for_one_server_say_so_once_a_minute():
+    now = [0.0]
+    warn = Seldom(60.0, lambda: now[0])
+    with pytest.warns(UserWarning, match="") as told:
+        for at in (0, 1, 2, 59, 61, 130):
+            now[0] = float(at)
+            warn(f"no answer at {at}")
+    said = [str(one.message) for one in told]
+    assert said == ["no answer at 0", "no answer at 61 (and 3 like it since the last)", "no answer at 130"]
 
 
 def test_a_copy_beside_samples_with_each_updates_weights_too(given: Path, tmp_path: Path):

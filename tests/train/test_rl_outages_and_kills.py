@@ -38,6 +38,38 @@ def test_a_run_goes_on_when_the_world_is_up_again(base: Path, tmp_path: Path):
     assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 2
 
 
+class Gone(Bandit):
+    """After some rollouts the model's server is gone: what begins then ends before its first turn."""
+
+    def __init__(self, model, after: int) -> None:
+        super().__init__(model)
+        self.left = after
+
+    async def rollout(self, ask):
+        trajectory = await super().rollout(ask)
+        self.left -= 1
+        if self.left >= 0:
+            return trajectory
+        outage = {
+            "ending": Ending.POLICY_OUTAGE,
+            "answer": None,
+            "detail": "http://m gave no answer.",
+            "nodes": (),
+            "leaf": None,
+        }
+        return trajectory.model_copy(update=outage)
+
+
+def test_a_model_out_of_reach_ends_the_run_and_it_goes_on_later(base: Path, tmp_path: Path):
+    """Not all the groups that a step may try, nor every step: a dead server would take hours to fail at each of them."""
+    config = changed(CONFIG, steps=4, denoise=DenoiseConfig(outage_wait_s=0.0, outage_retries=0, most_groups=50))
+    at_once = CONFIG.questions_per_step * CONFIG.group_size
+    with pytest.raises(UserError, match=r"rollouts met outages .*\(http://m gave no answer\).*See that the model answers"):
+        run(config, base, tmp_path / "run", Gone, after=at_once)
+    run(config, base, tmp_path / "run", Bandit)
+    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 4
+
+
 class Long(Bandit):
     async def rollout(self, ask):
         trajectory = await super().rollout(ask)

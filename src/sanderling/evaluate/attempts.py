@@ -7,7 +7,7 @@ and ``on_stored`` tells it what has become of them. An attempt that ends in an o
 unscored; the next run of the same store tries it once more, or the next *round* where rounds are counted: there an outage is
 settled until its round is over, so that how often a run was interrupted changes nothing. When only the judge fails, the episode
 is stored without a verdict and the next run judges it without repeating it; so does a question whose accepted answers were
-mended. Once a budget is spent, or somebody cancels, nothing more is begun.
+mended. Once a budget is spent, somebody cancels, or the model is out of reach in attempt after attempt, nothing more is begun.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from sanderling.policy.contract import PolicyOutageError
 from sanderling.protocol.asking import BudgetSpentError
 from sanderling.protocol.endings import Ending
 from sanderling.reward.judge import Judge, rule_on
+from sanderling.reward.silence import silence
 from sanderling.reward.verdict import META_KEY, Verdict, recorded
 from sanderling.tools.contract import ToolOutageError
 from sanderling.trajectory.record import Question, Seeds, Trajectory
@@ -125,6 +126,7 @@ async def make_attempts(
     total = len(wanted.questions) * wanted.each
     pending = ((question, attempt) for question, attempt in wanted.order() if (question.id, attempt) not in stored.settled)
     stops: list[str] = []
+    silent = silence(concurrency)
 
     async def make(question: Question, attempt: int) -> None:
         key = (question.id, attempt)
@@ -135,6 +137,7 @@ async def make_attempts(
             trajectory = await _attempt(rollout, question, attempt, wanted.seed, retry, watch)
             if trajectory.ending is Ending.CANCELLED and cancel is not None and cancel.is_set():
                 return
+            stops.extend(filter(None, [silent.after(trajectory)]))
             _check_model(trajectory.model, rows.values())
             row = await keep(store.append, await _finished(trajectory, judge, retry, wanted.round))
         hear(row)

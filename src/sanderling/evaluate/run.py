@@ -84,7 +84,7 @@ async def evaluate(
         watch=None if on_progress is None else _Counted(len(questions) * attempts, on_progress),
     )
     if made.stopped:
-        raise UserError(f"{made.stopped} Raise the limit and run again: what is done is kept.")
+        raise UserError(f"{made.stopped} What is done is kept, and the next run goes on.")
     date = datetime.now(UTC).isoformat(timespec="seconds")
     seconds = time.monotonic() - started
     info = RunInfo(command, seed, __version__, date, seconds, made.resumed, unscored_limit, judge.name)

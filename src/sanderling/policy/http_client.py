@@ -79,10 +79,10 @@ class HttpClient:
         async with aclosing(self.events(path, None)) as events:
             return await anext(events)
 
-    async def tell(self, path: str, body: dict[str, Any]) -> None:
-        """POST what needs no answer: an empty reply will do."""
+    async def tell(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """POST what needs no answer, and return the reply's object: that of an empty reply is empty."""
         async with aclosing(self.events(path, body, answered=False)) as events:
-            await anext(events)
+            return await anext(events)
 
     async def events(self, path: str, body: dict[str, Any] | None, *, answered: bool = True) -> AsyncGenerator[dict[str, Any]]:
         """POST (GET without a body) and yield each event of a stream, or the one object of a plain reply."""

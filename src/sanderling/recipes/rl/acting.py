@@ -24,6 +24,7 @@ from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.config import RlRecipe, Stage
 from sanderling.recipes.rl.judging import opened_judge, score_by
 from sanderling.recipes.rl.places import Dynamics, Places, directories
+from sanderling.recipes.rl.seldom import Seldom
 from sanderling.tools.extractor.contract import Extractor, OnOutage
 from sanderling.train.rl.config import Placement
 from sanderling.train.rl.contract import Actor, Ask, Score
@@ -102,7 +103,7 @@ def server_of(
     from sanderling.policy.sync.vllm_server import VllmServer
     from sanderling.policy.sync.weight_files import WeightFiles
 
-    policy = open_policy(served_spec(recipe, model_dir))
+    policy = open_policy(served_spec(recipe, model_dir), on_retry=Seldom())
     closing.push_async_callback(close_policy, policy)
     if not isinstance(policy, CompletionEndpointPolicy):
         raise UserError(f"{recipe.sampler.endpoint} is no server that takes weights: write http://host:port/v1.")
@@ -156,7 +157,7 @@ async def opened_reader(spec: str, directory: Path) -> AsyncIterator[Extractor |
         yield None
         return
     check_reader(spec)
-    policy = open_policy(spec)
+    policy = open_policy(spec, on_retry=Seldom())
     try:
         yield extractor_of(policy, ReplyCache(directory / "extracts"), OnOutage.REFUSE)
     finally:

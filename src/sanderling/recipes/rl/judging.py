@@ -15,6 +15,7 @@ from sanderling.policy.ledger import Ledger
 from sanderling.policy.load import check_model, close_policy, is_endpoint, names_model, open_policy, place_of
 from sanderling.policy.metered import Till
 from sanderling.protocol.asking import Asker
+from sanderling.recipes.rl.seldom import Seldom
 from sanderling.reward.booked import BookedJudge
 from sanderling.reward.forms.ours import OURS
 from sanderling.reward.judge import Judge
@@ -58,7 +59,7 @@ async def opened_judge(specs: Sequence[str], directory: Path, name: str, concurr
         askers: list[Asker] = []
         ledger = Ledger(log=JsonlLog(directory / f"judge-{name}.ledger", durable=False))
         for spec in filter(names_model, specs):
-            policy = open_policy(spec)
+            policy = open_policy(spec, on_retry=Seldom())
             stack.push_async_callback(close_policy, policy)
             askers.append(PolicyAsker(policy, till=Till(ledger), concurrency=concurrency, place=place_of(spec)))
         judge = judge_named(specs, askers, OURS, names_model)

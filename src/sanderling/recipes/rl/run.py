@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sanderling.errors import UserError
 from sanderling.locks import locked
+from sanderling.policy.contract import PolicyOutageError
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.acting import opened_acting
@@ -114,18 +115,22 @@ async def _run_in(team: Any, device: Any, job: Job, watch: "Callable[[Progress],
     recipe, stage, directory = job.order.recipe, job.stage, job.directory
     every = (*job.questions, *job.held_out)
     async with opened_acting(recipe, stage, every, job.model, directory, team) as acting:
-        await run_rl(
-            stage.rl,
-            job.questions,
-            acting.connect,
-            Encoding(load_tokenizer(job.model), stage.profile),
-            job.model,
-            directory,
-            held_out=job.held_out,
-            progress=watch,
-            team=team,
-            device=device,
-        )
+        try:
+            await run_rl(
+                stage.rl,
+                job.questions,
+                acting.connect,
+                Encoding(load_tokenizer(job.model), stage.profile),
+                job.model,
+                directory,
+                held_out=job.held_out,
+                progress=watch,
+                team=team,
+                device=device,
+            )
+        except PolicyOutageError as error:  # of a turn it is a rollout's ending; here the sampler took no weights
+            gone = f"The sampler could not be handed the weights ({str(error).removesuffix('.')})"
+            raise UserError(f"{gone}: see that it runs, and the same command goes on where this one stopped.") from error
 
 
 @contextmanager

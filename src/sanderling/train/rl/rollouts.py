@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from sanderling.errors import UserError
+from sanderling.reward.silence import silence
 from sanderling.train.rl.config import RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, Score
 from sanderling.train.rl.ledger import Begun, Ledger
@@ -83,6 +85,8 @@ class Rollouts:
         self._begun_since = 0
         """Groups begun since the last step was taken."""
         self._steps_left = steps_left
+        at_once = config.pipeline.groups_at_once(len(places), config.questions_per_step)
+        self._silence = silence(at_once * config.group_size)
         self._updating = False
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,7 +114,8 @@ class Rollouts:
     async def batch(self) -> list[tuple[Group, Fate]]:
         """The groups that the next step settles: as many to use as this rank has places, and those dropped on the way.
 
-        Fewer where ``denoise.most_groups`` were tried. Groups of later steps go on being made. Raises what a rollout raised.
+        Fewer where ``denoise.most_groups`` were tried. Groups of later steps go on being made. Raises what a rollout raised,
+        and UserError when the model is out of reach in rollout after rollout.
         """
         self._updating = False
         wanted = len(self._places)
@@ -240,6 +245,8 @@ class Rollouts:
         self._actor.stored(kept)
         group.ended[ask.attempt] = Ended(kept, ended.outcome)
         self._news.set()
+        if why := self._silence.after(kept, "rollouts"):
+            raise UserError(f"{why} See that the model answers: the same command goes on where this one stopped.")
 
     # -- stragglers ----------------------------------------------------------------------------------------------------
 
