@@ -6,6 +6,7 @@ trainer or sharding: parameters are those that the module has when it is called,
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ def tiled(module: nn.Module, tile: int) -> Callable[[Tensor], Tensor]:
         if not torch.is_grad_enabled():
             return _joined(line, (forward(part) for part in line.split(tile))).unflatten(0, hidden.shape[:-1])
         weights = _trained(module)
-        found = _Tiles.apply(module, forward, tile, _Kept.apply(line, *weights).grad_fn, line, *weights)
+        found = _Tiles.apply(module, forward, tile, _Held(_Kept.apply(line, *weights)), line, *weights)
         return found.unflatten(0, hidden.shape[:-1])
 
     return run
@@ -62,10 +63,26 @@ class _Kept(Function):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class _Held:
+    """What `_Kept` gave, out of autograd's sight: no input of the node it is handed to.
+
+    The output, not its ``grad_fn`` alone: before torch 2.13 what a node has saved goes with the last tensor that is made by it.
+    """
+
+    output: Tensor
+
+    def hidden(self) -> Tensor:
+        """What was saved."""
+        assert self.output.grad_fn is not None
+        (hidden,) = self.output.grad_fn.saved_tensors  # pyright: ignore[reportAttributeAccessIssue]
+        return hidden
+
+
 class _Tiles(Function):
     @staticmethod
     def forward(
-        ctx: Any, module: nn.Module, run: Callable[[Tensor], Tensor], tile: int, kept: Any, hidden: Tensor, *weights: Tensor
+        ctx: Any, module: nn.Module, run: Callable[[Tensor], Tensor], tile: int, kept: _Held, hidden: Tensor, *weights: Tensor
     ) -> Tensor:
         ctx.module, ctx.run, ctx.tile, ctx.kept = module, run, tile, kept
         kind = hidden.device.type
@@ -77,7 +94,7 @@ class _Tiles(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,) = gradients
-        (hidden,) = ctx.kept.saved_tensors
+        hidden = ctx.kept.hidden()
         ctx.kept = None  # no node of the graph, so nothing else would let go of what it saved
         weights = _trained(ctx.module)
         sums = [torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32)) for weight in weights]
