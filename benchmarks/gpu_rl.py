@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from async_rl_parts import PROFILE, Bytes, Directed, Sleeper
-from gpu_training import QWEN3_4B, SMALL
+from gpu_training import LOGIT_CHUNK, QWEN3_4B, SMALL
 from transformers import AutoModelForCausalLM, Qwen3Config
 
 from sanderling.agent.loop import run_episode
@@ -38,7 +38,7 @@ from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)
 QUESTIONS = [Question(id=f"q{number}", text="Which?", answers=("yes",)) for number in range(64)]
-WARM, MEASURED = 2, 4
+WARM, MEASURED = 1, 3
 """Steps that are not counted, while kernels are chosen and the queue fills, and those that are."""
 
 
@@ -51,7 +51,8 @@ def write_model(shape: Shape, directory: Path, device: torch.device) -> Path:
         max_position_embeddings=65_536, tie_word_embeddings=shape.tied, eos_token_id=257, bos_token_id=None, pad_token_id=0,
     )  # fmt: skip
     with device:
-        AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(directory)
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    model.save_pretrained(directory)
     (directory / "tokenizer.json").write_text("{}")
     return directory
 
@@ -89,15 +90,32 @@ class Watched:
         return sum(found) / len(found) if found else None
 
 
-def settings(small: bool, staleness: int) -> RlConfig:
-    """Few steps of few groups: enough to see whether the device waits."""
-    memory = MemoryConfig() if small else MemoryConfig(recompute=Recompute.SELECTIVE)
+def bfloat16_twin(model: Any) -> Any:
+    """What samples: its parameters alone are rounded, since a rotary frequency in 16 bits turns far positions elsewhere."""
+    other = twin(model)
+    for parameter in other.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    return other
+
+
+def settings(shape: Shape, small: bool, staleness: int) -> RlConfig:
+    """Few steps of few groups: enough to see whether the device waits.
+
+    As large as the device's memory: a session's keys and values take 115 KB a token (0.6B) and 147 KB (4B), and there is a
+    slot for each of (staleness + 2) steps' rollouts, rounded up to a power of two.
+    """
+    large = shape == QWEN3_4B
+    memory = MemoryConfig(recompute=Recompute.SELECTIVE)
     return RlConfig(
         trainer=TrainerConfig(
-            lr=1e-6, precision=Precision.BFLOAT16, micro_batch_tokens=2048 if small else 65_536, memory=memory
+            lr=1e-6,
+            precision=Precision.BFLOAT16,
+            micro_batch_tokens=2048 if small else 16_384 if large else 65_536,
+            logit_chunk=LOGIT_CHUNK,
+            memory=memory,
         ),
         steps=10_000,  # the run is stopped: none of its groups is the last, so the queue never drains
-        questions_per_step=2 if small else 4,
+        questions_per_step=2 if small or large else 4,
         group_size=4 if small else 8,
         save_every=10_000,
         pipeline=PipelineConfig(max_staleness=staleness, placement=Placement.BESIDE),
@@ -106,16 +124,18 @@ def settings(small: bool, staleness: int) -> RlConfig:
 
 def loop(device: torch.device, small: bool, *, shape: Shape, staleness: int) -> dict[str, Any]:
     """One run; ``staleness`` 0 is the synchronous one to compare with."""
+    config, marks = settings(shape, small, staleness), []
+    sampling = PROFILE.sampling.model_copy(update={"max_tokens": 8 if small else 128})
+    context = 32_768 if small else 2_000 if shape == QWEN3_4B else 4_000
+    budgets = PROFILE.budgets.model_copy(update={"max_context_tokens": context})
+    profile = PROFILE.model_copy(update={"sampling": sampling, "budgets": budgets})
     shape = SMALL if small else shape
-    config, marks = settings(small, staleness), []
-    sampling = PROFILE.sampling.model_copy(update={"max_tokens": 8 if small else 256})
-    profile = PROFILE.model_copy(update={"sampling": sampling})
     with tempfile.TemporaryDirectory() as place, Watched(device) as watched:
         base = write_model(shape, Path(place) / "base", device)
 
         def connect(model: Any) -> Actor:
-            policy = Directed(TransformersPolicy(twin(model).to(torch.bfloat16), Bytes(), max_batch=256))
-            return Actor(partial(episode, policy, Sleeper(0.0 if small else 1.0), profile), Copying(policy.live))
+            policy = Directed(TransformersPolicy(bfloat16_twin(model), Bytes(), max_batch=256))
+            return Actor(partial(episode, policy, Sleeper(0.0 if small else 0.3), profile), Copying(policy.live))
 
         def heard(progress: Progress) -> None:
             marks.append((time.perf_counter(), len(watched.shares)))

@@ -15,6 +15,8 @@ from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.sync.tensors import put
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.protocol.sampling import Sampling
+from sanderling.train.config import MemoryConfig, Recompute
+from sanderling.train.memory import economise
 
 PROMPT = tuple(range(20, 45))
 ENDLESS = Sampling(temperature=1.0, max_tokens=400)
@@ -173,6 +175,22 @@ def test_tied_weights_go_by_either_name_and_dtypes_are_the_samplers(pair):
         put(target, {name: tensor for name, tensor in model.state_dict().items() if name != dropped})
         assert target.lm_head.weight.dtype is torch.bfloat16
         assert torch.equal(target.model.embed_tokens.weight, model.lm_head.weight.to(torch.bfloat16))
+
+
+@pytest.mark.parametrize(
+    "config", [MemoryConfig(recompute=Recompute.SELECTIVE), MemoryConfig(recompute=Recompute.FULL, mlp_tile=8)]
+)
+def test_a_twin_of_a_model_that_saves_memory_has_layers_of_its_own(config):
+    """A trainer gives its layers another ``forward``; copied with them, the twin sampled through the layers in training."""
+    model, _ = load()
+    economise(model, config)
+    other = twin(model)
+    before = full_logits(other, PROMPT)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert torch.equal(full_logits(other, PROMPT), before)
+    assert full_logits(twin(other).to(torch.bfloat16), PROMPT).isfinite().all(), "in another precision, too"
 
 
 @pytest.mark.parametrize("wrong", ["unknown", "missing", "shape", "untied"])

@@ -61,10 +61,10 @@ class SlotLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def resize(self, slots: int, capacity: int) -> None:
-        """Grow to so many slots and positions, keeping what is there."""
-        self.shape = (slots, capacity)
+        """Grow to so many slots and positions, keeping what is there; after a failure it is as it was."""
         if self.keys is not None and self.values is not None:
             self.keys, self.values = _grown(self.keys, slots, capacity), _grown(self.values, slots, capacity)
+        self.shape = (slots, capacity)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
@@ -116,9 +116,10 @@ class SlotCache(Cache):
         """Make room for so many slots and positions, doubling."""
         wanted = (_doubled(self._slots, slots), _doubled(self._capacity, capacity))
         if wanted != (self._slots, self._capacity):
-            self._slots, self._capacity = wanted
             for layer in self.slot_layers:
-                layer.resize(*wanted)
+                if layer.shape != wanted:  # some have grown where memory ran out amid them
+                    layer.resize(*wanted)
+            self._slots, self._capacity = wanted
 
     def place(self, placement: Placement) -> None:
         """Say where the next forward's tokens go."""

@@ -14,8 +14,15 @@ from sanderling.policy.transformers_policy import TransformersPolicy
 
 
 def twin(model: Any) -> Any:
-    """A module of its own with the same weights, to sample with: without gradients, in evaluation mode."""
-    return copy.deepcopy(model).requires_grad_(False).eval()
+    """A module of its own with the same weights, to sample with: without gradients, in evaluation mode.
+
+    A trainer that saves memory gives its layers another ``forward``, a function that copying leaves theirs: without it the
+    twin's layers are its own.
+    """
+    other = copy.deepcopy(model).requires_grad_(False).eval()
+    for module in other.modules():
+        vars(module).pop("forward", None)
+    return other
 
 
 class Copying:
