@@ -8,8 +8,8 @@ A list in order of priority: a long step of all weights and its goal (MFU of 45%
 numbers. Each item runs in a process of its own, below eight minutes, and stands in the result file as soon as it ends, out of
 memory included; called again, the list goes on with what is missing. Beside results/gpu.json stands gpu.md: of every item what
 was measured, or that it was not (``--seconds 0`` writes it without measuring). Needs torch, transformers, safetensors, numpy,
-tokenizers, pydantic (with pydantic-core, annotated-types, typing-inspection) and json5, for LoRA peft 0.19, and no network. FLOPs are the
-model's own, causal, without recomputation; a frozen weight's gradient, which nobody computes, is not among them.
+tokenizers, pydantic (with pydantic-core, annotated-types, typing-inspection) and json5, for LoRA peft 0.19, and no network.
+FLOPs are the model's own, causal, without recomputation; a frozen weight's gradient, which nobody computes, is not among them.
 """
 
 import argparse
