@@ -44,7 +44,7 @@ class Trackio:
     """A local trackio project: ``trackio show --project sanderling``."""
 
     def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
-        import trackio
+        import trackio  # pyright: ignore[reportMissingImports]
 
         del step
         # What a machine does belongs to no run's record, and is logged by threads that outlive it.
@@ -64,7 +64,7 @@ class WeightsAndBiases:
     """A Weights & Biases run; with ``WANDB_MODE=offline`` it stays in ``out_dir/wandb``."""
 
     def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
-        import wandb
+        import wandb  # pyright: ignore[reportMissingImports]
 
         del step
         name = run_name(out_dir)
