@@ -102,7 +102,7 @@ def settings(shape: Shape, small: bool, staleness: int) -> RlConfig:
     """Few steps of few groups: enough to see whether the device waits.
 
     As large as the device's memory: a session's keys and values take 115 KB a token (0.6B) and 147 KB (4B), and there is a
-    slot for each of (staleness + 2) steps' rollouts, rounded up to a power of two.
+    slot for each of (staleness + 1) steps' rollouts, rounded up to a power of two.
     """
     large = shape == QWEN3_4B
     memory = MemoryConfig(recompute=Recompute.SELECTIVE)

@@ -202,6 +202,14 @@ async def test_a_model_out_of_reach_ends_the_run_instead_of_every_attempt(store:
     assert len(made.calls) == 4 * 45 and found.valid, "what ended stands, and all the rest is made"
 
 
+async def test_where_all_was_begun_nothing_is_left_to_stop(store: TrajectoryStore) -> None:
+    def gone(question: Question, attempt: int, _: int) -> Trajectory:
+        raise PolicyOutageError("down")
+
+    found = await run(Script(gone), store, attempts=4, concurrency=4, retry=Retry(times=0))
+    assert (found.unscored, found.valid) == (16, False), "as many as would end a longer run"
+
+
 async def test_outages_amid_attempts_and_between_words_end_nothing(store: TrajectoryStore) -> None:
     """Of ten attempts in a row nine cannot begin; or all come to a page that never does."""
 

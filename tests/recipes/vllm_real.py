@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -65,10 +65,8 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     while time.monotonic() < end:
         if process.poll() is not None:
             break
-        try:
+        with suppress(httpx.TransportError):  # it does not listen yet
             if httpx.get(url, timeout=5, trust_env=False).status_code == 200:
                 return
-        except httpx.TransportError:
-            pass
         time.sleep(0.5)
     raise AssertionError(log.read_text(errors="replace")[-4000:])

@@ -137,7 +137,8 @@ async def make_attempts(
             trajectory = await _attempt(rollout, question, attempt, wanted.seed, retry, watch)
             if trajectory.ending is Ending.CANCELLED and cancel is not None and cancel.is_set():
                 return
-            stops.extend(filter(None, [silent.after(trajectory)]))
+            if why := silent.after(trajectory):
+                stops.append(why)
             _check_model(trajectory.model, rows.values())
             row = await keep(store.append, await _finished(trajectory, judge, retry, wanted.round))
         hear(row)
@@ -165,7 +166,7 @@ async def make_attempts(
 
         await _together(work() for _ in range(min(concurrency, total - len(episodes))))
     cancelled = cancel is not None and cancel.is_set()
-    stopped = stops[0] if stops else "It was stopped." if cancelled and len(episodes) < total else ""
+    stopped = (stops or ["It was stopped."] * cancelled or [""])[0] if len(episodes) < total else ""
     return Made(episodes, rows, len(stored.settled), stopped, cancelled)
 
 

@@ -26,8 +26,8 @@ from sanderling.errors import UserError
 from sanderling.policy.door import Door
 from sanderling.policy.http_client import HttpClient
 
-_PAUSES_S = (0.1, 0.5, 2.0)
-"""Before cached keys and values are asked to go once more."""
+_PAUSES_S = (0.0, 0.1, 0.5, 2.0)
+"""Before each time that cached keys and values are asked to go."""
 
 
 class Served(Protocol):
@@ -100,9 +100,9 @@ class VllmServer:
         It says ``success: false`` (with status 200) where something still holds some; older versions say nothing.
         """
         for pause_s in _PAUSES_S:
+            await asyncio.sleep(pause_s)
             if (await self._ask("reset_prefix_cache", reset_running_requests="true")).get("success", True):
                 return
-            await asyncio.sleep(pause_s)
         raise UserError(
             f"{self._root.base_url} has the new weights and keeps cached keys and values of those before (its log says why): "
             "see that nobody else uses it, or start it with --no-enable-prefix-caching."

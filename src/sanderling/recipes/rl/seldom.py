@@ -11,13 +11,14 @@ class Seldom:
     def __init__(self, every_s: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._every_s, self._clock = every_s, clock
         self._next = clock()
-        self._kept = 0
+        self._heard = 0
 
     def __call__(self, text: str) -> None:
         now = self._clock()
+        self._heard += 1
         if now < self._next:
-            self._kept += 1
             return
-        more = f" (and {self._kept:,} like it since the last)" if self._kept else ""
-        self._next, self._kept = now + self._every_s, 0
+        self._next = now + self._every_s
+        # The count is news, too: Python shows the same words from the same line once only.
+        more = f" ({self._heard:,} times so far)" if self._heard > 1 else ""
         warnings.warn(f"{text}{more}", stacklevel=2)
