@@ -58,12 +58,12 @@ def test_a_row_that_no_thrift_fits_is_shared_by_as_many_devices_as_it_takes():
     assert judge(QWEN3_4B, padded, load, 79 * 2**30).changed == {}, "padded rows cannot be shared"
 
 
-@pytest.mark.parametrize("row", [131_072, 262_144])
-def test_rows_are_shared_on_top_of_thrift_where_neither_is_enough(row: int):
+@pytest.mark.parametrize(("row", "ranks"), [(65_536, None), (131_072, 2), (262_144, 4)])
+def test_rows_are_shared_on_top_of_thrift_where_neither_is_enough(row: int, ranks: int | None):
     trainer, load = TrainerConfig(precision=Precision.BFLOAT16), Load(row, 8, sharded=True)
     verdict = judge(QWEN3_4B, trainer, load, 24 * GIB)
     assert {"trainer.memory.recompute", "trainer.memory.offload"} <= verdict.changed.keys()
-    assert verdict.changed.get("parallel.context") == (2 if row == 262_144 else None)
+    assert verdict.changed.get("parallel.context") == ranks
     assert judge(QWEN3_4B, *under(trainer, load, verdict.changed), 24 * GIB).fits
 
 
