@@ -183,7 +183,8 @@ class Bench:
     def gain(self, tokens: int) -> dict[str, Any]:
         """Information gain at 200 boundaries of a long trajectory: one pass, a bare forward, and a pass each for some."""
         s = self.sizes
-        tokens, count = min(tokens, 8 * s.trajectory), min(200, 4 * s.boundaries)
+        tokens = min(tokens, 8 * s.trajectory)
+        count = min(200, tokens // 128)
         scorer = ModelScorer(self.model(torch.bfloat16), micro_batch_tokens=1)
         ids, probe = self.ids(tokens), self.ids(18)
         cuts = [tokens * (n + 1) // count for n in range(count)]

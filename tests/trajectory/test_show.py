@@ -81,9 +81,10 @@ def test_everything_worth_reading_is_there():
     assert "the system prompt" not in text and "Title 5" not in text and text.count("garbled attempt") == 1
 
 
+@pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize(("outcome", "said"), [(1.0, "1"), (0.0, "0"), (2 / 3, "0.667"), (None, "unscored")])
-def test_a_rollout_says_what_it_was_scored(outcome, said):
-    meta = {"rl": {"group": 3, "attempt": 0, "outcome": outcome}}
+def test_a_rollout_says_what_it_was_scored(outcome, said, trained):
+    meta = {"rl": {"group": 3, "attempt": 0, "outcome": outcome}} if trained else {"held_out": outcome, "held_out_attempt": 0}
     lines = [line.strip("│ ").split() for line in shown(whole().model_copy(update={"meta": meta})).splitlines()]
     assert ["outcome", said] in lines
     assert not any(line[:1] == ["outcome"] for line in map(str.split, shown(whole()).replace("│", " ").splitlines()))

@@ -195,9 +195,12 @@ def _branches(trajectory: Trajectory, main: list[int]) -> Iterator[RenderableTyp
 def _outcome(trajectory: Trajectory) -> str:
     """What a rollout of reinforcement learning was scored; empty for everything else."""
     said = trajectory.meta.get("rl")
-    if not isinstance(said, dict) or "outcome" not in said:
+    if isinstance(said, dict) and "outcome" in said:
+        outcome = said["outcome"]
+    elif "held_out" in trajectory.meta:
+        outcome = trajectory.meta["held_out"]
+    else:
         return ""
-    outcome = said["outcome"]
     return "unscored" if outcome is None else f"{outcome:.3g}" if isinstance(outcome, int | float) else str(outcome)
 
 
