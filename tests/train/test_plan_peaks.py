@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from sanderling.train.adapters import add_adapter
 from sanderling.train.attention import Stretch, packed_attention
-from sanderling.train.config import MemoryConfig, Precision, TrainerConfig
+from sanderling.train.config import LoraConfig, MemoryConfig, Precision, TrainerConfig
 from sanderling.train.logprobs import hidden_states
 from sanderling.train.memory import economise
-from sanderling.train.plan import Load, Shape, estimate
+from sanderling.train.plan import Load, Shape, estimate, lora_parameters
 
 SHAPES = {
     "0.6B": Shape(1024, 2, 16, 8, 128, 3072, 64, tied=True),
@@ -24,6 +26,7 @@ SHAPES = {
 }
 """Two layers each, and next to no head: that of a long row runs in chunks, and is planned by itself."""
 TOKENS = 16_384
+LORA = LoraConfig(rank=16)
 
 
 class Counted(TorchDispatchMode):
@@ -48,29 +51,48 @@ class Counted(TorchDispatchMode):
         self.now -= self._sizes.pop(storage)
 
 
-@pytest.fixture(params=["mixed", "shards", "float32"])
+@pytest.fixture(params=["mixed", "shards", "float32", "adapter"])
 def kind(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Mixed precision; 16 bits throughout, as shards compute; neither. Models are made in the numbers that they compute in."""
-    torch.set_default_dtype(torch.bfloat16 if request.param == "shards" else torch.float32)
+    """Mixed precision; 16 bits throughout, as shards compute; neither; an adapter on a base in 16 bits.
+
+    Models are made in the numbers that they compute in.
+    """
+    torch.set_default_dtype(torch.bfloat16 if request.param in ("shards", "adapter") else torch.float32)
     yield request.param
     torch.set_default_dtype(torch.float32)
 
 
-def counted(shape: Shape, memory: MemoryConfig, mixed: bool) -> int:
+def weightless(config: Qwen3Config, kind: str) -> Qwen3ForCausalLM:
+    """A model whose memory nobody touches."""
+    with torch.device("meta"):
+        model = Qwen3ForCausalLM(config)
+    model = model.to_empty(device="cpu").train()
+    torch.set_default_dtype(torch.float32)
+    if kind == "adapter":
+        add_adapter(model, LORA)
+    return model
+
+
+def counted(shape: Shape, memory: MemoryConfig, kind: str) -> int:
     """Bytes that a pass over one row holds at most, beside weights and gradients, which are there before it."""
     config = Qwen3Config(
         hidden_size=shape.hidden, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
         num_key_value_heads=shape.kv_heads, head_dim=shape.head_dim, intermediate_size=shape.intermediate,
         vocab_size=shape.vocab, tie_word_embeddings=shape.tied,
     )  # fmt: skip
-    with FakeTensorMode(allow_non_fake_inputs=True), Counted() as count:
-        model = Qwen3ForCausalLM(config).train()
-        economise(model, memory)
-        for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
+    model = weightless(config, kind)
+    economise(model, memory)
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake, Counted() as count:
+        for module in model.modules():
+            for name, own in module.named_parameters(recurse=False):
+                weight = nn.Parameter(fake.from_tensor(own.detach()), own.requires_grad)
+                weight.grad = torch.zeros_like(weight) if own.requires_grad else None
+                setattr(module, name, weight)
+            for name, own in module.named_buffers(recurse=False):
+                setattr(module, name, fake.from_tensor(own))
         before = count.now
         ids, positions = torch.zeros(1, TOKENS, dtype=torch.int64), torch.arange(TOKENS)[None]
-        with packed_attention(model), torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        with packed_attention(model), torch.autocast("cpu", torch.bfloat16, enabled=kind in ("mixed", "adapter")):
             hidden = hidden_states(model, ids, positions, [Stretch(TOKENS)])
         hidden.backward(torch.ones_like(hidden))
         return count.peak - before
@@ -91,9 +113,10 @@ def test_what_is_alive_at_once_is_what_was_planned(name: str, memory: MemoryConf
     shape = SHAPES[name]
     precision = Precision.FLOAT32 if kind == "float32" else Precision.BFLOAT16
     trainer = TrainerConfig(precision=precision, memory=memory, micro_batch_tokens=1)
-    parts = estimate(shape, trainer, Load(TOKENS, sharded=kind == "shards")).parts
+    adapter = lora_parameters(shape, LORA) if kind == "adapter" else None
+    parts = estimate(shape, trainer, Load(TOKENS, sharded=kind == "shards", lora_parameters=adapter)).parts
     planned = parts["kept for the backward pass"] + parts["alive at once, in a layer or at the head"]
     if kind == "mixed":
         planned += parts["weights in use"]
-    measured = counted(shape, memory, mixed=kind == "mixed")
+    measured = counted(shape, memory, kind)
     assert 0.97 * measured < planned < 1.25 * measured

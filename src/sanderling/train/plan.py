@@ -234,11 +234,12 @@ def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, hid
     heads, pairs = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     tile = min(tokens, memory.mlp_tile or tokens)
     in_tiles = 7 * shape.intermediate * width * tile + (3 * shape.hidden * shape.intermediate * (width + 4) if whole else 0)
+    beside = 0 if whole else 2 * width * shape.intermediate  # what an adapter says, before it is added
     if memory.recompute is Recompute.NONE:
-        mlp = 3 * hidden * shape.hidden + 2 * width * shape.intermediate
+        mlp = 3 * hidden * shape.hidden + 2 * width * shape.intermediate + beside
         attention = (24 + 2 * hidden) * shape.hidden
     else:
-        mlp = (6 * hidden + 10) * shape.hidden + (3 * width + 4) * (heads + pairs) + 6 * width * shape.intermediate
+        mlp = (6 * hidden + 10) * shape.hidden + (3 * width + 4) * (heads + pairs) + 6 * width * shape.intermediate + beside
         if hidden > width:  # automatic mixed precision: queries and keys are there in both widths
             attention = 28 * shape.hidden + 22 * heads + 12 * pairs
         else:
