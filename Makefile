@@ -10,6 +10,9 @@ CONSTRAINTS ?= -c requirements.lock
 # Tiny models are fastest with one thread per process; several processes share the cores.
 export OMP_NUM_THREADS ?= 1
 
+# Tests run in a process for each core, four at most: each holds torch. Empty: one after the other.
+SIDE_BY_SIDE ?= -n auto --maxprocesses 4 --dist worksteal
+
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FIND_PYTHON = for p in $(PYTHON) python3.11 python3.12 python3 python; do \
@@ -31,7 +34,7 @@ demo-quick: $(INSTALLED) ## All stages of the tiny recipe in about a minute, wit
 	$(BIN)/sanderling recipe run tiny --quick
 
 test: $(INSTALLED) ## All tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
 
 test-all: $(INSTALLED) ## All tests
 	$(BIN)/python -m pytest

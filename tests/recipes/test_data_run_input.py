@@ -204,13 +204,15 @@ def test_names_that_are_no_utf_8_are_names(raw: Path, tmp_path: Path) -> None:
     ids = {one.id for one in open_trajectories(out / "1-imported.jsonl")}
     assert {"raw\ufffd/a\ufffd#0", "raw\ufffd/a\ufffd~2#0"} < ids
     assert json.loads((out / "data.json").read_text())["settings"]["tokenizer"] == os.fspath(tokenizer)
-    for command in (
+    commands = (
         ["stats", odd, "--json", tmp_path / "s.json", "--out", tmp_path / "s.html"],
         ["clean", odd, "--out", tmp_path / "c.jsonl"],
         ["dedupe", odd, "--out", tmp_path / "d.parquet", "--report", tmp_path / "d.json"],
         ["contamination", odd, "--against", odd / os.fsdecode(b"a\xff.jsonl"), "--report", tmp_path / "e.json"],
-    ):
-        assert CliRunner().invoke(app, [os.fspath(one) for one in command], catch_exceptions=False).exit_code == 0
+    )
+    with pytest.warns(UserWarning, match="left out are 1 entry"):
+        for command in commands:
+            assert CliRunner().invoke(app, [os.fspath(one) for one in command], catch_exceptions=False).exit_code == 0
     assert json.loads((tmp_path / "s.json").read_text())[0]["name"] == odd.name
     assert [one["benchmark"] for one in json.loads((tmp_path / "e.json").read_text())] == [os.fsdecode(b"a\xff#0")]
 
