@@ -166,7 +166,9 @@ async def make_attempts(
 
         await _together(work() for _ in range(min(concurrency, total - len(episodes))))
     cancelled = cancel is not None and cancel.is_set()
-    stopped = (stops or ["It was stopped."] * cancelled or [""])[0] if len(episodes) < total else ""
+    if cancelled:
+        stops.append("It was stopped.")
+    stopped = stops[0] if stops and len(episodes) < total else ""
     return Made(episodes, rows, len(stored.settled), stopped, cancelled)
 
 
