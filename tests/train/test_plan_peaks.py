@@ -14,7 +14,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.train.adapters import add_adapter
 from sanderling.train.attention import Stretch, packed_attention
-from sanderling.train.config import LoraConfig, MemoryConfig, Precision, TrainerConfig
+from sanderling.train.config import LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.logprobs import hidden_states
 from sanderling.train.memory import economise
 from sanderling.train.plan import Load, Shape, estimate, lora_parameters
@@ -106,10 +106,10 @@ def counted(shape: Shape, memory: MemoryConfig, kind: str) -> int:
     [
         pytest.param(MemoryConfig(), id="none"),
         pytest.param(MemoryConfig(mlp_tile=2048), id="tiles"),
-        pytest.param(MemoryConfig(recompute="selective"), id="selective"),
-        pytest.param(MemoryConfig(recompute="selective", mlp_tile=2048), id="selective in tiles"),
-        pytest.param(MemoryConfig(recompute="full"), id="full"),
-        pytest.param(MemoryConfig(recompute="full", mlp_tile=2048), id="full in tiles"),
+        pytest.param(MemoryConfig(recompute=Recompute.SELECTIVE), id="selective"),
+        pytest.param(MemoryConfig(recompute=Recompute.SELECTIVE, mlp_tile=2048), id="selective in tiles"),
+        pytest.param(MemoryConfig(recompute=Recompute.FULL), id="full"),
+        pytest.param(MemoryConfig(recompute=Recompute.FULL, mlp_tile=2048), id="full in tiles"),
     ],
 )
 @pytest.mark.parametrize(
