@@ -211,6 +211,8 @@ def kept_bytes(shape: Shape, memory: MemoryConfig, tokens: int, width: int, hidd
         case Recompute.NONE:
             norms = shape.hidden * (5 * hidden + 6)
             attention = heads * (4 * width + 4) + pairs * (3 * width + 4)
+            if width == 4:  # on CUDA keys and values are repeated for each query head
+                attention += 2 * width * (heads - pairs)
             in_tiles = memory.mlp_tile is not None and memory.mlp_tile < tokens
             per_token = norms + attention + (0 if in_tiles else 4 * shape.intermediate * width)
     return shape.layers * per_token * tokens
@@ -248,8 +250,8 @@ def _layer_peak(shape: Shape, memory: MemoryConfig, tokens: int, width: int, hid
             attention = 36 * shape.hidden + (4 * width + 6) * heads + (2 * width + 8) * pairs
         if memory.recompute is Recompute.SELECTIVE:  # its output is among what is kept
             mlp, attention = mlp - width * heads, attention - width * heads
-    if width == 4:  # on CUDA keys and values are repeated for each query head
-        mlp, attention = (part + 2 * width * (heads - pairs) for part in (mlp, attention))
+        if width == 4:  # keys and values that are repeated, as in `kept_bytes`
+            mlp, attention = (part + 2 * width * (heads - pairs) for part in (mlp, attention))
     return attention * tokens + in_tiles if tile < tokens else max(mlp, attention) * tokens
 
 
