@@ -11,9 +11,9 @@ mended. Once a budget is spent, somebody cancels, or the model is out of reach i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sanderling.errors import UserError
 from sanderling.evaluate.attempt_stores import AttemptStore
@@ -24,7 +24,7 @@ from sanderling.policy.contract import PolicyOutageError
 from sanderling.protocol.asking import BudgetSpentError
 from sanderling.protocol.endings import Ending
 from sanderling.reward.judge import Judge, rule_on
-from sanderling.reward.silence import silence
+from sanderling.reward.silence import Silence, silence
 from sanderling.reward.verdict import META_KEY, Verdict, recorded
 from sanderling.tools.contract import ToolOutageError
 from sanderling.trajectory.record import Question, Seeds, Trajectory
@@ -98,6 +98,68 @@ class _Stored:
     unjudged: dict[Key, AttemptRow]
 
 
+@dataclass
+class _Run:
+    """What attempts at the same time share, and what has come of them so far."""
+
+    wanted: Attempts
+    rollout: Rollout
+    judge: Judge
+    store: AttemptStore
+    retry: Retry
+    hear: Callable[[AttemptRow], None]
+    watch: Watch
+    cancel: asyncio.Event | None
+    stored: _Stored
+    silent: Silence
+    writer: ThreadPoolExecutor
+    """Encoding and flushing a long record would hold up every other episode: one thread writes, in their order."""
+    rows: dict[Key, AttemptRow] = field(default_factory=dict)
+    episodes: dict[Key, Episode] = field(default_factory=dict)
+    stops: list[str] = field(default_factory=list)
+
+    @property
+    def cancelled(self) -> bool:
+        return self.cancel is not None and self.cancel.is_set()
+
+    def holds(self, row: AttemptRow, question: Question) -> Episode:
+        """Take in what the store holds of an attempt."""
+        self.rows[row.key] = row
+        self.episodes[row.key] = episode = _judged(row, question, self.judge.name)
+        return episode
+
+    async def work(self, pending: Iterator[tuple[Question, int]]) -> None:
+        """One attempt after the other, of those that nobody has begun."""
+        for question, attempt in pending:
+            if self.stops or self.cancelled:
+                return
+            self.watch.begun((question.id, attempt))
+            try:
+                if (row := await self._row(question, attempt)) is not None:
+                    self.hear(row)
+                    self.watch.ended(self.holds(row, question))
+            except BudgetSpentError as error:
+                self.stops.append(str(error))
+            finally:
+                self.watch.freed((question.id, attempt))
+
+    async def _row(self, question: Question, attempt: int) -> AttemptRow | None:
+        """Make an attempt, or only judge it where it was made before, and store it; None: it was cancelled."""
+        if (known := self.stored.unjudged.get((question.id, attempt))) is not None:
+            verdict = await verdict_on(known.case(question), self.judge, self.retry)
+            return await self._write(self.store.judged, known, question, recorded(verdict, self.judge.name, self.judge.places))
+        trajectory = await _attempt(self.rollout, question, attempt, self.wanted.seed, self.retry, self.watch)
+        if trajectory.ending is Ending.CANCELLED and self.cancelled:
+            return None
+        if why := self.silent.after(trajectory):
+            self.stops.append(why)
+        _check_model(trajectory.model, self.rows.values())
+        return await self._write(self.store.append, await _finished(trajectory, self.judge, self.retry, self.wanted.round))
+
+    async def _write(self, write: Callable[..., AttemptRow], *what: object) -> AttemptRow:
+        return await asyncio.get_running_loop().run_in_executor(self.writer, write, *what)
+
+
 async def make_attempts(
     wanted: Attempts,
     rollout: Rollout,
@@ -121,55 +183,16 @@ async def make_attempts(
     hear, watch = on_stored or _nobody, watch or Watch()
     asked = {question.id: question for question in wanted.questions}
     stored = _read(store, wanted, asked, judge.name, hear)
-    rows = dict(stored.settled)
-    episodes = {key: _judged(row, asked[key[0]], judge.name) for key, row in rows.items()}
-    total = len(wanted.questions) * wanted.each
-    pending = ((question, attempt) for question, attempt in wanted.order() if (question.id, attempt) not in stored.settled)
-    stops: list[str] = []
-    silent = silence(concurrency)
-
-    async def make(question: Question, attempt: int) -> None:
-        key = (question.id, attempt)
-        if (known := stored.unjudged.get(key)) is not None:
-            verdict = await verdict_on(known.case(question), judge, retry)
-            row = await keep(store.judged, known, question, recorded(verdict, judge.name, judge.places))
-        else:
-            trajectory = await _attempt(rollout, question, attempt, wanted.seed, retry, watch)
-            if trajectory.ending is Ending.CANCELLED and cancel is not None and cancel.is_set():
-                return
-            if why := silent.after(trajectory):
-                stops.append(why)
-            _check_model(trajectory.model, rows.values())
-            row = await keep(store.append, await _finished(trajectory, judge, retry, wanted.round))
-        hear(row)
-        rows[key], episodes[key] = row, _judged(row, question, judge.name)
-        watch.ended(episodes[key])
-
-    async def work() -> None:
-        for question, attempt in pending:
-            if stops or (cancel is not None and cancel.is_set()):
-                return
-            watch.begun((question.id, attempt))
-            try:
-                await make(question, attempt)
-            except BudgetSpentError as error:
-                stops.append(str(error))
-            finally:
-                watch.freed((question.id, attempt))
-
-    watch.resumed(episodes.values())
-    # Encoding and flushing a long record would hold up every other episode: one thread writes, in their order.
     with ThreadPoolExecutor(1, "writer") as writer:
-
-        async def keep(write: Callable[..., AttemptRow], *what: object) -> AttemptRow:
-            return await asyncio.get_running_loop().run_in_executor(writer, write, *what)
-
-        await _together(work() for _ in range(min(concurrency, total - len(episodes))))
-    cancelled = cancel is not None and cancel.is_set()
-    if cancelled:
-        stops.append("It was stopped.")
-    stopped = stops[0] if stops and len(episodes) < total else ""
-    return Made(episodes, rows, len(stored.settled), stopped, cancelled)
+        run = _Run(wanted, rollout, judge, store, retry, hear, watch, cancel, stored, silence(concurrency), writer)
+        watch.resumed([run.holds(row, asked[key[0]]) for key, row in stored.settled.items()])
+        pending = iter([one for one in wanted.order() if (one[0].id, one[1]) not in stored.settled])
+        left = len(asked) * wanted.each - len(stored.settled)
+        await _together(run.work(pending) for _ in range(min(concurrency, left)))
+    if run.cancelled:
+        run.stops.append("It was stopped.")
+    stopped = run.stops[0] if run.stops and len(run.episodes) < len(asked) * wanted.each else ""
+    return Made(run.episodes, run.rows, len(stored.settled), stopped, run.cancelled)
 
 
 def _check(wanted: Attempts) -> None:
