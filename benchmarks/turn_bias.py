@@ -179,12 +179,15 @@ ASSIGNMENTS: dict[str, EstimatorConfig] = {
     for gamma in (0.95, 1.0)
 }
 DISCOUNTS: dict[str, EstimatorConfig] = {
-    "returns, per segment, gamma 0.95": IgpoConfig(discount=Discount.PER_SEGMENT),
+    "returns, per segment, gamma 0.95": IgpoConfig(discount=Discount.PER_SEGMENT, gamma=0.95),
     "returns, adaptive 0.3": IgpoConfig(adaptive_gamma=0.3),
     "scaled_separate, per segment, gamma 0.95": IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, discount=Discount.PER_SEGMENT),
     "scaled_separate, adaptive 0.3": IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, adaptive_gamma=0.3),
 }
-WEIGHED: dict[str, EstimatorConfig] = {"grpo (no gains)": GrpoConfig(), "returns, gamma 0.95": IgpoConfig()}
+WEIGHED: dict[str, EstimatorConfig] = {
+    "grpo (no gains)": GrpoConfig(),
+    **{f"returns, gamma {gamma:g}": IgpoConfig(gamma=gamma) for gamma in (0.95, 1.0)},
+}
 STUDIES: dict[str, tuple[dict[str, EstimatorConfig], Sequence[str], bool]] = {
     "Modes": (MODES, tuple(WORLDS), False),
     "Assignments": (ASSIGNMENTS, ("before, unscored",), False),

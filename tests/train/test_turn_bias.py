@@ -51,7 +51,8 @@ def test_by_default_turns_after_which_nothing_changes_are_exactly_neutral(theta,
 
 @pytest.mark.parametrize("gain", [1.0, -1.0])
 def test_putting_a_gain_off_costs_what_the_discount_says_and_nothing_without_one(gain):
-    undiscounted = IgpoConfig(gamma=1.0, **UNSCALED)
+    undiscounted = IgpoConfig(**UNSCALED)
+    assert undiscounted.gamma == 1.0 and IgpoConfig(mode=IgpoMode.SCALED_SEPARATE).gamma == 0.95
     # A trajectory of k extra turns and a gain: gain-to-go is the gain at every turn but the answer's.
     np.testing.assert_allclose(exact(undiscounted, gain=gain, before=True), 0.0, atol=1e-12)
     discounted = exact(IgpoConfig(gamma=0.95, **UNSCALED), gain=gain, before=True)
@@ -91,8 +92,12 @@ def bias(request: pytest.FixtureRequest) -> Any:
     return turn_bias
 
 
-@pytest.mark.parametrize("world", ["after, unscored", "after, zero", "after, zero, bad", "after, noise", "before, unscored"])
-def test_the_default_passes_in_whole_batches(bias, world):
+@pytest.mark.parametrize(
+    "world",
+    ["after, unscored", "after, zero", "after, zero, bad", "after, noise", "before, unscored", "before, zero", "before, zero, bad"],
+)
+def test_the_default_passes_in_every_world_in_whole_batches(bias, world):
+    assert len(bias.WORLDS) == 7
     found = bias.measure({"default": DEFAULT}, bias.WORLDS[world], batches=100)["default"]
     for of, pay in found.items():
         assert abs(pay.mean) < min(4 * pay.error, 0.1), of
@@ -105,7 +110,8 @@ def test_the_default_passes_in_whole_batches(bias, world):
         ("after, zero, bad", IgpoConfig(mode=IgpoMode.SCALED_SEPARATE), 1.0, 2.0),
         ("after, noise", IgpoConfig(mode=IgpoMode.JOINT), -0.7, -0.2),
         ("before, zero", IgpoConfig(mode=IgpoMode.RAW), -2.2, -1.2),
-        ("before, zero", DEFAULT, -0.3, -0.08),
+        ("before, zero", IgpoConfig(gamma=0.95), -0.3, -0.08),
+        ("before, zero, bad", IgpoConfig(gamma=0.95), 0.08, 0.3),
         ("before, unscored", IgpoConfig(assignment=Assignment.SINCE_LAST_VISIT, gamma=1.0), 0.3, 3.0),
     ],
 )

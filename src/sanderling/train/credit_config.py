@@ -5,7 +5,7 @@ One class for each loss and estimator, told apart by ``kind``. Every class is fr
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -218,8 +218,8 @@ class IgpoMode(StrEnum):
 
     RETURNS = "returns"
     """Each turn's discounted gain-to-go, centred once per turn on the turns of the group's other trajectories; the outcome's
-    z-score undiscounted. The one mode in which mere extra turns are neither paid nor punished: exactly so with a gamma of 1;
-    below it, turns with gains of their own that put off a later gain are charged for the delay (docs/rl-credit.md)."""
+    z-score undiscounted. The one mode in which mere extra turns are neither paid nor punished (docs/rl-credit.md); with a gamma
+    below 1, turns with gains of their own that put off a later gain are charged for the delay, and paid for putting off a loss."""
     SCALED_SEPARATE = "scaled_separate"
     """Outcomes and gains z-scored each on its own, gains then scaled to the outcomes' size over the whole batch (DR-Venus)."""
     SEPARATE = "separate"
@@ -268,7 +268,8 @@ class IgpoConfig(Estimating):
     mode: IgpoMode = IgpoMode.RETURNS
     assignment: Assignment = Assignment.CODE
     discount: Discount = Discount.PER_TURN
-    gamma: float = Field(default=0.95, ge=0, le=1)
+    gamma: float = Field(default=1.0, ge=0, le=1)
+    """1 by default in ``returns``, where less is a preference for early gains and late losses; else 0.95, as published."""
     adaptive_gamma: float | None = Field(default=None, gt=0, le=1)
     """w: a trajectory of n > 1 turns (or segments) is discounted by ``w ** (1 / n)`` instead of ``gamma``."""
     gain_weight: float = Field(default=1.0, ge=0)
@@ -276,6 +277,13 @@ class IgpoConfig(Estimating):
     """Scale of the gains where outcomes say little: the least mean |z| of outcomes that gains are scaled to."""
     max_scale: float = Field(default=10.0, gt=0)
     penalty_form: PenaltyForm = PenaltyForm.OWN_TURN
+
+    @model_validator(mode="before")
+    @classmethod
+    def _discounted_as_published(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "gamma" not in given and given.get("mode", IgpoMode.RETURNS) != IgpoMode.RETURNS:
+            return {**given, "gamma": 0.95}
+        return given
 
     @property
     def needs_gain(self) -> bool:
