@@ -204,6 +204,22 @@ async def test_rule_8_repeated_calls_are_executed_until_the_limit() -> None:
     assert [("repeated_call" in turn.problems) for turn in done.turns()] == [False, True, False, True]
 
 
+async def test_rule_8_a_tool_that_changes_its_arguments_changes_no_record() -> None:
+    """DR-Venus' tools put the arguments into themselves: the record could not be written, and no repeat was recognised."""
+
+    def tangled(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        arguments["params"] = arguments
+        arguments.pop("query")
+        return ToolResult("found")
+
+    profile = fake_profile(guards={"max_repeated_calls": 2})
+    done = await play([call("a"), call("a"), call("b"), call("a"), answer()], FakeTool("search", tangled), profile=profile)
+    assert done.ending is Ending.REPETITION
+    said = [one.arguments for turn in done.turns() for one in turn.calls]
+    assert said == [{"query": [name]} for name in "aaba"]
+    assert Trajectory.model_validate_json(done.model_dump_json()) == done
+
+
 async def test_rule_8_a_repetitive_text_ends_the_episode() -> None:
     done = await play([call("a"), LOOP + "</think><answer>x</answer>", LOOP, answer()])
     assert done.ending is Ending.REPETITION and done.answer is None and "repetitive" in list(done.turns())[-1].problems

@@ -112,6 +112,21 @@ async def test_a_wrong_key_is_the_persons_to_mend() -> None:
         await asker(server).ask(told("a"))
 
 
+async def test_a_server_that_stays_away_is_tried_once_a_minute_and_heard_when_it_is_back() -> None:
+    now, away = [0.0], [True]
+    with billing(lambda messages, _: 500 if away[0] else "well") as server:
+        one = asker(server, monotonic=lambda: now[0])
+        for _ in range(8):
+            with pytest.raises(AskingOutageError):
+                await one.ask(told("a"))
+        assert len(server.asked) == 5 * 3
+        now[0] = 61.0
+        found = await asyncio.gather(*(one.ask(told("a")) for _ in range(8)), return_exceptions=True)
+        assert all(isinstance(error, AskingOutageError) for error in found) and len(server.asked) == 6 * 3
+        away[0], now[0] = False, 62.0 + 60.0
+        assert [(await one.ask(told("a"))).text for _ in range(3)] == ["well"] * 3
+
+
 async def test_a_server_that_stays_away_is_not_waited_for_for_ever() -> None:
     with billing(lambda messages, _: 500) as server:
         one = asker(server)

@@ -1,14 +1,18 @@
 """Endpoint policies against a real server on loopback with scripted replies."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from scripted_server import hang_up, plain, serve, stream
 
+from sanderling.agent.journal import Journal
+from sanderling.agent.resume import journaled
 from sanderling.errors import UserError
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
 from sanderling.policy.http_client import HttpClient
+from sanderling.protocol.clock import SystemClock
 from sanderling.protocol.messages import Message, Role
 from sanderling.protocol.sampling import Sampling
 
@@ -204,6 +208,20 @@ async def test_a_refusal_amid_a_conversation_ends_that_episode_only():
             with pytest.raises(PolicyOutageError, match="maximum context"):
                 await session.generate(delta, Sampling(), KEY)
             assert session.mark() == mark
+
+
+async def test_a_refusal_amid_an_episode_that_is_gone_on_with_ends_that_episode_only(tmp_path):
+    """After an outage the episode is played from its journal: the session that meets the server again has heard nothing."""
+    too_long = plain({"error": {"message": "maximum context"}}, 400)
+    with serve(plain(tokens([0, 1], "stop")), too_long, too_long) as server, Journal(tmp_path) as journal:
+        policy = CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer())
+        for _ in range(2):
+            with journaled(journal, "q-0", policy, SystemClock(), "about") as means:
+                session = means.policy.open(KEY)
+                await session.generate(Delta((), (5,)), Sampling(), KEY)
+                with pytest.raises(PolicyOutageError, match="maximum context"):
+                    await session.generate(Delta((), (6,)), Sampling(), replace(KEY, turn=1))
+    assert len(server.asked) == 3
 
 
 async def test_a_server_without_token_ids_is_refused():

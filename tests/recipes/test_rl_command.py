@@ -116,6 +116,20 @@ def test_a_served_model_samples_with_each_updates_weights(given: Path, tmp_path:
     assert differ(tmp_path / "out" / "model", given / "base")
 
 
+def test_a_server_that_takes_shorter_contexts_than_rollouts_may_have_is_refused(given: Path, tmp_path: Path):
+    """Each rollout that grew longer would end unscored, and long ones alone."""
+    end = load_tokenizer(given / "base").token_id("<|im_end|>")
+    with served(given / "base", end) as (address, double):
+        placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m", "rl.steps=1"]
+        double.room = 900
+        with pytest.raises(
+            UserError, match=r"takes contexts of 900 tokens .* may have 1,000: start it with --max-model-len 1000"
+        ):
+            run(recipe_of(given, *placed, "rollout.context_tokens=1000"), tmp_path / "out")
+        assert "/collective_rpc" not in double.paths
+        run(recipe_of(given, *placed, "rollout.context_tokens=900"), tmp_path / "other")
+
+
 def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sanderling.policy.http_client._LONGEST_PAUSE_S", 0.001)
     with socket.socket() as free:

@@ -21,6 +21,8 @@ class Double:
         self.paths: list[str] = []
         self.asleep = False
         self.spoke_asleep = False
+        self.room = 1 << 20
+        """Longest context that it says it takes; it takes any."""
         self._end = end
         self._lock = threading.Lock()
         self._load(model_dir)
@@ -34,6 +36,8 @@ class Double:
             self.paths.append(name)
             if name == "/openapi.json":
                 return KEEPS
+            if name == "/v1/models":
+                return {"data": [{"id": "m", "max_model_len": self.room}]}
             if name in ("/sleep", "/wake_up"):
                 self.asleep = name == "/sleep"
             if name == "/collective_rpc":

@@ -213,6 +213,15 @@ def test_the_gap_to_the_sampler_is_of_tokens_that_the_updated_weights_sampled():
     assert fresh_gap(LossInputs(tokens.logprobs, tokens.weights, sampler=sampler)) == {}
 
 
+def test_a_token_after_older_ones_is_not_fresh_for_their_keys_are_of_other_weights():
+    age, sequence = torch.tensor([0.0, 2, 0, 0, 0, 1, 0]), torch.tensor([1, 0, 1, 0, 2, 2, 1])
+    tokens = LossInputs(torch.zeros(7), torch.ones(7), sampler=torch.ones(7), age=age, sequence=sequence)
+    gaps = fresh_gap(tokens)
+    assert gaps["fresh"].tolist() == gaps["fresh_gap"].tolist() == [1, 0, 1, 0, 1, 0, 1]
+    none = LossInputs(*[torch.zeros(0)] * 2, sampler=torch.zeros(0), age=torch.zeros(0), sequence=torch.zeros(0).long())
+    assert fresh_gap(none)["fresh"].tolist() == []
+
+
 def test_figures_of_updates_are_means_and_absent_without_one():
     assert update_figures([{"loss": 1.0}, {"loss": 2.0}]) == {"loss": 1.5} and update_figures([]) == {}
     counted = update_figures([{"tokens": 4, "computed_tokens": 2}, {"tokens": 6, "computed_tokens": 4}])

@@ -78,6 +78,7 @@ SIDES = {
     "groups_with_signal": (0.05, 0.04),
     "malformed_share": (0.5, 0.51),
     "credit_outcome_share": (0.1, 0.09),
+    "unscored": (0.25, 0.26),
 }
 AGAINST_BEFORE = {
     "quoted_queries": (0.4, [0.3, 0.5], [0.19, 0.61]),
@@ -85,6 +86,7 @@ AGAINST_BEFORE = {
     "think_tokens": (40.0, [10.0, 400.0], [9.0]),
     "turns": (10.0, [4.0, 40.0], [3.9]),
     "reward": (0.6, [0.3, 0.9], [0.29]),
+    "gain": (0.2, [0.0, 0.4], [0.41]),
 }
 
 
@@ -141,6 +143,17 @@ def test_a_share_that_began_at_next_to_nothing_is_no_drift():
     health = Health(HealthConfig(window=1))
     assert not any(health.heard({"quoted_queries": value}) for value in (0.0, 0.05, 0.02, 0.05))
     assert health.heard({"quoted_queries": 0.2})
+
+
+def test_a_gain_that_rises_without_the_reward_is_heard_and_one_that_rises_with_it_is_not():
+    """A gain that is won without being right more often: pages that name the answer and help nobody."""
+    for last, alarms in ((0.5, 1), (0.49, 1), (0.51, 0)):
+        health = Health(HealthConfig(window=2))
+        steps = [(0.1, 0.5), (0.1, 0.5), (0.15, 0.5), (0.3, last), (0.3, last)]
+        assert sum(len(health.heard({"gain": gain, "reward": reward})) for gain, reward in steps) == alarms
+    small = Health(HealthConfig(window=1))
+    assert not any(small.heard({"gain": gain, "reward": 0.5}) for gain in (0.001, 0.1, -0.2)), "noise about nothing"
+    assert small.heard({"gain": 0.11, "reward": 0.5})
 
 
 def test_an_alarm_is_told_once_and_again_after_it_was_over():

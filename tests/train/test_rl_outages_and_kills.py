@@ -225,7 +225,7 @@ def test_processes_share_what_may_be_under_way(
                 lambda number: QUESTIONS[number % 3],
                 lambda group, version: Fate.USED,
             ),
-            *(places, set(), 1),
+            *(places, set(), 1, asyncio.Semaphore(16)),
         ) as rollouts:
             return rollouts.under_way
 

@@ -94,7 +94,15 @@ def bias(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize(
     "world",
-    ["after, unscored", "after, zero", "after, zero, bad", "after, noise", "before, unscored", "before, zero", "before, zero, bad"],
+    [
+        "after, unscored",
+        "after, zero",
+        "after, zero, bad",
+        "after, noise",
+        "before, unscored",
+        "before, zero",
+        "before, zero, bad",
+    ],
 )
 def test_the_default_passes_in_every_world_in_whole_batches(bias, world):
     assert len(bias.WORLDS) == 7

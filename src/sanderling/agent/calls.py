@@ -7,6 +7,7 @@ tool's outage, which is handed back as such so that the loop can end the episode
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from sanderling.agent.guards import signature
@@ -94,7 +95,7 @@ async def run_calls(
 
 
 async def run_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
-    """Run one call within its deadline."""
+    """Run one call within its deadline. The tool has arguments of its own: what it makes of them never changes the record."""
     tool = tools.get(call.name)
     if tool is None:
         text = f"There is no tool named {call.name!r}. The tools are: {', '.join(sorted(tools))}."
@@ -102,7 +103,7 @@ async def run_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolConte
     scope = asyncio.timeout(context.deadline_s)
     try:
         async with scope:
-            return Outcome(call, await tool(call.arguments, context))
+            return Outcome(call, await tool(deepcopy(call.arguments), context))
     except TimeoutError:
         if not scope.expired():  # the tool's own error, not our deadline
             raise

@@ -1,13 +1,15 @@
 """Any policy as an asker: one conversation in, one reply out, remembered, paid for, and never too many at a time.
 
 Retries are the policy's own. A reply is remembered under the model, the conversation, the temperature, the length and the
-sample; asked again, it costs nothing and is the same. After several calls in a row that met no server none is made any more,
-since each would wait for it in vain; a later run tries again. Knows no prompt and reads no reply, but takes reasoning off.
+sample; asked again, it costs nothing and is the same. After several calls in a row that met no server only one a minute is
+made, since each would wait for it in vain; once one is answered all are made again. Knows no prompt and reads no reply, but
+takes reasoning off.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from weakref import WeakValueDictionary
 
@@ -22,6 +24,8 @@ from sanderling.protocol.messages import Message
 from sanderling.protocol.sampling import Sampling
 
 _MOST_OUTAGES = 5
+_AGAIN_S = 60.0
+"""How long a server that was not reached so often is left alone before it is tried again."""
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
@@ -34,6 +38,7 @@ class PolicyAsker:
         cache: where replies are kept; None: nowhere.
         concurrency: replies waited for at the same time.
         place: what tells this model from others of its name.
+        monotonic: seconds, by which a server that is away is tried again.
 
     """
 
@@ -45,6 +50,7 @@ class PolicyAsker:
         cache: ReplyCache | None = None,
         concurrency: int = 8,
         place: str = "",
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._till = till or Till(Ledger())
         self._policy = MeteredPolicy(policy, self._till)
@@ -53,6 +59,7 @@ class PolicyAsker:
         self._place = place
         self._identity = f"{policy.name} at {place}" if place else policy.name
         self._outages = 0
+        self._monotonic, self._next_try = monotonic, 0.0
         self._alike: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of conversations under way: one that is asked twice at the same time is paid once."""
 
@@ -87,7 +94,11 @@ class PolicyAsker:
 
     async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
         if self._outages >= _MOST_OUTAGES:
-            raise AskingOutageError(f"{self.name} was not reached {self._outages} times in a row, and is not asked any more.")
+            if self._monotonic() < self._next_try:
+                raise AskingOutageError(
+                    f"{self.name} was not reached {self._outages} times in a row: it is asked once a minute."
+                )
+            self._next_try = self._monotonic() + _AGAIN_S  # nobody else meanwhile
         key = SampleKey(seed=0, question=_digest(messages), attempt=sample, turn=0)
         tokenizer = self._policy.tokenizer
         ids = None if tokenizer is None else tuple(conversation_ids(tokenizer, messages))
@@ -96,6 +107,7 @@ class PolicyAsker:
             done = await session.generate(Delta(tuple(messages), ids), sampling, key)
         except PolicyOutageError as error:
             self._outages += 1
+            self._next_try = self._monotonic() + _AGAIN_S
             raise AskingOutageError(str(error)) from error
         except RefusedError as error:
             self._outages = 0  # a server that refuses was reached

@@ -143,7 +143,8 @@ class _CompletionSession(TokenSession):
         }
         async with self._policy.door.passing():
             version = self._policy.version
-            reply = await _receive(self._client, "completions", body, on_text, begun=bool(self._ids))
+            # A session that goes on with an episode has heard nothing yet, whatever turn it is.
+            reply = await _receive(self._client, "completions", body, on_text, begun=bool(self._ids) or key.turn > 0)
         if not reply.ids:
             raise UserError(f"{self._client.base_url} returned no token ids: serve the model with vLLM 0.10.2 or later.")
         if len(reply.ids) != len(reply.logprobs):

@@ -219,7 +219,7 @@ class IgpoMode(StrEnum):
     RETURNS = "returns"
     """Each turn's discounted gain-to-go, centred once per turn on the turns of the group's other trajectories; the outcome's
     z-score undiscounted. The one mode in which mere extra turns are neither paid nor punished (docs/rl-credit.md); with a gamma
-    below 1, turns with gains of their own that put off a later gain are charged for the delay, and paid for putting off a loss."""
+    below 1, turns with gains of their own are charged for putting off a later gain, and paid for putting off a loss."""
     SCALED_SEPARATE = "scaled_separate"
     """Outcomes and gains z-scored each on its own, gains then scaled to the outcomes' size over the whole batch (DR-Venus)."""
     SEPARATE = "separate"

@@ -29,9 +29,12 @@ from sanderling.train.logprobs import TokenLogprobs
 T = TypeVar("T")
 _MEETING = timedelta(minutes=5)
 """How long the first rank to come waits for the last."""
-_PATIENCE = timedelta(hours=2)
-"""How long a rank waits for the work of a slower one; a rank that died is noticed at once."""
+_PATIENCE = timedelta(days=2)
+"""How long a rank waits for the work of a slower one, which may be all attempts at a stage's questions, or a server that is
+away; a rank that died is noticed at once."""
 _REASON = "why"
+_LATE = ("imed out", "imeout")
+"""What they say where nobody came in time."""
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "ncclRemoteError")
 """What gloo and NCCL say where the other end is gone."""
 
@@ -184,15 +187,20 @@ class Replicated:
         try:
             yield
         except RuntimeError as lost:
-            raise self._failure() from lost
+            raise self._failure(lost) from lost
 
     def cause(self, error: RuntimeError) -> Exception:
         """What made another rank leave first, where an error is but the loss of its connection; else the error itself."""
         told = self._store.check([_REASON]) and json.loads(self._store.get(_REASON))["rank"] == self.rank
-        return error if told else self._failure()
+        return error if told else self._failure(error)
 
-    def _failure(self) -> Exception:
+    def _failure(self, error: RuntimeError) -> Exception:
         if not self._store.check([_REASON]):
+            if any(words in str(error) for words in _LATE):
+                return UserError(
+                    f"One of this run's {self.size} processes was waited for in vain ({_PATIENCE.days} days): see what it "
+                    "waits for, and run the same command again to continue from the last checkpoint."
+                )
             return UserError(
                 f"One of this run's {self.size} processes ended unexpectedly (killed, or out of memory): "
                 "run the same command again to continue from the last checkpoint."

@@ -15,7 +15,7 @@ from sanderling.agent.journal import Journal
 from sanderling.errors import UserError
 from sanderling.evaluate.page_reader import extractor_of
 from sanderling.evaluate.rollouts import Agent
-from sanderling.policy.contract import Policy
+from sanderling.policy.contract import Policy, PolicyOutageError
 from sanderling.policy.load import close_policy, is_endpoint, open_policy
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.policy.sync.contract import WeightSync
@@ -113,6 +113,29 @@ def server_of(
     return policy, VllmServer(root, policy, files, sleeps=recipe.sampler.sleeps)
 
 
+async def check_room(recipe: RlRecipe, stage: Stage) -> None:
+    """Raises UserError where the server takes shorter contexts than rollouts may have.
+
+    What a server does not tell is not held against it: each rollout that it refused would end unscored.
+    """
+    from sanderling.policy.http_client import HttpClient
+
+    sampler, needed = recipe.sampler, stage.profile.budgets.max_context_tokens
+    server = HttpClient(sampler.endpoint, os.environ.get("OPENAI_API_KEY"), retries=0, timeout_s=10.0)
+    try:
+        told = (await server.get("models")).get("data") or []
+    except (PolicyOutageError, UserError):  # whoever hands it weights will say so, after more patience
+        return
+    finally:
+        await server.aclose()
+    rooms = [one.get("max_model_len") for one in told if isinstance(one, dict) and one.get("id") == sampler.served]
+    if rooms and isinstance(rooms[0], int) and rooms[0] < needed:
+        raise UserError(
+            f"{sampler.endpoint} takes contexts of {rooms[0]:,} tokens (max_model_len), and rollouts may have {needed:,}: "
+            f"start it with --max-model-len {needed}, or set rollout.context_tokens={rooms[0]}."
+        )
+
+
 def served_spec(recipe: RlRecipe, model_dir: Path) -> str:
     """A served model, token by token, as policies are named. Raises UserError where the settings do not name it."""
     sampler = recipe.sampler
@@ -139,6 +162,8 @@ async def opened_acting(
     rl, rank = stage.rl, str(team.rank)
     own = -(-rl.questions_per_step // team.size)
     under_way = rl.pipeline.groups_at_once(own, rl.questions_per_step) * rl.group_size
+    if rl.pipeline.placement is Placement.SERVED:
+        await check_room(recipe, stage)
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, rank, under_way))
         extractor = await stack.enter_async_context(opened_reader(recipe.extractor, directory))

@@ -20,7 +20,7 @@ from sanderling.files import replace_file
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import open_policy
 from sanderling.recipes.progress import Report
-from sanderling.recipes.rl.acting import NAME, clock_of, opened_reader, server_of
+from sanderling.recipes.rl.acting import NAME, check_room, clock_of, opened_reader, server_of
 from sanderling.recipes.rl.config import RlRecipe, Stage
 from sanderling.recipes.rl.judging import opened_judge
 from sanderling.recipes.rl.places import Dynamics, Places, directories
@@ -36,6 +36,8 @@ from sanderling.trajectory.record import Question, Seeds, Trajectory
 DIRECTORY = "difficulty"
 _COUNT = "count"
 _CONCURRENCY = 64
+_MOST_UNTOLD = 0.05
+"""Share of questions that may be left out for want of verdicts: some are never judged, however often the command is run."""
 
 
 class _Counted(Watch):
@@ -70,7 +72,9 @@ def band_of(
         _sort(questions, stage, place)
     found = read_questions(kept) if kept.stat().st_size else []
     band = f"right {settings.least_right} to {settings.most_right} times of {settings.attempts}"
-    report.say(f"{len(found):,} of {len(questions):,} questions are {band}: the others are left out ({place}).")
+    untold = len((place / f"{Band.UNTOLD.value}.jsonl").read_text(encoding="utf-8").splitlines())
+    open_ones = f"; of {untold:,} nobody could tell" if untold else ""
+    report.say(f"{len(found):,} of {len(questions):,} questions are {band}{open_ones}: the others are left out ({place}).")
     if not found:
         raise UserError(f"With {model_dir} no question is {band}: give others, or another model.")
     return found
@@ -142,6 +146,7 @@ async def _policy(
     if stage.rl.pipeline.placement is not Placement.SERVED:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return open_policy(str(model_dir), device=device, max_batch=concurrency)
+    await check_room(recipe, stage)
     policy, server = server_of(recipe, model_dir, place, stack)
     await server.publish(load_model(model_dir).state_dict(), 0)
     return policy
@@ -157,10 +162,10 @@ def _sort(questions: Sequence[Question], stage: Stage, place: Path) -> None:
     """Write every band to its file, the kept one last: it says that all is done. Raises UserError for open ones."""
     tries = {trajectory.id: try_of(trajectory) for trajectory in TrajectoryStore(place / "attempts.jsonl")}
     bands, _ = by_difficulty(questions, tries.values(), _wanted(stage), NAME)
-    if bands[Band.UNTOLD]:
+    if len(bands[Band.UNTOLD]) > _MOST_UNTOLD * len(questions):
         raise UserError(
-            f"{len(bands[Band.UNTOLD]):,} questions have attempts without a verdict, for want of a judge or a tool: run the "
-            "same command again."
+            f"{len(bands[Band.UNTOLD]):,} of {len(questions):,} questions have too many attempts without a verdict, for want "
+            "of a judge or a tool: run the same command again."
         )
     for band in sorted(bands, key=lambda band: band is Band.KEPT):
         write_questions(place / f"{band.value}.jsonl", bands[band])

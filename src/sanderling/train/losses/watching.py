@@ -43,8 +43,25 @@ def ratio_bins(metrics: Metrics) -> Metrics:
 
 
 def fresh_gap(tokens: LossInputs) -> Metrics:
-    """``fresh``: the very weights that are updated sampled the token; ``fresh_gap``: its gap to the sampler then, else 0."""
+    """``fresh``: the very weights that are updated sampled the token; ``fresh_gap``: its gap to the sampler then, else 0.
+
+    Nor may any before it in its row be older: a sampler keeps their keys, which are then of other weights than the trainer's.
+    """
     if tokens.sampler is None or tokens.age is None:
         return {}
-    fresh = (tokens.age == 0).float()
+    fresh = (_older_so_far(tokens.age, tokens.sequence) == 0).float()
     return {"fresh": fresh, "fresh_gap": (tokens.logprobs.detach() - tokens.sampler).abs() * fresh}
+
+
+def _older_so_far(age: Tensor, sequence: Tensor | None) -> Tensor:
+    """Tokens of the row, up to and with each, that older weights sampled; without rows each token is looked at alone."""
+    if sequence is None or not len(age):
+        return age > 0
+    order = torch.argsort(sequence, stable=True)
+    counted = (age > 0)[order].cumsum(0)
+    _, sizes = torch.unique_consecutive(sequence[order], return_counts=True)
+    last = counted[sizes.cumsum(0) - 1]
+    before = torch.cat([last.new_zeros(1), last[:-1]])
+    found = torch.empty_like(counted)
+    found[order] = counted - before.repeat_interleave(sizes, output_size=len(age))
+    return found

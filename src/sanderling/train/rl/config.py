@@ -114,4 +114,8 @@ class RlConfig(Section):
                 f"the {kind} estimator compares the rollouts of a question with each other, and one alone teaches nothing: set "
                 "group_size to 2 at least"
             )
+        if self.group_size == 1 and self.denoise.drop_flat:
+            raise ValueError(
+                "a group of one rollout is always flat: set denoise.drop_flat to false, or group_size to 2 at least"
+            )
         return self

@@ -26,6 +26,8 @@ class Kind(StrEnum):
     BELOW = "below"
     DRIFT = "drift"
     """Its change since the first window, as a share of the first window, is above."""
+    RISEN = "risen"
+    """Its multiple of the first window is above, while the rule's ``beside`` has not risen."""
     BELOW_FIRST = "below_first"
     """Its share of the first window is below."""
     BELOW_BEST = "below_best"
@@ -45,6 +47,8 @@ class Rule:
     advice: str
     floor: float = 0.0
     """The least that a share is taken of: changes of next to nothing are noise."""
+    beside: str = ""
+    """The figure that explains a rise."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ def _of_rollouts(config: HealthConfig) -> tuple[Rule, ...]:
         Rule(
             *(Alarm.MALFORMED, "malformed_share", Kind.ABOVE, config.most_malformed, "Share of malformed turns"),
             "turn on denoise.format.no_positive_credit, or teach the format by SFT first",
+        ),
+        Rule(
+            *(Alarm.UNSCORED, "unscored", Kind.ABOVE, config.most_unscored, "Share of rollouts without an outcome"),
+            "see that judges, tools and the model answer: who is scored while one is away is no fair sample",
         ),
         Rule(Alarm.REWARD, "reward", Kind.BELOW_BEST, config.least_reward, "Reward", again, 0.1),
         Rule(
@@ -117,6 +125,18 @@ def _of_updates(config: HealthConfig) -> tuple[Rule, ...]:
             *(Alarm.CREDIT, "credit_outcome_share", Kind.BELOW, config.least_outcome_credit, "The outcome's share of credit"),
             "lower estimator.gain_weight or estimator.penalty_weight: the run learns something else than to be right",
         ),
+        Rule(
+            *(
+                Alarm.GAIN,
+                "gain",
+                Kind.RISEN,
+                config.most_gain,
+                "Information gain of a turn, with a reward no higher than at first",
+            ),
+            "look at the latest rollouts for pages that raise the answer's likelihood and help nobody; lower "
+            "estimator.gain_weight",
+            *(0.05, "reward"),
+        ),
     )
 
 
@@ -127,7 +147,7 @@ class Health:
         """``earlier``: the lines of the steps so far, oldest first. Their alarms have been told, and are not raised again."""
         self._config = config
         self._rules = rules(config)
-        self._seen: dict[str, list[float]] = {rule.figure: [] for rule in self._rules}
+        self._seen: dict[str, list[float]] = {name: [] for rule in self._rules for name in (rule.figure, rule.beside) if name}
         self._best: dict[str, float] = {}
         self._standing: dict[Alarm, Raised] = {}
         for line in earlier:
@@ -175,16 +195,17 @@ class Health:
             return None
         now, first = _mean(values[-window:]), _mean(values[:window])
         best = self._best[rule.figure] = max(self._best.get(rule.figure, now), now)
-        share = {Kind.BELOW_FIRST: first, Kind.DRIFT: first, Kind.BELOW_BEST: best}.get(rule.kind)
+        share = {Kind.BELOW_FIRST: first, Kind.DRIFT: first, Kind.RISEN: first, Kind.BELOW_BEST: best}.get(rule.kind)
         if share is None:
             off = now > rule.threshold if rule.kind is Kind.ABOVE else now < rule.threshold
             measured, limit = f"{now:.3g}", f"{rule.threshold:g}"
         else:
             of = max(share, rule.floor)
-            if of <= 0 or (rule.kind is not Kind.DRIFT and share < rule.floor):
+            if of <= 0 or (rule.kind in (Kind.BELOW_FIRST, Kind.BELOW_BEST) and share < rule.floor):
                 return None
             change = abs(now - share) / of if rule.kind is Kind.DRIFT else now / of
-            off = change > rule.threshold if rule.kind is Kind.DRIFT else change < rule.threshold
+            off = change > rule.threshold if rule.kind in (Kind.DRIFT, Kind.RISEN) else change < rule.threshold
+            off = off and not (rule.beside and self._has_risen(rule.beside))
             was = "best" if rule.kind is Kind.BELOW_BEST else "first"
             measured = f"{now:.3g}, was {share:.3g} at {was}"
             limit = f"a change by {rule.threshold:.0%}" if rule.kind is Kind.DRIFT else f"{rule.threshold:.0%} of that"
@@ -192,6 +213,10 @@ class Health:
             return None
         sentence = f"{rule.what}: {measured} over the last {window} steps (alarm {rule.alarm} at {limit}); {rule.advice}."
         return Raised(rule.alarm, rule.figure, now, sentence)
+
+    def _has_risen(self, figure: str) -> bool:
+        window, values = self._config.window, self._seen[figure]
+        return len(values) >= window and _mean(values[-window:]) > _mean(values[:window])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -20,6 +20,8 @@ class Alarm(StrEnum):
     MALFORMED = "malformed"
     REWARD = "reward"
     CREDIT = "credit"
+    GAIN = "gain"
+    UNSCORED = "unscored"
 
 
 class HealthConfig(BaseModel):
@@ -62,5 +64,9 @@ class HealthConfig(BaseModel):
     """Reward, as a share of the best it has been."""
     least_outcome_credit: float = Field(default=0.1, ge=0, le=1)
     """Share of the credit's size that comes from outcomes; the rest is gains and penalties."""
+    most_gain: float = Field(default=2.0, gt=1)
+    """Information gain of a turn, as a multiple of what it was at the beginning, while the reward is no higher than then."""
+    most_unscored: float = Field(default=0.25, ge=0, le=1)
+    """Share of rollouts without an outcome."""
     pause_on: frozenset[Alarm] = frozenset()
     """Alarms that stop the run, resumably, with a sentence."""

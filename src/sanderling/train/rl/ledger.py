@@ -67,7 +67,7 @@ class Ledger:
 
     def __init__(self, directory: Path, rank: int = 0) -> None:
         self._directory, self._rank = directory, rank
-        self._begun = JsonlLog(directory / f"begun-{rank}.jsonl", durable=False)
+        self._begun = JsonlLog(directory / f"begun-{rank}.jsonl")  # a rollout on disk must never be another question's
         self._batches = JsonlLog(directory / "batches.jsonl")
 
     def claim(self, about: Mapping[str, Any]) -> None:

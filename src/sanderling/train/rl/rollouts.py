@@ -65,12 +65,13 @@ class Rollouts:
         places: Sequence[int],
         settled: set[int],
         steps_left: int,
+        room: asyncio.Semaphore,
     ) -> None:
         """Nothing begins before the context is entered.
 
         ``questions``: by id. ``question_at``: the question of a group that begins now. ``places``: which of a step's groups (0
         to ``questions_per_step - 1``) are this rank's. ``settled``: numbers that were dealt with before. ``steps_left``: how
-        many steps groups are begun for.
+        many steps groups are begun for. ``room``: for rollouts at once, whoever else makes some.
         """
         self._config, self._actor, self._score, self._ledger = config, actor, score, ledger
         self._questions, self._question_at, self._judge, self._places = questions, question_at, judge, places
@@ -84,7 +85,7 @@ class Rollouts:
         """By number and version."""
         self._begun_since = 0
         """Groups begun since the last step was taken."""
-        self._steps_left = steps_left
+        self._steps_left, self._room = steps_left, room
         at_once = config.pipeline.groups_at_once(len(places), config.questions_per_step)
         self._silence = silence(at_once * config.group_size)
         self._updating = False
@@ -132,12 +133,19 @@ class Rollouts:
         taken = {group.number for group, _ in used}
         self._waiting = [group for group in self._waiting if group.number not in taken]
         settled, self._dropped = [*used, *self._dropped], []
-        for group, _ in settled:
-            self._let_go(group)
+        for key in [key for key in self._fates if key[0] in {group.number for group, _ in settled}]:
+            del self._fates[key]
         self._updating = True
         self._steps_left -= 1
         self._begun_since = 0
         return sorted(settled, key=lambda pair: pair[0].number)
+
+    def settled(self, groups: Sequence[tuple[Group, Fate]]) -> None:
+        """What became of these is written down: their outages are not tried again."""
+        for group, _ in groups:
+            for one in group.rollouts:
+                if one.outcome is None:
+                    self._actor.forget(one.trajectory)
 
     def published(self) -> None:
         """Newer weights sample from now on: more groups may begin."""
@@ -161,14 +169,6 @@ class Rollouts:
                 self._dropped.append((group, fate))
                 self._waiting.remove(group)
         return used
-
-    def _let_go(self, group: Group) -> None:
-        """A settled group is not asked for again."""
-        for key in [key for key in self._fates if key[0] == group.number]:
-            del self._fates[key]
-        for one in group.rollouts:
-            if one.outcome is None:
-                self._actor.forget(one.trajectory)
 
     # -- making --------------------------------------------------------------------------------------------------------
 
@@ -211,6 +211,8 @@ class Rollouts:
             async with asyncio.TaskGroup() as together:
                 for ask in group.asks:
                     together.create_task(self._rollout(group, ask))
+            if len(group.ended) < self._config.group_size:  # a task group takes no notice of one that was cancelled by itself
+                raise RuntimeError(f"group {number} ended with {len(group.ended)} of {self._config.group_size} rollouts")
         except BaseExceptionGroup as failures:
             self._failure = self._failure or failures.exceptions[0]
         except Exception as failure:  # whoever waits for a batch must hear of it
@@ -221,14 +223,22 @@ class Rollouts:
         finally:
             del self._under_way[number]
             self._news.set()
-        if self._failure is None:
-            self._admit()
+        try:
+            if self._failure is None:
+                self._admit()
+        except Exception as failure:
+            self._failure = failure
 
     def _recall(self, group: _UnderWay) -> None:
         """What is on disk of a group, and what is left to be made. An outage ends nothing: it is tried again."""
         number, size = group.begun.number, self._config.group_size
         seed = episode_seed(self._config.seed, number, group.question)
         for attempt, ended in self._ledger.ended(number).items():
+            if ended.trajectory.question.id != group.question.id:
+                raise UserError(
+                    f"Group {number} was begun for question {group.question.id!r}, and its rollouts are of "
+                    f"{ended.trajectory.question.id!r}: begin the run again, in another directory."
+                )
             if ended.outcome is None:
                 group.unscored[attempt] = ended.trajectory
                 continue
@@ -240,7 +250,8 @@ class Rollouts:
     async def _rollout(self, group: _UnderWay, ask: Ask) -> None:
         """One rollout until it is on disk."""
         before = group.unscored.get(ask.attempt)
-        ended = await made(ask, self._actor, self._score, self._config, before)
+        async with self._room:
+            ended = await made(ask, self._actor, self._score, self._config, before)
         kept = self._ledger.keep(group.begun.number, ask.attempt, ended)
         self._actor.stored(kept)
         group.ended[ask.attempt] = Ended(kept, ended.outcome)

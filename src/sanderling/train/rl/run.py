@@ -101,7 +101,9 @@ async def run_rl(
         async with run.rollouts() as rollouts:
             while learner.step < config.steps:
                 began = time.perf_counter()
-                batch = await apart(run.settle, await rollouts.batch())
+                own = await rollouts.batch()
+                batch = await apart(run.settle, own)
+                rollouts.settled(own)
                 waited = time.perf_counter() - began
                 async with run.actor.sync.training():
                     metrics = await apart(run.learn, batch)
@@ -133,7 +135,11 @@ class _Run:
         self.questions = {question.id: question for question in questions}
         self.ledger = Ledger(out_dir / LEDGER, self.team.rank)
         self.curriculum = Curriculum(self.config.curriculum, questions, self.config.seed)
-        self.selection = Selection(self.config, held_out, actor, self.score, learner, out_dir)
+        places = share(self.team, range(self.config.questions_per_step))
+        at_once = self.config.pipeline.groups_at_once(len(places), self.config.questions_per_step) * self.config.group_size
+        self.room = asyncio.Semaphore(max(self.config.group_size, at_once))
+        """For the rollouts that this rank makes at once, held-out ones included: what `train plan` reckons with."""
+        self.selection = Selection(self.config, held_out, actor, self.score, learner, out_dir, self.room)
         if self.leads:
             self.ledger.claim(_meaning(self.config, questions))
         self.batches = self.ledger.batches()
@@ -166,6 +172,7 @@ class _Run:
             share(self.team, range(self.config.questions_per_step)),
             settled_numbers(self.batches),
             self.config.steps - self.learner.step,
+            self.room,
         )
 
     async def publish(self, weights: dict[str, Any] | None) -> None:
@@ -229,17 +236,27 @@ class _Run:
         """All ranks' groups together; what becomes of each is written down before anything changes."""
         found = sorted(joined(self.team, list(own)), key=lambda pair: pair[0].number)
         settled = tuple(Settled(group.number, end, group.question.id, tuple(group.outcomes)) for group, end in found)
-        if settled and not any(one.outcomes for one in settled):
-            details = (one.trajectory.detail for group, _ in found for one in group.rollouts if one.trajectory.detail)
-            raise UserError(
-                f"No rollout of step {self.learner.step + 1} could be scored: {next(details, 'no reason is known')}"
-            )
+        self._check_scored([group for group, end in found if end is not Fate.UNSCORED], [group for group, _ in found])
         batch = Batch(self.learner.step, settled)
         if self.leads:
             self.ledger.settle(batch)
         self.hear(batch)
         self.batches.append(batch)
         return found
+
+    def _check_scored(self, told: Sequence[Group], groups: Sequence[Group]) -> None:
+        """Raises UserError for a step that tells nothing, or only what a rule could tell while the judge behind it was away."""
+        made = [one for group in groups for one in group.rollouts]
+        unscored = [one.trajectory for one in made if one.outcome is None]
+        silent = [one for one in unscored if one.ending is not None and one.ending.scored]
+        if not groups or (told and len(silent) <= (1.0 - self.config.denoise.least_scored) * len(made)):
+            return
+        scored = len(made) - len(unscored)
+        reason = next((one.detail for one in unscored if one.detail), "") or "no judge gave a verdict"
+        raise UserError(
+            f"{f'Only {scored} of {len(made)} rollouts' if scored else 'No rollout'} of step {self.learner.step + 1} could be "
+            f"scored: {reason.removesuffix('.')}. The same command goes on; rl.denoise.outage_retries says how long it waits."
+        )
 
     def learn(self, batch: Sequence[tuple[Group, Fate]]) -> dict[str, float]:
         """A step's updates; returns its figures."""

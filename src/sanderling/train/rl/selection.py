@@ -26,15 +26,26 @@ HELD_OUT = "held_out"
 """The directory of the measurements' rollouts, and where each one's ``meta`` holds its outcome."""
 ATTEMPT = "held_out_attempt"
 SELECTION = "selection.jsonl"
+LEAST_SCORED = 0.9
+"""Share of held-out rollouts that a measurement has to score. Who is scored while a judge is away is no fair sample (a rule
+before it has told the right answers, and nobody the wrong ones), and the best of such means would stay the best."""
 
 
 class Selection:
     """What was measured on the held-out questions, and the best model so far."""
 
     def __init__(
-        self, config: RlConfig, held_out: Sequence[Question], actor: Actor, score: Score, learner: Learner, out_dir: Path
+        self,
+        config: RlConfig,
+        held_out: Sequence[Question],
+        actor: Actor,
+        score: Score,
+        learner: Learner,
+        out_dir: Path,
+        room: asyncio.Semaphore,
     ) -> None:
-        self._config, self._held_out, self._actor, self._score = config, held_out, actor, score
+        """``room``: for the rollouts that this rank makes at once, those that are trained on included."""
+        self._config, self._held_out, self._actor, self._score, self._room = config, held_out, actor, score, room
         self._learner, self._out_dir = learner, out_dir
         # Updates after the last checkpoint are done again to the same weights, so what was measured stays true.
         self._seen = {line["step"]: float(line["held_out"]) for line in read_metrics(out_dir / SELECTION)}
@@ -55,7 +66,7 @@ class Selection:
         """The held-out rollouts that this rank makes. Each is stored as it ends, so that a kill loses none."""
         tries = [(question, attempt) for question in self._held_out for attempt in range(self._config.selection.attempts)]
         store = TrajectoryStore(self._out_dir / HELD_OUT / f"{self._learner.step:08d}-{self._learner.team.rank}.jsonl")
-        before = {(one.question.id, one.meta[ATTEMPT]): one for one in store if one.meta[HELD_OUT] is not None}
+        before = {(one.question.id, one.meta[ATTEMPT]): one for one in store}
         try:
             async with asyncio.TaskGroup() as together:
                 tasks = [together.create_task(self._one(*one, store, before)) for one in share(self._learner.team, tries)]
@@ -67,10 +78,12 @@ class Selection:
         self, question: Question, attempt: int, store: TrajectoryStore, before: Mapping[tuple[str, int], Trajectory]
     ) -> Ended:
         ask = Ask(question, episode_seed(self._config.seed, attempt, question), attempt)
-        if found := before.get((question.id, attempt)):
+        found = before.get((question.id, attempt))
+        if found is not None and found.meta[HELD_OUT] is not None:
             self._actor.forget(found)  # a kill may have come between
             return Ended(found, found.meta[HELD_OUT])
-        ended = await made(ask, self._actor, self._score, self._config)
+        async with self._room:
+            ended = await made(ask, self._actor, self._score, self._config, found)
         meta = {**ended.trajectory.meta, HELD_OUT: ended.outcome, ATTEMPT: attempt}
         store.append(ended.trajectory.model_copy(update={"meta": meta}))
         # The same attempt is made again with other weights: nothing of this one may be gone on with.
@@ -80,16 +93,16 @@ class Selection:
     def decide(self, own: Sequence[Ended]) -> dict[str, float]:
         """Collective: the mean over all ranks' outcomes; the model is kept where it is the best so far.
 
-        Raises UserError where fewer than half of the rollouts could be scored: a mean of so few says little.
+        Raises UserError where fewer than ``LEAST_SCORED`` of the rollouts could be scored.
         """
         learner, step = self._learner, self._learner.step
         ended = [one for part in learner.team.gather([(one.outcome, one.trajectory.detail) for one in own]) for one in part]
         values = [outcome for outcome, _ in ended if outcome is not None]
-        if 2 * len(values) < len(ended):
+        if len(values) < LEAST_SCORED * len(ended):
             reason = next((detail for outcome, detail in ended if outcome is None and detail), "no judge gave a verdict")
             raise UserError(
-                f"Only {len(values)} of {len(ended)} held-out rollouts after step {step} could be scored: {reason} "
-                "The same command goes on."
+                f"Only {len(values)} of {len(ended)} held-out rollouts after step {step} could be scored: "
+                f"{reason.removesuffix('.')}. The same command goes on."
             )
         mean = sum(values) / len(values)
         best = max(self._seen.values(), default=-1.0)

@@ -9,14 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sanderling.protocol.profile import Profile
-from sanderling.reward.denoise import Noise, is_flat
+from sanderling.reward.denoise import Noise, is_flat, is_outage
 from sanderling.reward.denoise import sift as denoise
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Ended, Fate, Group, oldest_version
+from sanderling.trajectory.turns import turn_indices
 
 STALE = "stale"
 _TELLING = 2
-"""Scored rollouts that a group needs to compare."""
+"""Scored rollouts that a group needs at least to compare."""
 
 
 @dataclass(frozen=True)
@@ -36,24 +37,35 @@ class Sifted:
 
 def sift(group: Group, version: int, config: RlConfig, profile: Profile) -> list[Sifted]:
     """Each rollout of a group, seen from a step that updates ``version``."""
-    most = config.pipeline.max_staleness * config.updates_per_step
-    pairs = [(one.trajectory, one.outcome) for one in group.rollouts]
+    stale = [_is_stale(one, version, config) for one in group.rollouts]
+    pairs = [(one.trajectory, one.outcome) for one, old in zip(group.rollouts, stale, strict=True) if not old]
+    others = iter(denoise(pairs, config.denoise, profile, config.seed))  # what is too old takes no other's place among the kept
     found = []
-    for ended, one in zip(group.rollouts, denoise(pairs, config.denoise, profile, config.seed), strict=True):
-        oldest = oldest_version(ended.trajectory)
-        stale = one.noise is not Noise.OUTAGE and oldest is not None and version - oldest > most
-        left_out = STALE if stale else one.noise and one.noise.value
-        found.append(Sifted(ended, group.number, left_out, None if stale else one.outcome, one.capped))
+    for ended, old in zip(group.rollouts, stale, strict=True):
+        if old:
+            found.append(Sifted(ended, group.number, STALE, None, (False,) * len(turn_indices(ended.trajectory))))
+        else:
+            one = next(others)
+            found.append(Sifted(ended, group.number, one.noise and one.noise.value, one.outcome, one.capped))
     return found
+
+
+def _is_stale(ended: Ended, version: int, config: RlConfig) -> bool:
+    """Whether its oldest token is too old; an outage is one, however old."""
+    oldest = oldest_version(ended.trajectory)
+    if oldest is None or is_outage(ended.trajectory, ended.outcome):
+        return False
+    return version - oldest > config.pipeline.max_staleness * config.updates_per_step
 
 
 def fate(group: Group, version: int, config: RlConfig, profile: Profile) -> Fate:
     """What becomes of a group that could be taken by a step that updates ``version``."""
     sifted = sift(group, version, config, profile)
     outcomes = [one.outcome for one in sifted if one.outcome is not None]
-    if len(outcomes) < min(_TELLING, config.group_size):
-        if len(group.outcomes) < min(_TELLING, config.group_size):
-            return Fate.UNSCORED
+    enough = min(_TELLING, config.group_size)
+    if len(group.outcomes) < max(enough, config.denoise.least_scored * len(group.rollouts)):
+        return Fate.UNSCORED
+    if len(outcomes) < enough:
         return Fate.STALE if any(one.left_out == STALE for one in sifted) else Fate.NOISY
     return Fate.FLAT if config.denoise.drop_flat and is_flat(outcomes, config.denoise) else Fate.USED
 

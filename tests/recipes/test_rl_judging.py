@@ -1,0 +1,85 @@
+"""Who scores rollouts in the command: what nobody could tell is unscored, and never a zero."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from sanderling.evaluate.attempts import Retry
+from sanderling.protocol.endings import Ending
+from sanderling.recipes.rl.acting import opened_reader
+from sanderling.recipes.rl.judging import opened_judge, score_by
+from sanderling.reward.verdict import Code, Ruling, Verdict, unscored
+from sanderling.tools.extractor.contract import ExtractorOutageError
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.world.contract import VisitReply
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*gave no answer")
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sanderling.recipes.rl.judging.PATIENT", Retry(times=2, pause_s=0.0))
+    monkeypatch.setattr("sanderling.policy.http_client._LONGEST_PAUSE_S", 0.001)
+
+
+def answered(answer: str | None, ending: Ending = Ending.ANSWERED) -> Trajectory:
+    question = Question(id="q", text="Which?", answers=("Oslo",))
+    seeds = Seeds(run=1, attempt=0)
+    return Trajectory(id="q-0", question=question, nodes=(), leaf=None, ending=ending, seeds=seeds, answer=answer)
+
+
+def dead_address() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}/v1#judge"
+
+
+class Says:
+    """A judge that says these verdicts in turn."""
+
+    name, places = "says", ()
+
+    def __init__(self, *verdicts: Verdict) -> None:
+        self.verdicts = list(verdicts)
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        return self.verdicts.pop(0)
+
+
+RIGHT, WRONG = Verdict(Ruling.CORRECT, 1.0, "says so"), Verdict(Ruling.INCORRECT, 0.0, "says so")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "outcome", "left"),
+    [
+        ([RIGHT, WRONG], 1.0, 1), ([WRONG, RIGHT], 0.0, 1), ([unscored(Code.OUTAGE, "away"), RIGHT], 1.0, 0),
+        ([unscored(Code.OUTAGE, "away")] * 3, None, 0), ([unscored(Code.UNREADABLE, "?"), RIGHT], None, 1),
+        ([unscored(Code.REFUSED, "too long"), WRONG], None, 1),
+    ],
+)  # fmt: skip
+async def test_a_verdict_is_an_outcome_and_none_is_none(verdicts: list[Verdict], outcome: float | None, left: int) -> None:
+    judge = Says(*verdicts)
+    assert await score_by(judge)(answered("Bergen")) == outcome
+    assert len(judge.verdicts) == left
+
+
+async def test_an_outage_of_the_rollout_itself_is_nobody_s_verdict() -> None:
+    assert await score_by(Says())(answered(None, Ending.TOOL_OUTAGE)) is None
+    assert await score_by(Says())(answered(None, Ending.TURN_LIMIT)) == 0.0, "no answer is wrong, and nobody is asked"
+
+
+async def test_a_judge_that_is_away_scores_nothing_but_what_a_rule_before_it_tells(tmp_path: Path) -> None:
+    async with opened_judge(["exact", dead_address()], tmp_path, "0", 4) as judge:
+        assert judge is not None
+        found = [await score_by(judge)(answered(answer)) for answer in ("Oslo", "Bergen", None)]
+    assert found == [1.0, None, 0.0]
+
+
+async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path) -> None:
+    """Not a visit of model-free passages, let alone an empty one: only those that browse would be rewarded less."""
+    async with opened_reader(dead_address(), tmp_path) as extractor:
+        assert extractor is not None
+        page = VisitReply(url="http://a.example", title="A", text="Oslo is a town. " * 50)
+        with pytest.raises(ExtractorOutageError):
+            await extractor.read(page, "which town", 50)

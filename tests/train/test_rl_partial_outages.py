@@ -1,0 +1,150 @@
+"""Outages that leave some rollouts scored, and what a reader found beside: each of these failed before it was mended."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from test_rl import CONFIG, QUESTIONS, Bandit
+from test_rl_pipeline import Slow, by_token, changed, run
+from test_rl_pipeline import base as base
+from train_records import PROFILE, WordTokenizer, record
+
+from sanderling.errors import UserError
+from sanderling.protocol.endings import Ending
+from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig
+from sanderling.reward.gain import GainConfig
+from sanderling.train.credit_config import IgpoConfig, IgpoMode
+from sanderling.train.encoding import Encoding
+from sanderling.train.metrics import read_metrics
+from sanderling.train.rl.config import PipelineConfig, RlConfig, SelectionConfig
+from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group
+from sanderling.train.rl.ledger import Ledger
+from sanderling.train.rl.run import LEDGER, run_rl
+from sanderling.train.rl.sifting import fate, sift
+from sanderling.trajectory.record import Question, Trajectory
+
+pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
+
+
+class Judge:
+    """Exact matches need no model; what is wrong only the model could say, and after some verdicts it is away."""
+
+    def __init__(self, there: int) -> None:
+        self.there = there
+
+    async def __call__(self, trajectory: Trajectory) -> float | None:
+        if trajectory.answer == "Oslo":
+            return 1.0
+        self.there -= 1
+        return 0.0 if self.there >= 0 else None
+
+
+def test_a_judge_that_goes_away_stops_the_run_and_nothing_is_learnt_from_whom_a_rule_found_right(base: Path, tmp_path: Path):
+    with pytest.raises(
+        UserError, match=r"Only \d+ of \d+ rollouts of step \d could be scored: no judge gave a verdict. The same"
+    ):
+        run(changed(CONFIG, steps=6), base, tmp_path / "run", score=Judge(12))
+    ledger = Ledger(tmp_path / "run" / LEDGER)
+    groups = [ledger.group(number, {}) for batch in ledger.batches() for number in batch.used]
+    assert groups and all(len(group.outcomes) >= 0.75 * CONFIG.group_size for group in groups)
+    run(changed(CONFIG, steps=6), base, tmp_path / "run", score=Judge(10_000))
+    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 6
+
+
+@pytest.mark.parametrize(("least", "unscored", "found"), [(0.75, 2, Fate.USED), (0.75, 3, Fate.UNSCORED), (0.0, 6, Fate.USED)])
+def test_a_group_needs_most_of_its_outcomes(least: float, unscored: int, found: Fate):
+    config = changed(CONFIG, group_size=8, denoise=DenoiseConfig(least_scored=least))
+    outcomes = [None if at < unscored else float(at % 2) for at in range(8)]
+    group = Group(0, QUESTIONS[0], tuple(Ended(record("sva"), outcome) for outcome in outcomes))
+    assert fate(group, 0, config, PROFILE) is found
+
+
+@pytest.mark.parametrize("away", [1, 2])
+def test_a_measurement_needs_nine_tenths_and_asks_only_the_judge_again(base: Path, tmp_path: Path, away: int):
+    held_out = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(10)]
+    missing = {f"h{i}" for i in range(away)}
+
+    async def judge(trajectory: Trajectory) -> float | None:
+        return None if trajectory.question.id in missing else float(trajectory.answer == "Oslo")
+
+    config = changed(CONFIG, steps=1, selection=SelectionConfig(every=1))
+    if away == 2:
+        with pytest.raises(UserError, match=r"Only 8 of 10 held-out rollouts after step 0 could be scored: no judge"):
+            run(config, base, tmp_path / "run", Bandit, held_out, score=judge)
+        missing.clear()
+        actor = run(config, base, tmp_path / "run", Bandit, held_out, score=judge)
+        assert actor.attempts.count(0) == 10 + 1, "after step 1, and a group's own attempt 0: those before it were only judged"
+    else:
+        run(config, base, tmp_path / "run", Bandit, held_out, score=judge)
+    scored = {line["step"]: line["scored"] for line in read_metrics(tmp_path / "run" / "selection.jsonl")}
+    assert scored == ({0: 9, 1: 9} if away == 1 else {0: 10, 1: 10})
+
+
+@pytest.mark.parametrize("staleness", [0, 2])
+def test_held_out_rollouts_have_no_more_room_than_those_that_are_trained_on(base: Path, tmp_path: Path, staleness: int):
+    """The plan of memory counts so many sessions, and a server has so many turns at once."""
+    held_out = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(30)]
+    pipeline = PipelineConfig(most_under_way=1, max_staleness=staleness)
+    config = changed(CONFIG, steps=2, pipeline=pipeline, selection=SelectionConfig(every=1, attempts=2))
+    actor = run(config, base, tmp_path / "run", Slow, held_out, score=by_token)
+    assert actor.most_under_way == CONFIG.group_size
+
+
+def test_a_group_of_one_is_not_dropped_for_being_flat():
+    with pytest.raises(ValueError, match="a group of one rollout is always flat"):
+        alone = {"estimator": IgpoConfig(mode=IgpoMode.SEPARATE), "gain": GainConfig(), "group_size": 1}
+        RlConfig(**alone, denoise=DenoiseConfig(drop_flat=True))
+
+
+def test_an_episode_is_forgotten_only_when_its_group_is_settled_on_disk(base: Path, tmp_path: Path):
+    """A kill between would begin it from nothing."""
+    seen: list[bool] = []
+
+    def connect(model) -> Actor:
+        actor = Bandit(model, outage=1)
+
+        def forget(trajectory: Trajectory) -> None:
+            batches = Ledger(tmp_path / "run" / LEDGER).batches()
+            seen.append(0 in {group.number for batch in batches for group in batch.groups})
+
+        return Actor(actor.rollout, actor, forget=forget)
+
+    asyncio.run(run_rl(CONFIG, QUESTIONS, connect, Encoding(WordTokenizer(), PROFILE), base, tmp_path / "run"))
+    assert seen == [True]
+
+
+def test_rollouts_of_another_question_are_not_taken_for_a_group_s(base: Path, tmp_path: Path):
+    with pytest.raises(RuntimeError, match="killed here"):
+        run(CONFIG, base, tmp_path / "run", Bandit, fail_at=3 * 12 + 8)
+    settled = {group.number for batch in Ledger(tmp_path / "run" / LEDGER).batches() for group in batch.groups}
+    file = tmp_path / "run" / LEDGER / "begun-0.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        if line["number"] not in settled:  # what a loss of power could leave: another question at the next start
+            line["question"] = next(question.id for question in QUESTIONS if question.id != line["question"])
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(UserError, match=r"Group \d+ was begun for question 'q\d', and its rollouts are of 'q\d'"):
+        run(CONFIG, base, tmp_path / "run", Bandit)
+
+
+def test_a_rollout_that_is_cancelled_by_itself_ends_the_run_and_not_a_smaller_group(base: Path, tmp_path: Path):
+    class Torn(Bandit):
+        async def rollout(self, ask: Ask) -> Trajectory:
+            if ask.attempt == 2:
+                raise asyncio.CancelledError
+            return await super().rollout(ask)
+
+    with pytest.raises(RuntimeError, match="group 0 ended with 5 of 6 rollouts"):
+        run(CONFIG, base, tmp_path / "run", Torn)
+
+
+def test_what_is_too_old_takes_no_place_among_the_over_long_ones_that_are_kept():
+    denoise = DenoiseConfig(extreme=ExtremeConfig(over_long=True, keep_over_long=1))
+    for seed in range(6):
+        config = changed(CONFIG, group_size=4, denoise=denoise, seed=seed, pipeline=PipelineConfig(max_staleness=1))
+        rollouts = [record("sva", name=f"q0-{at}", version=0 if at < 2 else 5) for at in range(4)]
+        long = {"ending": Ending.TURN_LIMIT, "answer": None}
+        ended = tuple(Ended(one.model_copy(update=long) if at != 3 else one, 0.0) for at, one in enumerate(rollouts))
+        found = sift(Group(0, QUESTIONS[0], ended), 6, config, PROFILE)
+        assert [one.left_out for one in found] == ["stale", "stale", None, None]
