@@ -164,6 +164,38 @@ def test_settings_that_cannot_be_are_refused():
     assert find_recipe("ablation-tiny", quick=True).name == "ablation-tiny"
 
 
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("settings.dense.hops={x=1.0}", "'x' is not a number of hops"), ("settings={}", "there are no settings"),
+        ("seeds=[]", "there are no seeds"), ("seeds=[1,1]", "twice"), ("seeds=[-1]", "greater than or equal to 0"),
+        ("profile=nope", "there is no profile 'nope': choose one of"), ("tuning.seed=1", "1 is a unit's seed"),
+        ("tuning.lrs=[]", "give learning rates above 0"), ("rl.trainer.temperature=0.5", r"NAME\.rollout\.temperature"),
+        ("rl.steps=-1", "In rl, steps"), ("arms.igpo.like=nope", "choose from sft, grpo"),
+    ],
+)  # fmt: skip
+def test_settings_are_refused_before_hours_are_spent(setting: str, told: str):
+    with pytest.raises(UserError, match=told):
+        settings(setting)
+
+
+def test_fresh_deletes_neither_the_start_nor_what_is_no_run(tmp_path: Path):
+    from typer.testing import CliRunner
+
+    from sanderling.cli.recipe import app
+
+    run = tmp_path / "run"
+    (run / "stages").mkdir(parents=True)
+    base = write_given(run / "given") / "base"
+    told = CliRunner().invoke(app, ["run", "ablation-tiny", "--quick", "--out", str(run), "--fresh", "--set", f"start={base}"])
+    assert isinstance(told.exception, UserError) and "which --fresh empties" in str(told.exception)
+    assert (base / "config.json").is_file()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    told = CliRunner().invoke(app, ["run", "tiny", "--quick", "--out", str(tmp_path / "mine")])
+    assert isinstance(told.exception, UserError) and "holds other things (notes.txt) and no run" in str(told.exception)
+
+
 # -- the report ------------------------------------------------------------------------------------------------------------
 
 

@@ -60,7 +60,7 @@ def test_what_is_recorded_reads_back_as_it_was(name: str):
         ("rollout.top_p=0.95", "set top_p = 1.0"),
         ("rollout.max_retries=2", "set max_retries = 0"),
         ("stages.One.steps=3", "cannot be a stage's directory"),
-        ("stages.checkpoints.steps=3", "cannot be a stage's directory"),
+        ("stages.checkpoints.steps=3", "'checkpoints' is a directory of the run's own"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(override: str, sentence: str):

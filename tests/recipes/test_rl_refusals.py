@@ -11,7 +11,6 @@ from sanderling.errors import UserError
 from sanderling.locks import LOCK
 from sanderling.recipes.rl.places import directories, warn_of_others
 from sanderling.recipes.rl.prepare import Order, prepare
-from sanderling.recipes.rl.record import record_of
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.sft.devices import Devices, described
 from sanderling.trajectory.questions import read_questions, write_questions
@@ -160,15 +159,30 @@ def test_another_thing_in_the_directory_is_left_alone(given: Path, tmp_path: Pat
     with pytest.raises(UserError, match="holds other things"):
         prepared(recipe_of(given), tmp_path)
     with pytest.raises(UserError, match="--fresh leaves it alone"):
-        record_of(tmp_path).clear()
+        prepare(Order(recipe_of(given), tmp_path, fresh=True), 1)
     assert (tmp_path / "notes.txt").is_file()
 
 
 def test_fresh_begins_again(given: Path, tmp_path: Path):
     out = tmp_path / "out"
     run_rl_command(Order(recipe_of(given, "rl.steps=1"), out), silent())
-    record_of(out).clear()
-    left = {file.name for file in out.iterdir()} if out.exists() else set()
-    assert left <= {LOCK}, "no rollouts, batches or checkpoints that a new run could take for its own"
-    run_rl_command(Order(recipe_of(given, "rl.steps=2"), out), silent())
+    prepare(Order(recipe_of(given, "rl.steps=2"), out, fresh=True), 1)
+    left = {file.name for file in out.iterdir()}
+    assert left <= {LOCK, "rl.toml", "inputs.json"}, "no rollouts, batches or checkpoints that a new run could take for its own"
+    run_rl_command(Order(recipe_of(given, "rl.steps=2"), out, fresh=True), silent())
     assert (out / "model" / "config.json").is_file()
+
+
+def test_fresh_deletes_nothing_before_everything_is_checked(given: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    run_rl_command(Order(recipe_of(given, "rl.steps=1"), out), silent())
+    held = sorted(out.rglob("*"))
+    wrong = [
+        (recipe_of(given, questions=(given / "typo.jsonl",)), r"typo\.jsonl"),
+        (recipe_of(given, model=out / "model"), "lies in .*, which --fresh empties"),
+        (recipe_of(given, worlds=(given / "base",)), "base"),
+    ]
+    for recipe, told in wrong:
+        with pytest.raises(UserError, match=told):
+            run_rl_command(Order(recipe, out, fresh=True), silent())
+    assert sorted(out.rglob("*")) == held

@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from sanderling.recipes.sft.prepare import Order, prepare
 from sanderling.recipes.sft.record import record_of
 from sanderling.recipes.sft.run import run_sft_command
 from sanderling.train.row_files import SCHEMA
+from sanderling.train.sft_config import DataConfig
 
 
 @pytest.fixture
@@ -198,12 +201,26 @@ def test_a_checkpoint_of_another_architecture(given: Path) -> None:
 
 def test_fresh_empties_runs_only(given: Path) -> None:
     begun(given)
-    record_of(given / "run").clear()
-    assert [path.name for path in (given / "run").iterdir()] == [".lock"]
-    record_of(given / "run").clear()
-    record_of(given / "nowhere").clear()
+    record_of(given / "run").check_fresh([given / "base"])
+    record_of(given / "run").empty()
+    assert list((given / "run").iterdir()) == []
+    record_of(given / "run").check_fresh([])
+    record_of(given / "nowhere").check_fresh([])
     with pytest.raises(UserError, match="not the directory of a run"):
-        record_of(given / "base").clear()
+        record_of(given / "base").check_fresh([])
+
+
+def test_fresh_deletes_nothing_that_is_read_and_nothing_before_data_is_found(given: Path) -> None:
+    begun(given)
+    held = sorted((given / "run").rglob("*"))
+    asked = replace(order(given), fresh=True)
+    inside = replace(asked, config=asked.config.model_copy(update={"model": given / "run" / "model"}))
+    nowhere = replace(asked, config=asked.config.model_copy(update={"data": DataConfig(files=(given / "typo.jsonl",))}))
+    shutil.copytree(given / "base", given / "run" / "model", dirs_exist_ok=True)
+    for one, told in ((inside, "lies in .*, which --fresh empties"), (nowhere, "typo")):
+        with pytest.raises(UserError, match=told):
+            run_sft_command(one, Report(Console(file=io.StringIO())))
+    assert set((given / "run").rglob("*")) >= set(held)
 
 
 def test_a_directory_of_something_else_is_neither_written_nor_taken_for_a_result(given: Path) -> None:

@@ -19,7 +19,8 @@ def plan(
     recipe: Annotated[
         str | None,
         typer.Option(
-            "--recipe", help="lora-24gb (by default), dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file."
+            "--recipe",
+            help="lora-24gb (by default), dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, with --rl tiny; or a TOML file.",
         ),
     ] = None,
     overrides: Annotated[

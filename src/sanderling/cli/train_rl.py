@@ -77,7 +77,9 @@ def rl(
         bool,
         typer.Option("--anyway", help="Try even where the plan (sanderling train plan --rl) says that a GPU is too small."),
     ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Once all is checked, delete what the directory holds and begin again.")
+    ] = False,
 ) -> None:
     """Train a model by reinforcement on questions, with an agent that researches worlds. Killed, the same command goes on.
 
@@ -86,7 +88,6 @@ def rl(
     from sanderling.recipes.progress import Report
     from sanderling.recipes.rl.find import find_rl_recipe
     from sanderling.recipes.rl.prepare import Order
-    from sanderling.recipes.rl.record import record_of
     from sanderling.recipes.rl.run import run_rl_command
     from sanderling.recipes.sft.run import speaks
 
@@ -109,9 +110,7 @@ def rl(
     if not first:
         warnings.simplefilter("ignore")
     try:
-        if fresh and first:
-            record_of(directory).clear()
-        run_rl_command(Order(config, directory, processes, anyway), Report(Console(quiet=not first)))
+        run_rl_command(Order(config, directory, processes, anyway, fresh), Report(Console(quiet=not first)))
     except UserError:
         if first:
             raise

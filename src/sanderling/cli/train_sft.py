@@ -54,7 +54,6 @@ def sft(
     from sanderling.recipes.progress import Report
     from sanderling.recipes.sft.find import find_sft_recipe
     from sanderling.recipes.sft.prepare import Order
-    from sanderling.recipes.sft.record import record_of
     from sanderling.recipes.sft.run import run_sft_command, speaks
 
     config = find_sft_recipe(recipe, overrides or [])
@@ -68,9 +67,7 @@ def sft(
     if not first:
         warnings.simplefilter("ignore")
     try:
-        if fresh and first:
-            record_of(directory).clear()
-        run_sft_command(Order(config, directory, processes, change, anyway), Report(Console(quiet=not first)))
+        run_sft_command(Order(config, directory, processes, change, anyway, fresh), Report(Console(quiet=not first)))
     except UserError:
         if first:
             raise

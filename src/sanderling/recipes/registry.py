@@ -62,6 +62,8 @@ class Recipe:
     name: str
     run: Callable[[Path, Report, str], None]
     """``run(directory, report, command)``."""
+    reads: tuple[Path, ...] = ()
+    """What it was told to read."""
 
 
 def find_recipe(name: str, *, quick: bool = False, overrides: Sequence[str] = ()) -> Recipe:
@@ -105,4 +107,5 @@ def _ablation_tiny(quick: bool, overrides: Sequence[str]) -> Recipe:
 
     text = (_HERE / f"{ABLATION_TINY}.toml").read_text(encoding="utf-8")
     config = load_config(AblationConfig, text, f"{ABLATION_TINY}.toml", [*(ABLATION_QUICK if quick else ()), *overrides])
-    return Recipe(ABLATION_TINY, lambda out, report, command: run_ablation(config, out, report, command))
+    reads = () if config.start is None else (config.start,)
+    return Recipe(ABLATION_TINY, lambda out, report, command: run_ablation(config, out, report, command), reads)

@@ -7,7 +7,7 @@ its inputs are, is each command's business.
 
 import json
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from sanderling.config import to_toml
 from sanderling.errors import UserError
 from sanderling.files import replace_file
-from sanderling.locks import LOCK, locked
+from sanderling.locks import LOCK
 
 INPUTS = "inputs.json"
 
@@ -73,24 +73,33 @@ class RunRecord:
                 f"Cannot write in {self.out} ({error.strerror}): free some space, or choose another --out."
             ) from error
 
-    def clear(self) -> None:
-        """Delete what a run left in its directory. Raises UserError when the directory is not one of a run, or in use."""
-        if not self.is_begun and not self._strange():
-            return
-        if not self.is_begun:
+    def check_fresh(self, reads: Iterable[Path]) -> None:
+        """Raises UserError when the directory may not be emptied: it is none of a run, or holds what the new run ``reads``."""
+        if not self.is_begun and self._strange():
             raise UserError(f"{self.out} is not the directory of a run, so --fresh leaves it alone: choose another --out.")
-        with locked(self.out):
-            # The settings go last: cut short, the directory is still known as one of a run.
-            for path in sorted(self.out.iterdir(), key=lambda path: path.name == self.settings):
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                elif path.name != LOCK:
-                    path.unlink()
+        check_outside(self.out, reads)
+
+    def empty(self) -> None:
+        """Delete what a run left in its directory, once all that could be refused was looked at. The caller has its lock."""
+        # The settings go last: cut short, the directory is still known as one of a run.
+        for path in sorted(self.out.iterdir(), key=lambda path: path.name == self.settings):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != LOCK:
+                path.unlink()
 
     def _strange(self) -> list[str]:
         """What the directory holds that is no beginning of a run."""
         before = (LOCK, INPUTS, f"{self.settings}.partial", *self.leftovers)
         return sorted(path.name for path in self.out.iterdir() if not path.name.startswith(before)) if self.out.is_dir() else []
+
+
+def check_outside(directory: Path, reads: Iterable[Path]) -> None:
+    """Raises UserError where a directory that is to be emptied holds something that is read."""
+    place = directory.resolve()
+    inside = next((path for path in reads if path.resolve().is_relative_to(place)), None)
+    if inside is not None:
+        raise UserError(f"{inside} lies in {directory}, which --fresh empties: move it elsewhere, or choose another --out.")
 
 
 def flat(settings: BaseModel, unordered: Collection[str] = ()) -> dict[str, Any]:

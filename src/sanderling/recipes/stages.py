@@ -109,6 +109,15 @@ def read_record(directory: Path, name: str) -> StageRecord:
     return record
 
 
+def check_run_directory(directory: Path) -> None:
+    """Raises UserError where a directory that is to be a run's holds other things: a later --fresh would delete them."""
+    if not directory.is_dir() or (directory / "stages").is_dir():
+        return
+    strange = sorted(path.name for path in directory.iterdir() if path.name != LOCK)
+    if strange:
+        raise UserError(f"{directory} holds other things ({strange[0]}) and no run: choose another --out.")
+
+
 def clear_run(directory: Path) -> None:
     """Empty a run's directory, if there is one, markers first: cut short, it leaves no stage that seems done.
 

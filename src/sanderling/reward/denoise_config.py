@@ -52,7 +52,7 @@ class FormatConfig(Section):
 
 
 class DenoiseConfig(Section):
-    """Everything off: outages alone are left out, which needs no setting."""
+    """Everything off: outages alone are left out, and groups of which too little is left."""
 
     extreme: ExtremeConfig = ExtremeConfig()
     format: FormatConfig = FormatConfig()

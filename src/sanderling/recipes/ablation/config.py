@@ -2,13 +2,14 @@
 
 import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sanderling.config import check_config
+from sanderling.protocol.profiles import PROFILES
 from sanderling.recipes.rl.config import RolloutConfig
-from sanderling.recipes.tiny.config import Questions, Worlds
+from sanderling.recipes.tiny.config import Questions, Worlds, checked_hops
 from sanderling.train.rl.config import RlConfig
 
 
@@ -16,6 +17,9 @@ class Section(BaseModel):
     """A frozen section that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Seed = Annotated[int, Field(ge=0)]
 
 
 class Setting(Section):
@@ -26,6 +30,11 @@ class Setting(Section):
     """Number of relations to follow to its share."""
     rollout: RolloutConfig = RolloutConfig()
     """In training and in every measurement."""
+
+    @field_validator("hops")
+    @classmethod
+    def _numbers_of_hops(cls, hops: dict[str, float]) -> dict[str, float]:
+        return checked_hops(hops)
 
 
 class Arm(Section):
@@ -43,9 +52,9 @@ class Arm(Section):
 class Tuning(Section):
     """Trials, the same for every trained arm in every setting: each learning rate once, by the validation world."""
 
-    lrs: tuple[float, ...] = Field(min_length=1)
+    lrs: tuple[float, ...]
     steps: int = Field(ge=1)
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
 
 
 class Measuring(Section):
@@ -86,7 +95,7 @@ class AblationConfig(Section):
     """Units at a time, a process of one thread each."""
     keep_rollouts: bool = False
     """Whether a finished unit's rollouts and checkpoints stay, some 50 MB each."""
-    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    seeds: tuple[Seed, ...] = (1, 2, 3, 4, 5)
     worlds: Worlds = Worlds()
     questions: Questions = Questions()
     """But for their hops, which are each setting's."""
@@ -97,8 +106,31 @@ class AblationConfig(Section):
     measuring: Measuring = Measuring()
     criterion: Criterion = Criterion()
 
+    @field_validator("profile")
+    @classmethod
+    def _profile_there_is(cls, name: str) -> str:
+        if name not in PROFILES:
+            raise ValueError(f"there is no profile {name!r}: choose one of {', '.join(PROFILES)}")
+        return name
+
+    @model_validator(mode="after")
+    def _enough_to_compare(self) -> Self:
+        for name, found in (("settings", self.settings), ("arms", self.arms), ("seeds", self.seeds)):
+            if not found:
+                raise ValueError(f"there are no {name}: name one at least")
+        if not self.tuning.lrs or min(self.tuning.lrs) <= 0:
+            raise ValueError("tuning.lrs: give learning rates above 0, one at least (with one alone there are no trials)")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds: a seed is there twice, and would be the same run")
+        if len(self.tuning.lrs) > 1 and self.tuning.seed in self.seeds:
+            raise ValueError(f"tuning.seed: {self.tuning.seed} is a unit's seed, and trials would see what units are judged by")
+        if "temperature" in self.rl.get("trainer", {}):
+            raise ValueError("rl.trainer.temperature is each setting's own: set settings.NAME.rollout.temperature instead")
+        return self
+
     @model_validator(mode="after")
     def _known(self) -> Self:
+        check_config(RlConfig, self.rl, "rl")  # in its own name before any arm's
         for name, arm in self.arms.items():
             self._check_like(name)
             if arm.trained:
@@ -107,7 +139,7 @@ class AblationConfig(Section):
             self.arms
         )
         if strange:
-            raise ValueError(f"{sorted(strange)[0]} is compared, and is no arm")
+            raise ValueError(f"{sorted(strange)[0]} is compared, and is no arm: choose from {', '.join(self.arms)}")
         return self
 
     @field_validator("rl")
@@ -131,7 +163,7 @@ class AblationConfig(Section):
         seen, arm = [name], self.arms[name]
         while arm.like:
             if arm.like not in self.arms:
-                raise ValueError(f"arm {name} is like {arm.like}, which is none")
+                raise ValueError(f"arm {name} is like {arm.like}, which is none: choose from {', '.join(self.arms)}")
             if arm.like in seen:
                 raise ValueError(f"arm {name} is like itself, by way of {', '.join(seen[1:]) or 'nobody'}")
             seen.append(arm.like)

@@ -197,7 +197,9 @@ class RlRecipe(Section):
     @classmethod
     def _names_of_directories(cls, stages: dict[str, StageConfig]) -> dict[str, StageConfig]:
         for name in stages:
-            if _NAME.fullmatch(name) is None or name in _TAKEN:
+            if name in _TAKEN:
+                raise ValueError(f"{name!r} is a directory of the run's own: name the stage otherwise")
+            if _NAME.fullmatch(name) is None:
                 raise ValueError(f"{name!r} cannot be a stage's directory: name it with small letters, digits and dashes")
         return stages
 

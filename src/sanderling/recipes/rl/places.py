@@ -63,7 +63,10 @@ def directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[s
     for world in worlds:
         name = _name_of(world)
         if name in known:
-            raise UserError(f"{known[name]} and {world} are both worlds named {name!r}: questions cannot tell them apart.")
+            raise UserError(
+                f"{known[name]} and {world} are both worlds named {name!r}, and questions cannot tell them apart: leave one "
+                "out, or build it under another name."
+            )
         known[name] = world
     found: dict[str, Path] = {}
     for question in questions:
@@ -72,7 +75,8 @@ def directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[s
             continue
         path = known.get(name) or (Path(name) if name else None)
         if path is None:
-            raise UserError(f"Question {question.id!r} names no world: give one with --world, or name it in meta.{WORLD}.")
+            told = "give one alone with --world" if known else "give one with --world"
+            raise UserError(f"Question {question.id!r} names no world: {told}, or name it in meta.{WORLD}.")
         if name not in known:
             _check_there(question, name, path, known)
         found[name] = path
@@ -99,7 +103,7 @@ def warn_of_others(worlds: Sequence[Path], questions: Sequence[Question]) -> Non
 
 def _check_there(question: Question, name: str, path: Path, known: Mapping[str, Path]) -> None:
     if not path.is_dir():
-        told = f"the worlds given are {', '.join(known)}" if known else "give it with --world"
+        told = f"the worlds given are {', '.join(known)}; give it with --world, too" if known else "give it with --world"
         raise UserError(f"Question {question.id!r} is about the world {name!r}, which is not there: {told}.")
     _name_of(path)
 

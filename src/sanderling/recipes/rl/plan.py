@@ -96,10 +96,11 @@ def check_placement(recipe: RlRecipe, processes: int) -> None:
 def check_positions(stage: Stage, model: Path, longest: int | None = None) -> None:
     """Raises UserError where rollouts may grow longer than the model reads: they would be cut where it ends, without a word."""
     positions, most = read_positions(model), longest or stage.profile.budgets.max_context_tokens
+    setting = _context_name(stage) if longest is None else "--row-tokens"
     if positions is not None and most > positions:
         raise UserError(
             f"{f'Rollouts of stage {stage.name}' if stage.name else 'Rollouts'} may have {most:,} tokens, the model has "
-            f"{positions:,} positions: set {_context_name(stage)}={positions}, or choose a model for longer texts (rope "
+            f"{positions:,} positions: set {setting}={positions}, or choose a model for longer texts (rope "
             "scaling in its config.json counts)."
         )
 

@@ -44,6 +44,8 @@ class Order:
     processes: int = 1
     anyway: bool = False
     """Whether it is tried where the plan says that it does not fit."""
+    fresh: bool = False
+    """Whether a run that the directory holds gives way to a new one, once everything is checked."""
 
     @property
     def bfloat16(self) -> bool:
@@ -87,7 +89,10 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     check_watchers(recipe.watch)
     check_model(recipe.model)
     check_judges(recipe.judges)
-    if not record_of(out).is_begun:  # whoever goes on could not mend these
+    if order.fresh:
+        record_of(out).check_fresh([recipe.model, *recipe.questions, *recipe.held_out, *recipe.worlds])
+    begun = record_of(out).is_begun and not order.fresh
+    if not begun:  # whoever goes on could not mend these
         check_rule(recipe.judges, recipe.rl.outcome)
         for stage in stages:
             check_positions(stage, recipe.model)
@@ -108,11 +113,14 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
         Places(worlds, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), None)
     files = {"questions": [file for stage in stages for file in stage.questions], "held_out": recipe.held_out}
     inputs = inputs_of(recipe, recipe.model, files, fingerprints(worlds))
-    if record_of(out).is_begun:
+    if begun:
         check_same_run(recipe, inputs, processes, out)
-    else:
+    elif not order.fresh:
         record_of(out).check_empty()
+    if not begun:
         _check_fit(order, processes, look())
+    if order.fresh:
+        record_of(out).empty()
     write_record(recipe, inputs, processes, out)
     return Prepared(order, tuple(stages), questions, held_out)
 

@@ -13,7 +13,7 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.recipes.sft.fit import check_fit
 from sanderling.recipes.sft.record import check_same_parts, check_same_run, record_of, write_record
-from sanderling.recipes.sft.rows import prepare_rows
+from sanderling.recipes.sft.rows import are_rows, prepare_rows
 from sanderling.train.checkpoint_places import last_step
 from sanderling.train.config import Precision
 from sanderling.train.launch import check_parallel
@@ -42,6 +42,8 @@ class Order:
     """Whether a run is to go on with other settings than it was begun with."""
     anyway: bool = False
     """Whether it is tried where the plan says that it does not fit."""
+    fresh: bool = False
+    """Whether a run that the directory holds gives way to a new one, once its model and settings are checked."""
 
     @property
     def bfloat16(self) -> bool:
@@ -79,6 +81,10 @@ def prepare(order: Order, report: Report, processes: int, look: Look = look_here
     check_watchers(config.watch)
     check_model(config.model)
     check_context(config, config.model)
+    if order.fresh:
+        record_of(out).check_fresh([config.model, *config.data.files])
+        are_rows(config.data.files)
+        record_of(out).empty()
     begun, hands = record_of(out).is_begun, processes // config.parallel.context
     if begun:
         check_same_run(config, out, change=order.change)

@@ -3,6 +3,7 @@
 Importable without torch.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.errors import UserError
@@ -18,23 +19,27 @@ from sanderling.trajectory.files import open_trajectories
 ROWS = "rows.parquet"
 
 
-def prepare_rows(config: SftConfig, out: Path, report: Report, *, made: bool) -> list[Path]:
-    """The files of rows to train on. ``made``: those of this run's trajectories were made before and are used again.
-
-    Raises UserError when there is nothing to train on, or no saying how it becomes tokens.
-    """
-    files = config.data.files
+def are_rows(files: Sequence[Path]) -> bool:
+    """Whether files hold rows, else trajectories. Raises UserError when there are none, or some of each."""
     if not files:
         raise UserError("There is nothing to train on: name files of trajectories or of rows.")
     for file in files:
         if not file.exists():
             raise UserError(f"There is no file {file}: name files of trajectories, or of rows (.parquet).")
     ready = [holds_rows(file) for file in files]
-    if all(ready):
-        return list(files)
-    if any(ready):
+    if any(ready) and not all(ready):
         rows = files[ready.index(True)]
         raise UserError(f"{rows} holds rows, others hold trajectories: give one kind, or make rows of the others first.")
+    return all(ready)
+
+
+def prepare_rows(config: SftConfig, out: Path, report: Report, *, made: bool) -> list[Path]:
+    """The files of rows to train on. ``made``: those of this run's trajectories were made before and are used again.
+
+    Raises UserError when there is nothing to train on, or no saying how it becomes tokens.
+    """
+    if are_rows(config.data.files):
+        return list(config.data.files)
     target = out / ROWS
     if not (made and target.is_file()):
         report.say(_told(_make(config, target)))

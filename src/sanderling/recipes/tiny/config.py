@@ -32,6 +32,16 @@ class Worlds(Section):
     """The held-out world, whose names share no word with any training world."""
 
 
+def checked_hops(hops: dict[str, float]) -> dict[str, float]:
+    """Shares by number of hops, as they are. Raises ValueError for what is no number, and no share."""
+    strange = [key for key in hops if re.fullmatch("[1-9][0-9]*", key) is None]
+    if strange:
+        raise ValueError(f"{strange[0]!r} is not a number of hops: write 1, 2, 3 and so on, each with its share")
+    if not all(isfinite(share) and share >= 0 for share in hops.values()) or sum(hops.values()) <= 0:
+        raise ValueError("shares of hops cannot be negative, and one at least has to be above 0")
+    return hops
+
+
 class Questions(Section):
     """What is asked."""
 
@@ -45,12 +55,7 @@ class Questions(Section):
     @field_validator("hops")
     @classmethod
     def _numbers_of_hops(cls, hops: dict[str, float]) -> dict[str, float]:
-        strange = [key for key in hops if re.fullmatch("[1-9][0-9]*", key) is None]
-        if strange:
-            raise ValueError(f"{strange[0]!r} is not a number of hops: write 1, 2, 3 and so on, each with its share")
-        if not all(isfinite(share) and share >= 0 for share in hops.values()) or sum(hops.values()) <= 0:
-            raise ValueError("shares of hops cannot be negative, and one at least has to be above 0")
-        return hops
+        return checked_hops(hops)
 
     @property
     def hop_shares(self) -> dict[int, float]:

@@ -14,9 +14,9 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
         raise UserError("There are no questions to train on: give a file with at least one.")
     for question in (*questions, *held_out):
         if not question.answers:
-            raise UserError(f"Question {question.id!r} has no accepted answer: add one, or leave the question out.")
+            raise UserError(f"{_named(question)} has no accepted answer: add one, or leave the question out.")
         if not all(answer.strip() for answer in question.answers):
-            raise UserError(f"Question {question.id!r} has an empty accepted answer: remove it, or leave the question out.")
+            raise UserError(f"{_named(question)} has an empty accepted answer: remove it, or leave the question out.")
     ids = {question.id for question in questions}
     if len(ids) < len(questions):
         raise UserError("Two questions have the same id: sanderling data dedupe leaves one of them.")
@@ -31,6 +31,12 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
             "rl.pipeline.straggler=carry_over."
         )
     _check_sampling(config, encoding)
+
+
+def _named(question: Question) -> str:
+    """With how it begins: a question that came without an id was given one that its file does not show."""
+    text = " ".join(question.text.split())
+    return f"Question {question.id!r} ({text[:60]}{'…' * (len(text) > 60)})"
 
 
 def check_placement(config: RlConfig, *, sharded: bool) -> None:
