@@ -1,0 +1,101 @@
+"""The SFT recipes of the three systems: each setting typed here once more, with its source in the file, and plans that fit."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_rl_published import leaves
+
+from sanderling import recipes
+from sanderling.recipes.sft.devices import described
+from sanderling.recipes.sft.find import find_sft_recipe
+from sanderling.recipes.sft.plan import plan_run
+
+HOME = Path(recipes.__file__).parent
+QWEN3_4B = {
+    "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 9728, "vocab_size": 151_936, "tie_word_embeddings": True,
+}  # fmt: skip
+DR_VENUS = {
+    "epochs": 1, "batch_trajectories": 32, "shuffle": False, "data.profile": "dr-venus-4b", "data.max_tokens": 200_000,
+    "trainer.lr": 1e-5, "trainer.betas": [0.9, 0.95], "trainer.weight_decay": 0.01, "trainer.grad_clip": 1.0,
+    "trainer.schedule": "cosine", "trainer.warmup_share": 0.1, "trainer.precision": "bfloat16",
+    "trainer.aggregation": "micro_batch_mean", "trainer.micro_batch_tokens": 1, "trainer.memory.recompute": "full",
+    "parallel.kind": "fsdp",
+}  # fmt: skip
+LITERESEARCHER = {
+    "epochs": 1, "batch_trajectories": 128, "data.profile": "literesearcher-4b", "data.max_tokens": 65_536, "trainer.lr": 2e-5,
+    "trainer.schedule": "cosine", "trainer.warmup_share": 0.1,
+}  # fmt: skip
+AGENTCPM = {
+    "epochs": 3, "batch_trajectories": 4, "data.profile": "agentcpm-explore-4b", "data.max_tokens": 20_999,
+    "data.overlong": "drop", "trainer.lr": 2e-5, "trainer.betas": [0.9, 0.999], "trainer.weight_decay": 0.0,
+    "trainer.grad_clip": 1.0, "trainer.schedule": "cosine", "trainer.warmup_share": 0.03, "trainer.precision": "bfloat16",
+    "trainer.micro_batch_tokens": 21_000, "trainer.memory.recompute": "full",
+}  # fmt: skip
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "dr-venus-4b": DR_VENUS, "literesearcher-4b": LITERESEARCHER, "agentcpm-explore-4b": AGENTCPM,
+}  # fmt: skip
+SOURCE = re.compile(r"#.*\[(?:paper|script|code|record|ours|igpo)")
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_recipe_has_the_published_values_and_names_the_others_as_ours(name: str):
+    text = (HOME / "sft" / f"{name}.toml").read_text(encoding="utf-8")
+    raw = tomllib.loads(text)
+    for path, value in PUBLISHED[name].items():
+        found: Any = raw
+        for part in path.split("."):
+            found = found[part]
+        assert found == value, path
+    ours = {f"{section}{match[1]}" for section, match in settings_of(text) if "[ours]" in match[0]}
+    told = {"title", "data.profile"}
+    assert leaves(raw) - ours - told == set(PUBLISHED[name]) - ours - told, "what is not ours is in the table"
+
+
+def settings_of(text: str) -> list[tuple[str, re.Match[str]]]:
+    """Each line of a setting, with the section that it stands in."""
+    section, found = "", []
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = f"{line.strip('[]')}."
+        elif match := re.match(r"(\w+) = .*", line):
+            found.append((section, match))
+    return found
+
+
+@pytest.mark.parametrize("file", sorted(f"{kind}/{name}.toml" for kind in ("sft", "rl") for name in PUBLISHED))
+def test_every_setting_of_the_three_systems_names_its_source(file: str):
+    """On its line, or in a comment of its paragraph, the section's own line included."""
+    paragraphs, bare = re.split(r"\n\s*\n", (HOME / file).read_text(encoding="utf-8")), []
+    for paragraph in paragraphs:
+        whole = any(SOURCE.search(line) for line in paragraph.splitlines() if line.startswith(("#", "[")))
+        for _, match in settings_of(paragraph):
+            if match[1] not in OF_THE_PROJECT and not SOURCE.search(match[0]) and not whole:
+                bare.append(match[0])
+    assert not bare
+
+
+OF_THE_PROJECT = {
+    "title", "profile", "keep", "outcome", "entropy", "precision", "logit_chunk", "recompute", "offload", "mlp_tile",
+    "micro_batch_tokens", "sleeps", "pause_on",
+}  # fmt: skip
+"""How this project does the work, whatever is trained."""
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "room", "count"),
+    [
+        ("dr-venus-4b", "A100", 79, 8), ("dr-venus-4b", "H200", 139, 1), ("literesearcher-4b", "H100", 79, 8),
+        ("literesearcher-4b", "H200", 139, 1), ("agentcpm-explore-4b", "H100", 79, 8), ("agentcpm-explore-4b", "H200", 139, 1),
+    ],
+)  # fmt: skip
+def test_a_recipe_fits_the_papers_hardware_and_one_h200(tmp_path: Path, name: str, device: str, room: float, count: int):
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3_4B))
+    config = find_sft_recipe(name).model_copy(update={"model": tmp_path})
+    found = plan_run(config, described(device, room, count))
+    assert found.verdict.fits, found.verdict.sentence
+    assert found.verdict.estimate.total < room * 2**30
