@@ -213,6 +213,7 @@ def test_igpo_scores_gains_with_the_trained_module(tmp_path: Path):
         assert sizes.mean() == pytest.approx(line["credit_outcome"], abs=1e-5)
         assert np.mean([one["outcome"] for one in told]) == pytest.approx(line["reward"])
         assert {tuple(one["tools"]) for one in told} == {("search", "visit", "answer")}
+        assert {one["version"] for one in told} == {line["version"] - line["updates"]}, "what gains were measured under"
 
 
 def test_a_step_that_is_not_finite_says_where_to_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -16,6 +16,7 @@ from team_ranks import Ran, flat, processes, refuse, sample_for_real, sum_random
 from test_rl import CONFIG, QUESTIONS
 from test_rl_real_policy import TRAINER, base  # noqa: F401  # a fixture
 from tiny_qwen3 import save_tiny, tiny_model
+from torch.distributed import HashStore
 
 from sanderling.errors import UserError
 from sanderling.reward.gain import GainConfig, Probe
@@ -24,7 +25,7 @@ from sanderling.train.credit_config import IgpoConfig, PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal
 from sanderling.train.rl.config import PipelineConfig, RlConfig
-from sanderling.train.team import SOLO, Solo, joined, share
+from sanderling.train.team import SOLO, Replicated, Solo, joined, share
 from sanderling.trajectory.record import Question
 
 STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)
@@ -254,3 +255,19 @@ def test_rows_are_dealt_evenly_by_tokens(lengths, hands):
     assert sorted(i for part in parts for i in part) == list(range(len(lengths)))
     tokens = [sum(lengths[i] for i in part) for part in parts]
     assert max(tokens) - min(tokens) <= max(lengths, default=0)
+
+
+def test_a_wait_without_end_is_told_from_a_process_that_is_gone(monkeypatch: pytest.MonkeyPatch):
+    team = Replicated(0, 2, HashStore())
+    said = "[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 172800000ms for recv operation to complete"
+    for text, told in (
+        (said, "waited for in vain .2 days.: see what it waits for"),
+        ("Connection closed by peer", "ended unexp"),
+    ):
+
+        def lost(*_: object, text: str = text) -> None:
+            raise RuntimeError(text)
+
+        monkeypatch.setattr("sanderling.train.team.dist.all_gather_object", lost)
+        with pytest.raises(UserError, match=told):
+            team.gather(1)

@@ -44,6 +44,8 @@ class CreditLine(BaseModel):
     capped: tuple[bool, ...]
     """Turns that could get no positive credit."""
     credit: CreditParts
+    version: int | None = None
+    """Updates behind the weights that gains were measured under, the same for a whole group; older files do not say."""
 
 
 def credit_of(path: Path, id: str) -> CreditLine:

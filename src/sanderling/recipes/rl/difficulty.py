@@ -69,7 +69,7 @@ def band_of(
     if not kept.is_file():
         place.mkdir(parents=True, exist_ok=True)
         _measured(recipe, stage, questions, model_dir, place, report)
-        _sort(questions, stage, place)
+        sort_questions(questions, stage, place)
     found = read_questions(kept) if kept.stat().st_size else []
     band = f"right {settings.least_right} to {settings.most_right} times of {settings.attempts}"
     untold = len((place / f"{Band.UNTOLD.value}.jsonl").read_text(encoding="utf-8").splitlines())
@@ -158,7 +158,7 @@ def _wanted(stage: Stage) -> BandSettings:
     return stage.difficulty
 
 
-def _sort(questions: Sequence[Question], stage: Stage, place: Path) -> None:
+def sort_questions(questions: Sequence[Question], stage: Stage, place: Path) -> None:
     """Write every band to its file, the kept one last: it says that all is done. Raises UserError for open ones."""
     tries = {trajectory.id: try_of(trajectory) for trajectory in TrajectoryStore(place / "attempts.jsonl")}
     bands, _ = by_difficulty(questions, tries.values(), _wanted(stage), NAME)

@@ -19,9 +19,12 @@ _DIGITS = 6
 
 
 def credit_lines(
-    sifted: Sequence[Sifted], batch: Sequence[Graded], table: TurnTable, parts: Components
+    sifted: Sequence[Sifted], batch: Sequence[Graded], table: TurnTable, parts: Components, version: int
 ) -> Iterator[CreditLine]:
-    """Lines, in the order of the rollouts. ``sifted`` and ``batch`` are parallel, ``table`` and ``parts`` are of the batch."""
+    """Lines, in the order of the rollouts. ``sifted`` and ``batch`` are parallel, ``table`` and ``parts`` are of the batch.
+
+    ``version``: updates behind the weights that gains were measured under.
+    """
     for number, (one, graded) in enumerate(zip(sifted, batch, strict=True)):
         own = np.flatnonzero(table.trajectory == number)
         yield CreditLine(
@@ -37,6 +40,7 @@ def credit_lines(
             credit=CreditParts(
                 outcome=_rounded(parts.outcome[own]), gain=_rounded(parts.gain[own]), penalty=_rounded(parts.penalty[own])
             ),
+            version=version,
         )
 
 

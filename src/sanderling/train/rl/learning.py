@@ -89,7 +89,7 @@ class Learner:
         batch = self._graded(sifted, measured)
         table = build_table(batch)
         parts = self.estimator.components(table)
-        self.credit = tuple(credit_lines(sifted, batch, table, parts))
+        self.credit = tuple(credit_lines(sifted, batch, table, parts, self.version))
         advantages = parts.total
         groups = [group for group, _ in settled]
         metrics = step_metrics(batch, table, advantages, groups=groups, tools=profile.tools)

@@ -1,0 +1,61 @@
+"""What a stage asks of its questions: the band alone, and not held up by the few that nobody can judge."""
+
+from pathlib import Path
+
+import pytest
+
+from sanderling.errors import UserError
+from sanderling.protocol.endings import Ending
+from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
+from sanderling.recipes.rl.difficulty import sort_questions
+from sanderling.reward.verdict import META_KEY
+from sanderling.synth.difficulty import Band
+from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.questions import read_questions
+from sanderling.trajectory.record import Question, Seeds, Trajectory
+
+QUESTIONS = [Question(id=f"q{at}", text=f"{at}?", answers=("Oslo",)) for at in range(40)]
+
+
+def stage() -> Stage:
+    settings = {"profile": "tiny", "stages": {"one": {"difficulty": {"attempts": 4, "least_right": 1, "most_right": 3}}}}
+    (found,) = stages_of(RlRecipe.model_validate(settings))
+    return found
+
+
+def attempt(question: Question, at: int, correct: bool | None) -> Trajectory:
+    judged = {"judge": "j", "correct": correct, "score": None if correct is None else float(correct), "reason": ""}
+    return Trajectory(
+        id=f"{question.id}-{at}", question=question, nodes=(), leaf=None, ending=Ending.ANSWERED, answer="Oslo",
+        seeds=Seeds(run=0, attempt=at), meta={META_KEY: judged},
+    )  # fmt: skip
+
+
+def sorted_with(place: Path, untold: int) -> dict[Band, set[str]]:
+    """Question n is right n modulo 5 times of 4; of the first few nobody said anything."""
+    store = TrajectoryStore(place / "attempts.jsonl")
+    for number, question in enumerate(QUESTIONS):
+        for at in range(4):
+            store.append(attempt(question, at, None if number < untold else at < number % 5))
+    sort_questions(QUESTIONS, stage(), place)
+    files = {band: place / f"{band.value}.jsonl" for band in Band}
+    return {band: {one.id for one in read_questions(file)} if file.stat().st_size else set() for band, file in files.items()}
+
+
+def test_a_stage_asks_what_is_right_sometimes(tmp_path: Path):
+    found = sorted_with(tmp_path, 0)
+    assert found[Band.KEPT] == {f"q{n}" for n in range(40) if 1 <= n % 5 <= 3}
+    assert len(found[Band.TOO_HARD]) == len(found[Band.TOO_EASY]) == 8 and not found[Band.UNTOLD]
+
+
+def test_one_question_that_nobody_can_judge_holds_up_no_stage(tmp_path: Path):
+    found = sorted_with(tmp_path, 2)
+    assert found[Band.UNTOLD] == {"q0", "q1"} and not found[Band.KEPT] & {"q0", "q1"}
+
+
+def test_a_judge_that_was_away_is_to_be_asked_again(tmp_path: Path):
+    with pytest.raises(
+        UserError, match=r"3 of 40 questions have too many attempts without a verdict.*run the same command again"
+    ):
+        sorted_with(tmp_path, 3)
+    assert not (tmp_path / "kept.jsonl").exists()
