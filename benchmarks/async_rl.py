@@ -1,13 +1,13 @@
 """Goodput and throughput of asynchronous RL beside the synchronous run of the same code, on one device.
 
-    OMP_NUM_THREADS=1 python benchmarks/async_rl.py [--quick | --only 0.4 --steps 8]
+    OMP_NUM_THREADS=1 python benchmarks/async_rl.py [--quick | --only 0.4 --steps 8 --groups 4]
 
 **Goodput** is the share of the device's time that goes into tokens that reach an optimizer step: sampling of trajectories that
 are trained on (but for what was prefilled again), and the updates. The rest is sampling that was discarded (groups without
 variance, trajectories too old or denoised), prefilled again, or idle. The synchronous run (``max_staleness`` 0) has its whole
-batch under way at once. Goodput counts time: a decode step of two sessions counts as one of twenty does, so what a
-synchronous run's last stragglers waste shows in trajectories a second only. Sampler and trainer take turns with one module on
-one thread.
+batch under way at once. Goodput counts time: a decode step of two sessions counts as one of twenty does, so what a synchronous
+run's last stragglers waste shows in trajectories a second only. ± is a standard error: of a rate over the steps, of a ratio from
+those of both. Sampler and trainer take turns with one module on one thread.
 
 What is real: the model (tiny and random), the engine, the trainer, the loop, the pipeline and its ledger. What is drawn: turn
 counts (from recorded DR-Venus trajectories), tool latencies (lognormal, median 0.2 s, 99th percentile 20 s) and outcomes (a
@@ -87,6 +87,8 @@ class Setting:
     most: int | None = None
     """Groups under way at most; None: as many as the bound on staleness lets begin."""
     straggler: Straggler = Straggler.CARRY_OVER
+    reprefill: bool = False
+    """Trajectories under way are read again after each update, as by a server that drops its cache; else their keys stay."""
 
     @property
     def warm(self) -> int:
@@ -134,9 +136,9 @@ async def episode(policy: Directed, tool: Sleeper, ask: Ask) -> Trajectory:
     )
 
 
-def policy_over(model: Any, clock: Clock) -> Directed:
+def policy_over(model: Any, clock: Clock, *, reprefill: bool = False) -> Directed:
     """The sampler on the device whose clock this is."""
-    return Directed(TransformersPolicy(model, Bytes(), max_batch=1024, meter=DeviceMeter(clock)))
+    return Directed(TransformersPolicy(model, Bytes(), max_batch=1024, meter=DeviceMeter(clock), reprefill_stale=reprefill))
 
 
 def seconds_a_turn(base: Path) -> float:
@@ -169,7 +171,7 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
     made: list[tuple[Directed, Watching]] = []
 
     def connect(model: Any) -> Actor:
-        policy, tool = policy_over(model, clock), Sleeper(turn / setting.turn_s)
+        policy, tool = policy_over(model, clock, reprefill=setting.reprefill), Sleeper(turn / setting.turn_s)
         made.append((policy, Watching(policy.live, clock)))
         return Actor(lambda ask: episode(policy, tool, ask), made[0][1])
 
@@ -230,20 +232,25 @@ def error(times: Sequence[float]) -> float:
     return statistics.stdev(times) / statistics.mean(times) / len(times) ** 0.5
 
 
-def settings(quick: bool, only: float | None, steps: int) -> list[list[Setting]]:
+def settings(quick: bool, only: float | None, steps: int, groups: int) -> list[list[Setting]]:
     """Runs that are compared: the first of each list is synchronous."""
     if quick:
         return [[Setting(0.1, 1, staleness, 2) for staleness in (0, 2)]]
-    few = 3
+    few = 3 * groups
     found = [
         [
-            Setting(0.1, 1, 0, steps),
-            Setting(0.1, 1, 4, steps, few),
-            Setting(0.1, 1, 4, steps),
-            Setting(0.1, 1, 4, steps, straggler=Straggler.CUT_OFF),
+            Setting(0.1, groups, 0, steps),
+            Setting(0.1, groups, 4, steps, few),
+            Setting(0.1, groups, 4, steps, few, reprefill=True),
+            Setting(0.1, groups, 4, steps),
+            Setting(0.1, groups, 4, steps, straggler=Straggler.CUT_OFF),
         ],
-        [Setting(0.4, 1, 0, steps), Setting(0.4, 1, 4, steps, few)],
-        [Setting(0.025, 1, 0, steps), Setting(0.025, 1, 8, steps)],
+        [
+            Setting(0.4, groups, 0, steps),
+            Setting(0.4, groups, 4, steps, few),
+            Setting(0.4, groups, 4, steps, few, reprefill=True),
+        ],
+        [Setting(0.025, groups, 0, steps), Setting(0.025, groups, 8, steps)],
     ]
     return [case for case in found if only in (None, case[0].turn_s)]
 
@@ -259,12 +266,13 @@ def line(setting: Setting, found: Shares, synchronous: Shares) -> str:
     """A row of the table."""
     parts = (found.goodput, found.sampling, found.updates, found.flat, found.stale, found.prefilled_again, found.idle)
     most = setting.most or setting.groups * (setting.staleness + 1)
-    cut = ", stragglers cut off" if setting.straggler == Straggler.CUT_OFF else ""
+    cut = ", stragglers cut off" if setting.straggler == Straggler.CUT_OFF else ", read again" if setting.reprefill else ""
     ratio = found.trajectories_per_s / synchronous.trajectories_per_s
+    within = "" if found is synchronous else f" ± {ratio * (found.error**2 + synchronous.error**2) ** 0.5:.2f}"
     return (
         f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{cut} | {most * GROUP} | "
         + " | ".join(f"{part:.1%}" for part in parts)
-        + f" | {found.trajectories_per_s:.3f} ± {found.error:.0%} | {ratio:.2f} | {found.oldest:.2f} |"
+        + f" | {found.trajectories_per_s:.3f} ± {found.error:.0%} | {ratio:.2f}{within} | {found.oldest:.2f} |"
     )
 
 
@@ -274,6 +282,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one pair of short runs; nothing is written")
     parser.add_argument("--only", type=float, help="the runs of one figure of device seconds a turn")
     parser.add_argument("--steps", type=int, default=MEASURED, help="steps that are measured of each run")
+    parser.add_argument("--groups", type=int, default=1, help=f"groups of {GROUP} rollouts a step")
     given = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as directory:
@@ -281,7 +290,7 @@ def main() -> None:
         turn = seconds_a_turn(base)
         print(f"a turn of the tiny model: {turn * 1000:.2f} ms\n\n{HEADER}", flush=True)
         rows: list[dict[str, Any]] = []
-        for case in settings(given.quick, given.only, given.steps):
+        for case in settings(given.quick, given.only, given.steps, given.groups):
             synchronous = None
             for setting in case:
                 found = measure(setting, base, turn)
@@ -314,7 +323,7 @@ def write(rows: list[dict[str, Any]], turn: float) -> None:
         text += f" {report.get('note', '')}".rstrip() + f"\n\n{HEADER}\n"
         synchronous: dict[float, Shares] = {}
         for row in report["runs"]:
-            setting = Setting(**{name: row[name] for name in Setting.__dataclass_fields__})
+            setting = Setting(**{name: row[name] for name in Setting.__dataclass_fields__ if name in row})
             found = Shares(**{name: row[name] for name in Shares.__dataclass_fields__})
             text += line(setting, found, synchronous.setdefault(setting.turn_s, found)) + "\n"
     file.with_suffix(".md").write_text(text)
