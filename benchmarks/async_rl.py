@@ -6,8 +6,8 @@
 are trained on (but for what was prefilled again), and the updates. The rest is sampling that was discarded (groups without
 variance, trajectories too old or denoised), prefilled again, or idle. The synchronous run (``max_staleness`` 0) has its whole
 batch under way at once. Goodput counts time: a decode step of two sessions counts as one of twenty does, so what a synchronous
-run's last stragglers waste shows in trajectories a second only. ± is a standard error: of a rate over the steps, of a ratio from
-those of both. Sampler and trainer take turns with one module on one thread.
+run's last stragglers waste shows in trajectories a second only. ± is a standard error: of a rate over the steps, of a ratio
+from those of both. Sampler and trainer take turns with one module on one thread.
 
 What is real: the model (tiny and random), the engine, the trainer, the loop, the pipeline and its ledger. What is drawn: turn
 counts (from recorded DR-Venus trajectories), tool latencies (lognormal, median 0.2 s, 99th percentile 20 s) and outcomes (a
