@@ -75,15 +75,13 @@ class Acting:
         from sanderling.policy.sync.in_place import InPlace
         from sanderling.policy.transformers_policy import TransformersPolicy
 
-        match self.stage.rl.pipeline.placement:
-            case Placement.TURNS:
-                policy = TransformersPolicy(model, load_tokenizer(self.model_dir), name=NAME, max_batch=self.batch)
-                return policy, InPlace(policy)
-            case Placement.BESIDE:
-                policy = TransformersPolicy(twin(model), load_tokenizer(self.model_dir), name=NAME, max_batch=self.batch)
-                return policy, Copying(policy)
-            case Placement.SERVED:
-                return self._served()
+        placement, again = self.stage.rl.pipeline.placement, self.recipe.sampler.reprefill_stale
+        if placement is Placement.SERVED:
+            return self._served()
+        module = twin(model) if placement is Placement.BESIDE else model
+        tokenizer = load_tokenizer(self.model_dir)
+        policy = TransformersPolicy(module, tokenizer, name=NAME, max_batch=self.batch, reprefill_stale=again)
+        return policy, Copying(policy) if placement is Placement.BESIDE else InPlace(policy)
 
     def _served(self) -> tuple[Policy, WeightSync]:
         from sanderling.recipes.rl.together import Together

@@ -120,6 +120,9 @@ class SamplerConfig(Section):
     """The name of the model there."""
     sessions: int = Field(default=0, ge=0)
     """In this process: turns sampled together at most; 0: those of a step's rollouts."""
+    reprefill_stale: bool = False
+    """In this process: what a trajectory under way has read is read again after each update, and all its log-probabilities are
+    those of the weights they are noted under; else it goes on over the keys that older weights made. A server reads again."""
     sleeps: bool = False
     """With ``served``: the server is on the trainer's devices, and gives its memory back while the trainer works."""
     share: float = Field(default=0.5, gt=0, lt=1)
