@@ -38,7 +38,7 @@ from sanderling.train.model_shapes import ModelShape
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.run import run_rl
-from sanderling.train.rl.teaching import Lesson, Try, give_credit, teach
+from sanderling.train.rl.teaching import Lesson, Try, give_credit, give_credit_to_go, teach
 from sanderling.train.turn_table import Graded, build_table
 from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 
@@ -121,9 +121,9 @@ class Walker:
         return tuple(said), tuple(logprobs)
 
 
-def config(igpo: bool, penalty: float, **trainer) -> RlConfig:
+def config(igpo: IgpoMode | None, penalty: float, **trainer) -> RlConfig:
     weight = {"penalty_weight": penalty}
-    estimator = IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, **weight) if igpo else GrpoConfig(**weight)
+    estimator = IgpoConfig(mode=igpo, gamma=0.95, **weight) if igpo else GrpoConfig(**weight)
     return RlConfig(
         trainer=TrainerConfig(lr=LR, micro_batch_tokens=128, **trainer),
         estimator=estimator,
@@ -149,14 +149,17 @@ def real(settings: RlConfig, base: Path, out: Path, **walker):
 @pytest.mark.parametrize(
     ("igpo", "penalty", "trainer", "walker"),
     [
-        (False, 0.0, {}, {}),
-        (True, 1.0, {}, {}),
-        (True, 0.0, {"packing": Packing.PADDED}, {}),
-        (True, 1.0, {"grad_clip": 0.05}, {"outage": 3}),
+        (None, 0.0, {}, {}),
+        (IgpoMode.SCALED_SEPARATE, 1.0, {}, {}),
+        (IgpoMode.SCALED_SEPARATE, 0.0, {"packing": Packing.PADDED}, {}),
+        (IgpoMode.SCALED_SEPARATE, 1.0, {"grad_clip": 0.05}, {"outage": 3}),
+        (IgpoMode.RETURNS, 1.0, {}, {"outage": 3}),
     ],
-    ids=["grpo", "igpo-penalties", "igpo-padded", "igpo-clipped-outage"],
+    ids=["grpo", "igpo-penalties", "igpo-padded", "igpo-clipped-outage", "igpo-returns-outage"],
 )
-def test_the_real_loop_gives_the_same_updates(tmp_path: Path, igpo: bool, penalty: float, trainer: dict, walker: dict):
+def test_the_real_loop_gives_the_same_updates(
+    tmp_path: Path, igpo: IgpoMode | None, penalty: float, trainer: dict, walker: dict
+):
     base = save_tiny(tmp_path / "base")
     theirs, metrics, asked = real(config(igpo, penalty, **trainer), base, tmp_path / "run", **walker)
     model = load_model(base)
@@ -169,6 +172,7 @@ def test_the_real_loop_gives_the_same_updates(tmp_path: Path, igpo: bool, penalt
         seed=4,
         lr=LR,
         gain_prefix=PREFIX if igpo else None,
+        returns=igpo is IgpoMode.RETURNS,
         grad_clip=trainer.get("grad_clip", 1.0),
     )
 
@@ -241,7 +245,7 @@ def test_so_it_does_over_the_real_policy_and_the_one_agent_loop(tmp_path: Path):
 
 def test_what_the_model_samples_makes_gains_differ(tmp_path: Path):
     """The comparison above compares something: gains are there, differ, and have their share of the credit."""
-    _, metrics, _ = real(config(igpo=True, penalty=1.0), save_tiny(tmp_path / "base"), tmp_path / "run")
+    _, metrics, _ = real(config(IgpoMode.SCALED_SEPARATE, penalty=1.0), save_tiny(tmp_path / "base"), tmp_path / "run")
     assert all(line["gains_scored"] >= 5 and line["gain_size"] > 0.01 and line["malformed_share"] > 0 for line in metrics)
 
 
@@ -266,8 +270,9 @@ def test_a_gain_at_its_group_s_mean_counts_in_the_scale():
     np.testing.assert_allclose([a for one in tries for a in one.advantages], expected, atol=1e-9)
 
 
-@given(st.data())
-def test_its_igpo_is_the_estimator_s(data: st.DataObject):
+@pytest.mark.parametrize("mode", [IgpoMode.SCALED_SEPARATE, IgpoMode.RETURNS])
+@given(data=st.data())
+def test_its_igpo_is_the_estimator_s(mode: IgpoMode, data: st.DataObject):
     tries = []
     for number in range(data.draw(st.integers(1, 7))):
         trajectory = record(
@@ -277,7 +282,7 @@ def test_its_igpo_is_the_estimator_s(data: st.DataObject):
         gain = st.one_of(st.none(), st.floats(-3, 3), st.just(0.0))
         gains = data.draw(st.lists(gain, min_size=turns - 1, max_size=turns - 1))
         tries.append(Try(trajectory, data.draw(st.sampled_from([0.0, 1.0])), [*gains, None]))
-    give_credit(tries, gamma=0.9)
+    (give_credit_to_go if mode is IgpoMode.RETURNS else give_credit)(tries, gamma=0.9)
     table = build_table([Graded(one.trajectory, one.outcome, [0.0] * len(one.gains), one.gains) for one in tries])
-    expected = build_estimator(IgpoConfig(mode=IgpoMode.SCALED_SEPARATE, gamma=0.9))(table)
+    expected = build_estimator(IgpoConfig(mode=mode, gamma=0.9))(table)
     np.testing.assert_allclose([a for one in tries for a in one.advantages], expected, atol=1e-9)

@@ -44,6 +44,9 @@ class Lesson:
     text that is put between what the agent has read and that answer."""
     gamma: float = 0.95
     """IGPO: what one turn of distance leaves of later credit."""
+    returns: bool = False
+    """IGPO: a turn's whole gain-to-go is compared with that of others' turns, and outcomes are not discounted; else each gain
+    is compared by itself before they are summed."""
 
 
 @dataclass
@@ -82,7 +85,8 @@ async def teach(
         model.eval()
         made = await asyncio.gather(*(rollout(ask) for ask in asked(questions, lesson, step)))
         tries = [Try(one, score, gains(model, one, encode, lesson)) for one in made if (score := outcome(one)) is not None]
-        give_credit(tries, gamma=1.0 if lesson.gain_prefix is None else lesson.gamma)
+        gamma = 1.0 if lesson.gain_prefix is None else lesson.gamma
+        give_credit_to_go(tries, gamma) if lesson.returns else give_credit(tries, gamma)
         for one in tries:
             # A penalty is its own turn's: added at the end, it enters nobody's average.
             one.advantages = [a + p for a, p in zip(one.advantages, penalties(one.trajectory), strict=True)]
@@ -174,19 +178,50 @@ def give_credit(tries: Sequence[Try], gamma: float) -> None:
         compared = z_scores(list(told.values()))
         gain_z |= zip(told, compared, strict=True)
         sizes += [abs(z) for z in compared] if any(compared) else []
-    # One number for the whole step makes gains as large as outcomes, which they would drown where few answers are right.
-    goal = max(float(np.mean(np.abs(list(outcome_z.values())))), 0.3) if tries else 0.0
-    scale = min(goal / (float(np.mean(sizes)) + 1e-6), 10.0) if sizes else 1.0
+    scale = gain_scale(list(outcome_z.values()), sizes)
     for index, one in enumerate(tries):
         last = len(one.gains) - 1
-        visits = [turn for turn, gain in enumerate(one.gains) if gain is not None]
         for turn in range(last + 1):
-            credit = outcome_z[index] * gamma ** (last - turn)
-            ahead = [visit for visit in visits if visit >= turn]
-            for place, visit in enumerate(ahead):
-                # The first counts in full, also for the searches that led to it.
-                credit += scale * gain_z[index, visit] * (gamma ** (visit - turn) if place else 1.0)
-            one.advantages.append(credit)
+            flowing = sum(weight * gain_z[index, visit] for visit, weight in ahead(one.gains, turn, gamma))
+            one.advantages.append(outcome_z[index] * gamma ** (last - turn) + scale * flowing)
+
+
+def give_credit_to_go(tries: Sequence[Try], gamma: float) -> None:
+    """A turn's gain-to-go is held against that of the turns of the question's *other* tries: its own turns move no mean.
+
+    So more turns neither pay nor cost, whatever the gains are (docs/rl-credit.md).
+    """
+    to_go = [
+        [sum(w * (one.gains[v] or 0.0) for v, w in ahead(one.gains, t, gamma)) for t in range(len(one.gains))] for one in tries
+    ]
+    outcome_z: dict[int, float] = {}
+    compared: dict[int, Sequence[float]] = {}
+    for question in {one.trajectory.question.id for one in tries}:
+        group = [index for index, one in enumerate(tries) if one.trajectory.question.id == question]
+        outcome_z |= zip(group, z_scores([tries[index].outcome for index in group]), strict=True)
+        every = np.array([value for index in group for value in to_go[index]])
+        if len(group) < 2 or np.ptp(every) < 1e-9:
+            continue
+        for index in group:
+            others = np.array([value for other in group if other != index for value in to_go[other]])
+            spread = max(float(others.std()), 0.5 * float(every.std())) + 1e-6  # others that agree would divide by nothing
+            compared[index] = [(value - float(others.mean())) / spread for value in to_go[index]]
+    scale = gain_scale(list(outcome_z.values()), [abs(value) for values in compared.values() for value in values])
+    for index, one in enumerate(tries):
+        one.advantages = [outcome_z[index] + scale * value for value in compared.get(index, [0.0] * len(one.gains))]
+
+
+def ahead(gains: Sequence[float | None], turn: int, gamma: float) -> list[tuple[int, float]]:
+    """The visits that a turn leads to, its own included, and how much of each one's gain flows back to it."""
+    visits = [visit for visit in range(turn, len(gains)) if gains[visit] is not None]
+    # The first counts in full, also for the searches that led to it.
+    return [(visit, gamma ** (visit - turn) if place else 1.0) for place, visit in enumerate(visits)]
+
+
+def gain_scale(outcome_z: Sequence[float], sizes: Sequence[float]) -> float:
+    """One number for the whole step makes gains as large as outcomes, which they would drown where few answers are right."""
+    goal = max(float(np.mean(np.abs(outcome_z))), 0.3) if outcome_z else 0.0
+    return min(goal / (float(np.mean(sizes)) + 1e-6), 10.0) if sizes else 1.0
 
 
 # 4. What follows from it: the update.
