@@ -11,6 +11,7 @@ from sanderling.recipes.rl.acting import opened_reader
 from sanderling.recipes.rl.judging import opened_judge, score_by
 from sanderling.reward.verdict import Code, Ruling, Verdict, unscored
 from sanderling.tools.extractor.contract import ExtractorOutageError
+from sanderling.train.rl.contract import ScorerAwayError
 from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.contract import VisitReply
 
@@ -54,7 +55,7 @@ RIGHT, WRONG = Verdict(Ruling.CORRECT, 1.0, "says so"), Verdict(Ruling.INCORRECT
     ("verdicts", "outcome", "left"),
     [
         ([RIGHT, WRONG], 1.0, 1), ([WRONG, RIGHT], 0.0, 1), ([unscored(Code.OUTAGE, "away"), RIGHT], 1.0, 0),
-        ([unscored(Code.OUTAGE, "away")] * 3, None, 0), ([unscored(Code.UNREADABLE, "?"), RIGHT], None, 1),
+        ([unscored(Code.UNREADABLE, "?"), RIGHT], None, 1),
         ([unscored(Code.REFUSED, "too long"), WRONG], None, 1),
     ],
 )  # fmt: skip
@@ -62,6 +63,14 @@ async def test_a_verdict_is_an_outcome_and_none_is_none(verdicts: list[Verdict],
     judge = Says(*verdicts)
     assert await score_by(judge)(answered("Bergen")) == outcome
     assert len(judge.verdicts) == left
+
+
+@pytest.mark.parametrize(("code", "asked"), [(Code.OUTAGE, 3), (Code.BUDGET, 1)])
+async def test_a_judge_that_is_away_is_no_verdict_at_all(code: Code, asked: int) -> None:
+    judge = Says(*[unscored(code, "http://judge gave no answer")] * 3)
+    with pytest.raises(ScorerAwayError, match="http://judge gave no answer"):
+        await score_by(judge)(answered("Bergen"))
+    assert len(judge.verdicts) == 3 - asked
 
 
 async def test_an_outage_of_the_rollout_itself_is_nobody_s_verdict() -> None:
@@ -72,8 +81,10 @@ async def test_an_outage_of_the_rollout_itself_is_nobody_s_verdict() -> None:
 async def test_a_judge_that_is_away_scores_nothing_but_what_a_rule_before_it_tells(tmp_path: Path) -> None:
     async with opened_judge(["exact", dead_address()], tmp_path, "0", 4) as judge:
         assert judge is not None
-        found = [await score_by(judge)(answered(answer)) for answer in ("Oslo", "Bergen", None)]
-    assert found == [1.0, None, 0.0]
+        score = score_by(judge)
+        assert [await score(answered(answer)) for answer in ("Oslo", None)] == [1.0, 0.0]
+        with pytest.raises(ScorerAwayError):
+            await score(answered("Bergen"))
 
 
 async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path) -> None:

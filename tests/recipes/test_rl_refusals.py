@@ -1,5 +1,6 @@
 """What `train rl` refuses before the first rollout, each with one sentence, and what a directory goes on with."""
 
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -176,10 +177,12 @@ def test_fresh_begins_again(given: Path, tmp_path: Path):
 def test_fresh_deletes_nothing_before_everything_is_checked(given: Path, tmp_path: Path):
     out = tmp_path / "out"
     run_rl_command(Order(recipe_of(given, "rl.steps=1"), out), silent())
+    shutil.copyfile(given / "q1.jsonl", out / "q.jsonl")
     held = sorted(out.rglob("*"))
     wrong = [
         (recipe_of(given, questions=(given / "typo.jsonl",)), r"typo\.jsonl"),
         (recipe_of(given, model=out / "model"), "lies in .*, which --fresh empties"),
+        (recipe_of(given, f"stages.one.questions=['{out / 'q.jsonl'}']", worlds=(given / "w1",)), "q.jsonl lies in"),
         (recipe_of(given, worlds=(given / "base",)), "base"),
     ]
     for recipe, told in wrong:

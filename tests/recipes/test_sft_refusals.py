@@ -24,7 +24,6 @@ from sanderling.recipes.sft.prepare import Order, prepare
 from sanderling.recipes.sft.record import record_of
 from sanderling.recipes.sft.run import run_sft_command
 from sanderling.train.row_files import SCHEMA
-from sanderling.train.sft_config import DataConfig
 
 
 @pytest.fixture
@@ -215,12 +214,20 @@ def test_fresh_deletes_nothing_that_is_read_and_nothing_before_data_is_found(giv
     held = sorted((given / "run").rglob("*"))
     asked = replace(order(given), fresh=True)
     inside = replace(asked, config=asked.config.model_copy(update={"model": given / "run" / "model"}))
-    nowhere = replace(asked, config=asked.config.model_copy(update={"data": DataConfig(files=(given / "typo.jsonl",))}))
+    data = asked.config.data
+    nowhere, longer, unknown = (
+        replace(asked, config=asked.config.model_copy(update={"data": data.model_copy(update=changed)}))
+        for changed in ({"files": (given / "typo.jsonl",)}, {"max_tokens": 2}, {"profile": "nope"})
+    )
     shutil.copytree(given / "base", given / "run" / "model", dirs_exist_ok=True)
-    for one, told in ((inside, "lies in .*, which --fresh empties"), (nowhere, "typo")):
+    refusals = (inside, "lies in .*, which --fresh empties"), (nowhere, "typo"), (longer, "train"), (unknown, "no profile")
+    for one, told in refusals:
         with pytest.raises(UserError, match=told):
             run_sft_command(one, Report(Console(file=io.StringIO())))
-    assert set((given / "run").rglob("*")) >= set(held)
+    assert set((given / "run").rglob("*")) >= set(held) and not (given / ".run.fresh").exists()
+    shutil.rmtree(given / "run" / "model")
+    job = prepare(asked, Report(Console(file=io.StringIO())), 1)
+    assert job is not None and (given / "run" / "rows.parquet").is_file() and not (given / ".run.fresh").exists()
 
 
 def test_a_directory_of_something_else_is_neither_written_nor_taken_for_a_result(given: Path) -> None:

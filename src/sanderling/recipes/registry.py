@@ -86,7 +86,9 @@ def find_recipe(name: str, *, quick: bool = False, overrides: Sequence[str] = ()
             "settings."
         )
     return Recipe(
-        "tiny" if name == "tiny" else Path(name).stem, lambda out, report, command: run_tiny(config, out, report, command)
+        "tiny" if name == "tiny" else Path(name).stem,
+        lambda out, report, command: run_tiny(config, out, report, command),
+        () if config.base is None else (config.base,),
     )
 
 
@@ -97,7 +99,8 @@ def _merge_tiny(quick: bool, overrides: Sequence[str]) -> Recipe:
 
     text = (_HERE / f"{MERGE_TINY}.toml").read_text(encoding="utf-8")
     config = load_config(MergeTinyConfig, text, f"{MERGE_TINY}.toml", [*(MERGE_QUICK if quick else ()), *overrides])
-    return Recipe(MERGE_TINY, lambda out, report, command: run_merge_tiny(config, out, report, command))
+    reads = () if config.base is None else (config.base,)
+    return Recipe(MERGE_TINY, lambda out, report, command: run_merge_tiny(config, out, report, command), reads)
 
 
 def _ablation_tiny(quick: bool, overrides: Sequence[str]) -> Recipe:

@@ -63,8 +63,8 @@ class DenoiseConfig(Section):
     most_groups: float = Field(default=4.0, ge=1)
     """Groups finished for a step at most, in multiples of the step's; then it goes on with what has signal."""
     least_scored: float = Field(default=0.75, ge=0, le=1)
-    """Share of a group's rollouts that has to be scored; with less it is left out whole, and another is made in its place. Who
-    is scored is no fair sample where a judge is away: a rule before it has told the right answers, and nobody the wrong."""
+    """Share of a group's rollouts that has to be scored; with less it is left out whole, and another is made in its place: who
+    met no outage is no fair sample where outages are many."""
     outage_wait_s: float = Field(default=5.0, ge=0)
     """Seconds before such a rollout is tried again, doubled each time."""
     outage_retries: int = Field(default=2, ge=0)

@@ -24,6 +24,7 @@ from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.config import RlRecipe, Stage
 from sanderling.recipes.rl.judging import opened_judge, score_by
 from sanderling.recipes.rl.places import Dynamics, Places, directories
+from sanderling.recipes.rl.plan import context_name
 from sanderling.recipes.rl.seldom import Seldom
 from sanderling.tools.extractor.contract import Extractor, OnOutage
 from sanderling.train.rl.config import Placement
@@ -130,7 +131,7 @@ async def check_room(recipe: RlRecipe, stage: Stage) -> None:
     if rooms and isinstance(rooms[0], int) and rooms[0] < needed:
         raise UserError(
             f"{sampler.endpoint} takes contexts of {rooms[0]:,} tokens (max_model_len), and rollouts may have {needed:,}: "
-            f"start it with --max-model-len {needed}, or set rollout.context_tokens={rooms[0]}."
+            f"start it with --max-model-len {needed}, or set {context_name(stage)}={rooms[0]}."
         )
 
 

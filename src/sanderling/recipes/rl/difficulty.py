@@ -72,7 +72,7 @@ def band_of(
         sort_questions(questions, stage, place)
     found = read_questions(kept) if kept.stat().st_size else []
     band = f"right {settings.least_right} to {settings.most_right} times of {settings.attempts}"
-    untold = len((place / f"{Band.UNTOLD.value}.jsonl").read_text(encoding="utf-8").splitlines())
+    untold = (place / f"{Band.UNTOLD.value}.jsonl").read_bytes().count(b"\n")
     open_ones = f"; of {untold:,} nobody could tell" if untold else ""
     report.say(f"{len(found):,} of {len(questions):,} questions are {band}{open_ones}: the others are left out ({place}).")
     if not found:

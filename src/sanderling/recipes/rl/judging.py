@@ -4,7 +4,7 @@ Rules and models in order, as ``--judge`` names them everywhere; models stand in
 book on disk remembers it, beside a ledger of what models took. Knows no training.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -22,11 +22,13 @@ from sanderling.reward.judge import Judge
 from sanderling.reward.judges import rule_judge
 from sanderling.reward.judges.named import judge_named
 from sanderling.reward.judging import VerdictBook
+from sanderling.reward.verdict import Code
 from sanderling.train.rl.config import RlConfig
+from sanderling.train.rl.contract import Score, ScorerAwayError
 from sanderling.trajectory.jsonl import JsonlLog
 from sanderling.trajectory.record import Trajectory
 
-Score = Callable[[Trajectory], Awaitable[float | None]]
+_AWAY = frozenset({Code.OUTAGE, Code.BUDGET})
 
 
 def check_judges(specs: Sequence[str]) -> None:
@@ -67,10 +69,15 @@ async def opened_judge(specs: Sequence[str], directory: Path, name: str, concurr
 
 
 def score_by(judge: Judge) -> Score:
-    """A rollout's outcome by a judge: 1 right, 0 wrong, None unscored; asked again while that may help."""
+    """A rollout's outcome by a judge: 1 right, 0 wrong, None unscored; asked again while that may help.
+
+    Raises ScorerAwayError when the judge was not reached.
+    """
 
     async def score(trajectory: Trajectory) -> float | None:
         verdict = await verdict_on(trajectory, judge, PATIENT)
+        if verdict.code in _AWAY:
+            raise ScorerAwayError(verdict.reason)
         return None if verdict.correct is None else float(verdict.correct)
 
     return score

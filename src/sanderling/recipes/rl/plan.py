@@ -96,7 +96,7 @@ def check_placement(recipe: RlRecipe, processes: int) -> None:
 def check_positions(stage: Stage, model: Path, longest: int | None = None) -> None:
     """Raises UserError where rollouts may grow longer than the model reads: they would be cut where it ends, without a word."""
     positions, most = read_positions(model), longest or stage.profile.budgets.max_context_tokens
-    setting = _context_name(stage) if longest is None else "--row-tokens"
+    setting = context_name(stage) if longest is None else "--row-tokens"
     if positions is not None and most > positions:
         raise UserError(
             f"{f'Rollouts of stage {stage.name}' if stage.name else 'Rollouts'} may have {most:,} tokens, the model has "
@@ -105,7 +105,8 @@ def check_positions(stage: Stage, model: Path, longest: int | None = None) -> No
         )
 
 
-def _context_name(stage: Stage) -> str:
+def context_name(stage: Stage) -> str:
+    """The setting that says how long a stage's rollouts may grow."""
     return f"stages.{stage.name}.context_tokens" if stage.name else "rollout.context_tokens"
 
 
@@ -247,7 +248,7 @@ def _knobs(recipe: RlRecipe, plan: StagePlan) -> Iterator[Changes]:
 
 def _shorter(plan: StagePlan, fits: Any, changed: Changes) -> Changes:
     """The longest rollouts that fit with everything else set, in whole thousands; empty where none do."""
-    name = _context_name(plan.stage)
+    name = context_name(plan.stage)
     most = plan.load.episodes.longest // _GRAIN
     fitting, failing = 0, most + 1
     while failing - fitting > 1:

@@ -90,7 +90,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     check_model(recipe.model)
     check_judges(recipe.judges)
     if order.fresh:
-        record_of(out).check_fresh([recipe.model, *recipe.questions, *recipe.held_out, *recipe.worlds])
+        record_of(out).check_fresh([recipe.model])
     begun = record_of(out).is_begun and not order.fresh
     if not begun:  # whoever goes on could not mend these
         check_rule(recipe.judges, recipe.rl.outcome)
@@ -120,6 +120,8 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     if not begun:
         _check_fit(order, processes, look())
     if order.fresh:
+        files_read = [file for named in files.values() for file in named]
+        record_of(out).check_fresh([*files_read, *recipe.worlds, *worlds.values(), *map(Path, filter(None, [recipe.dynamics]))])
         record_of(out).empty()
     write_record(recipe, inputs, processes, out)
     return Prepared(order, tuple(stages), questions, held_out)

@@ -29,11 +29,15 @@ _FREE = (
     "rl.health.",
     "rl.keep",
     "rl.save_every",
+    "rl.denoise.outage_",
+    "rl.denoise.least_scored",
+    "rl.selection.least_scored",
     "rl.pipeline.placement",
     "rl.trainer.memory.",
     "rl.trainer.logit_chunk",
 )
-"""Settings that may differ: paths (their content may not), where and how the work is done, and when it is paused."""
+"""Settings that may differ: paths (their content may not), where and how the work is done, when it is paused, how long an
+outage is waited for and how much of one is borne."""
 _UNORDERED = ("tools", "pause_on")
 
 

@@ -3,6 +3,7 @@
 Torch is imported only to look at the devices.
 """
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.recipes.sft.fit import check_fit
 from sanderling.recipes.sft.record import check_same_parts, check_same_run, record_of, write_record
-from sanderling.recipes.sft.rows import are_rows, prepare_rows
+from sanderling.recipes.sft.rows import prepare_rows
 from sanderling.train.checkpoint_places import last_step
 from sanderling.train.config import Precision
 from sanderling.train.launch import check_parallel
@@ -81,22 +82,18 @@ def prepare(order: Order, report: Report, processes: int, look: Look = look_here
     check_watchers(config.watch)
     check_model(config.model)
     check_context(config, config.model)
-    if order.fresh:
-        record_of(out).check_fresh([config.model, *config.data.files])
-        are_rows(config.data.files)
-        record_of(out).empty()
-    begun, hands = record_of(out).is_begun, processes // config.parallel.context
+    begun, hands = record_of(out).is_begun and not order.fresh, processes // config.parallel.context
     if begun:
         check_same_run(config, out, change=order.change)
+    elif order.fresh:
+        record_of(out).check_fresh([config.model, *config.data.files])
     else:
         record_of(out).check_empty()
     if begun and is_finished(config, out):
         return None
     if begun:
         check_same_parts(config, out, hands, change=order.change)
-    index = index_rows(prepare_rows(config, out, report, made=begun))
-    check_rows(index.survey, config.model)
-    check_fit(config, index, processes, look(), anyway=order.anyway)
+    index = _rows(order, processes, look, report, made=begun)
     write_record(config, out, hands)
     job, survey = Job(order, config.model, index), index.survey
     report.say(
@@ -106,3 +103,25 @@ def prepare(order: Order, report: Report, processes: int, look: Look = look_here
     if job.done:
         report.say(f"Goes on after step {job.done:,}.")
     return job
+
+
+def _rows(order: Order, processes: int, look: Look, report: Report, *, made: bool) -> RowIndex:
+    """The rows, checked. Of a run that gives way to a new one they are made beside it, and it is emptied once all is well."""
+    config, out = order.config, order.out
+    if config.model is None:
+        raise ValueError("the model was to be checked before")
+    place = out.with_name(f".{out.name}.fresh") if order.fresh else out
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        index = index_rows(prepare_rows(config, place, report, made=made))
+        check_rows(index.survey, config.model)
+        check_fit(config, index, processes, look(), anyway=order.anyway)
+        if not order.fresh:
+            return index
+        record_of(out).empty()
+        for file in place.iterdir():
+            file.replace(out / file.name)
+        return index_rows(prepare_rows(config, out, report, made=True))
+    finally:
+        if order.fresh:
+            shutil.rmtree(place, ignore_errors=True)

@@ -70,6 +70,8 @@ class SelectionConfig(Section):
     """Steps between measurements, the first before any step; 0: the last model is the result."""
     attempts: int = Field(default=1, ge=1)
     """Rollouts of each held-out question."""
+    least_scored: float = Field(default=0.75, ge=0, le=1)
+    """Share of these rollouts that has to be scored: the best of means over few would stay the best."""
 
 
 class RlConfig(Section):

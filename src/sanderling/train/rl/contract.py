@@ -27,9 +27,17 @@ class Ask:
     """Once set, the agent is asked for its answer at its next turn."""
 
 
+class ScorerAwayError(Exception):
+    """Who scores was not reached; says why.
+
+    A rollout without an outcome for that alone waits, and is never left out: a rule before a model that is away has told the
+    right answers by then, and nobody the wrong ones.
+    """
+
+
 Rollout = Callable[[Ask], Awaitable[Trajectory]]
 Score = Callable[[Trajectory], Awaitable[float | None]]
-"""A trajectory's outcome in [0, 1]; None: unscored."""
+"""A trajectory's outcome in [0, 1]; None: unscored. Raises ScorerAwayError."""
 
 
 def _nothing(trajectory: Trajectory) -> None:

@@ -18,7 +18,7 @@ from typing import Self
 from sanderling.errors import UserError
 from sanderling.reward.silence import silence
 from sanderling.train.rl.config import RlConfig, Straggler
-from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, Score
+from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, Score, ScorerAwayError
 from sanderling.train.rl.ledger import Begun, Ledger
 from sanderling.trajectory.record import Question, Trajectory
 
@@ -250,8 +250,7 @@ class Rollouts:
     async def _rollout(self, group: _UnderWay, ask: Ask) -> None:
         """One rollout until it is on disk."""
         before = group.unscored.get(ask.attempt)
-        async with self._room:
-            ended = await made(ask, self._actor, self._score, self._config, before)
+        ended = await made(ask, self._actor, self._score, self._config, self._room, before)
         kept = self._ledger.keep(group.begun.number, ask.attempt, ended)
         self._actor.stored(kept)
         group.ended[ask.attempt] = Ended(kept, ended.outcome)
@@ -293,18 +292,29 @@ class Rollouts:
         return any(self._age(group) >= pipeline.max_staleness for group in self._under_way.values())
 
 
-async def made(ask: Ask, actor: Actor, score: Score, config: RlConfig, before: Trajectory | None = None) -> Ended:
+async def made(
+    ask: Ask, actor: Actor, score: Score, config: RlConfig, room: asyncio.Semaphore, before: Trajectory | None = None
+) -> Ended:
     """A rollout and its outcome; after an outage it is tried again a few times, with growing pauses.
 
-    ``before``: the rollout as it was left. Where it came to an end and only its judge did not answer, the judge alone is asked.
+    ``room``: for rollouts at once. ``before``: the rollout as it was left. Where it came to an end and only its judge did not
+    answer, the judge alone is asked. Raises UserError when who scores stays away.
     """
     retry = 0
     while True:
         if before is None or before.ending is None or not before.ending.scored:
-            before = await actor.rollout(ask)
-        outcome = await score(before)
-        if outcome is not None or retry == config.denoise.outage_retries:
-            return Ended(before, outcome)
+            async with room:
+                before = await actor.rollout(ask)
+        try:
+            outcome = await score(before)
+            if outcome is not None or retry == config.denoise.outage_retries:
+                return Ended(before, outcome)
+        except ScorerAwayError as away:
+            if retry == config.denoise.outage_retries:
+                raise UserError(
+                    f"The judge was not reached ({str(away).removesuffix('.')}): see that it answers, and the same command "
+                    "goes on where this one stopped; rl.denoise.outage_retries says how long it is waited for."
+                ) from away
         await asyncio.sleep(config.denoise.outage_wait_s * 2**retry)
         retry += 1
 

@@ -210,6 +210,12 @@ class _Run:
         Returns the alarms of the last one, which that process may not have lived to act on.
         """
         alarms: list[Raised] = []
+        for one in (
+            one for batch in self.batches[-1:] for one in batch.groups
+        ):  # a kill may have come before they were forgotten
+            for ended in self.ledger.ended(one.number).values():
+                if ended.outcome is None:
+                    self.actor.forget(ended.trajectory)
         late = [batch for batch in self.batches if batch.step >= self.learner.step]
         if late:
             async with self.actor.sync.training():
@@ -240,22 +246,22 @@ class _Run:
         batch = Batch(self.learner.step, settled)
         if self.leads:
             self.ledger.settle(batch)
+        self.team.gather("it is written down")  # no rank forgets an episode before
         self.hear(batch)
         self.batches.append(batch)
         return found
 
     def _check_scored(self, told: Sequence[Group], groups: Sequence[Group]) -> None:
-        """Raises UserError for a step that tells nothing, or only what a rule could tell while the judge behind it was away."""
+        """Raises UserError for a step that tells nothing: of no group could enough rollouts be scored."""
+        if told or not groups:
+            return
         made = [one for group in groups for one in group.rollouts]
         unscored = [one.trajectory for one in made if one.outcome is None]
-        silent = [one for one in unscored if one.ending is not None and one.ending.scored]
-        if not groups or (told and len(silent) <= (1.0 - self.config.denoise.least_scored) * len(made)):
-            return
         scored = len(made) - len(unscored)
-        reason = next((one.detail for one in unscored if one.detail), "") or "no judge gave a verdict"
+        reason = next((one.detail for one in unscored if one.detail), "") or "no judge gave a verdict that can be read"
         raise UserError(
             f"{f'Only {scored} of {len(made)} rollouts' if scored else 'No rollout'} of step {self.learner.step + 1} could be "
-            f"scored: {reason.removesuffix('.')}. The same command goes on; rl.denoise.outage_retries says how long it waits."
+            f"scored: {reason.removesuffix('.')}. The same command tries them again."
         )
 
     def learn(self, batch: Sequence[tuple[Group, Fate]]) -> dict[str, float]:

@@ -26,9 +26,6 @@ HELD_OUT = "held_out"
 """The directory of the measurements' rollouts, and where each one's ``meta`` holds its outcome."""
 ATTEMPT = "held_out_attempt"
 SELECTION = "selection.jsonl"
-LEAST_SCORED = 0.9
-"""Share of held-out rollouts that a measurement has to score. Who is scored while a judge is away is no fair sample (a rule
-before it has told the right answers, and nobody the wrong ones), and the best of such means would stay the best."""
 
 
 class Selection:
@@ -82,8 +79,7 @@ class Selection:
         if found is not None and found.meta[HELD_OUT] is not None:
             self._actor.forget(found)  # a kill may have come between
             return Ended(found, found.meta[HELD_OUT])
-        async with self._room:
-            ended = await made(ask, self._actor, self._score, self._config, found)
+        ended = await made(ask, self._actor, self._score, self._config, self._room, found)
         meta = {**ended.trajectory.meta, HELD_OUT: ended.outcome, ATTEMPT: attempt}
         store.append(ended.trajectory.model_copy(update={"meta": meta}))
         # The same attempt is made again with other weights: nothing of this one may be gone on with.
@@ -93,16 +89,17 @@ class Selection:
     def decide(self, own: Sequence[Ended]) -> dict[str, float]:
         """Collective: the mean over all ranks' outcomes; the model is kept where it is the best so far.
 
-        Raises UserError where fewer than ``LEAST_SCORED`` of the rollouts could be scored.
+        Raises UserError where fewer than ``selection.least_scored`` of the rollouts could be scored.
         """
         learner, step = self._learner, self._learner.step
         ended = [one for part in learner.team.gather([(one.outcome, one.trajectory.detail) for one in own]) for one in part]
         values = [outcome for outcome, _ in ended if outcome is not None]
-        if len(values) < LEAST_SCORED * len(ended):
+        if not values or len(values) < self._config.selection.least_scored * len(ended):
             reason = next((detail for outcome, detail in ended if outcome is None and detail), "no judge gave a verdict")
             raise UserError(
                 f"Only {len(values)} of {len(ended)} held-out rollouts after step {step} could be scored: "
-                f"{reason.removesuffix('.')}. The same command goes on."
+                f"{reason.removesuffix('.')}. The same command tries them again; rl.selection.least_scored says how many are "
+                "wanted."
             )
         mean = sum(values) / len(values)
         best = max(self._seen.values(), default=-1.0)

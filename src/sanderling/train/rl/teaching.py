@@ -3,8 +3,8 @@
 This is what is left of a run when all that makes it fast, safe and configurable is taken away: no queue, no ledger, no packing,
 no team, no checkpoint. A test holds the real loop to it: with ``max_staleness`` 0, both give the same weights.
 
-Credit is by GRPO, by IGPO as DR-Venus published it (mode ``scaled_separate`` of the real run), or by IGPO with whole gains-to-go
-(``returns``, the real run's default).
+Credit is by GRPO, by IGPO as DR-Venus published it (mode ``scaled_separate`` of the real run), or by IGPO with whole
+gains-to-go (``returns``, the real run's default).
 
 Each step asks some questions, several times each, and sees which answers are right; says for every turn how much better it was
 than the others of its group (its *advantage*); and makes each sampled token likelier, or less likely, by that much. Left out
