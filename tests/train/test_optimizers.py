@@ -7,7 +7,7 @@ from tiny_qwen3 import random_rows, tiny_model
 from sanderling.errors import UserError
 from sanderling.train.config import OptimizerKind, Precision, Schedule, TrainerConfig
 from sanderling.train.losses.sft import sft
-from sanderling.train.optimizers import Optimizers
+from sanderling.train.optimizers import Muon, Optimizers, orthogonal
 from sanderling.train.trainer import Trainer
 
 
@@ -52,6 +52,34 @@ def test_muon_takes_the_hidden_matrices_only_and_makes_their_updates_orthogonal(
             assert singular[len(singular) // 2] > 0.4 * singular[0]
         else:  # AdamW's first step is its learning rate, wherever there is a gradient
             assert moved.abs().max() == pytest.approx(0.01, rel=0.05)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (40, 8), (8, 40)])
+def test_muon_is_torch_s_but_for_the_coarseness_of_16_bits(shape: tuple[int, int]):
+    torch.manual_seed(3)
+    begun, gradients = torch.randn(shape), [torch.randn(shape) for _ in range(4)]
+    ended = []
+    for kind in (Muon, torch.optim.Muon):
+        parameter = torch.nn.Parameter(begun.clone())
+        optimizer = kind([parameter], lr=0.1, weight_decay=0.2)
+        for gradient in gradients:
+            parameter.grad = gradient.clone()
+            optimizer.step()
+        ended.append((parameter.detach() - begun, optimizer.state[parameter]["momentum_buffer"]))
+    (ours, own), (theirs, torchs) = ended
+    torch.testing.assert_close(own, torchs)
+    assert (ours - theirs).norm() < 0.03 * theirs.norm(), "bfloat16 has 8 bits"
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (40, 8), (8, 40)])
+def test_its_iterations_are_the_polynomial_of_the_singular_values(shape: tuple[int, int]):
+    """p(s) = a s + b s³ + c s⁵, five times, on each singular value of the normalised matrix; singular vectors stay."""
+    torch.manual_seed(4)
+    matrix, (a, b, c) = torch.randn(shape, dtype=torch.float64), (3.4445, -4.7750, 2.0315)
+    left, singular, right = torch.linalg.svd(matrix / matrix.norm(), full_matrices=False)
+    for _ in range(5):
+        singular = a * singular + b * singular**3 + c * singular**5
+    torch.testing.assert_close(orthogonal(matrix, (a, b, c), 5, 1e-7), left @ torch.diag(singular) @ right)
 
 
 def test_both_learning_rates_follow_the_schedule():
