@@ -17,6 +17,7 @@ from sanderling.reward.gain import GainConfig
 from sanderling.train.credit_config import IgpoConfig, IgpoMode
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
+from sanderling.train.rl import rollouts
 from sanderling.train.rl.config import PipelineConfig, RlConfig, SelectionConfig
 from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, ScorerAwayError
 from sanderling.train.rl.ledger import Ledger
@@ -47,7 +48,8 @@ def test_a_judge_that_goes_away_stops_the_run_and_nothing_is_learnt_from_whom_a_
     base: Path, tmp_path: Path, held_out: int
 ):
     asked = [Question(id=f"h{i}", text="?", answers=("Oslo",)) for i in range(held_out)]
-    config = changed(CONFIG, steps=6, selection=SelectionConfig(every=2 if held_out else 0))
+    patience = DenoiseConfig(outage_wait_s=0.0, judge_patience_s=0.0)
+    config = changed(CONFIG, steps=6, selection=SelectionConfig(every=2 if held_out else 0), denoise=patience)
     with pytest.raises(
         UserError, match=r"The judge was not reached \(http://judge gave no answer\): see that it answers, and the"
     ):
@@ -60,6 +62,27 @@ def test_a_judge_that_goes_away_stops_the_run_and_nothing_is_learnt_from_whom_a_
     whole = tmp_path / "whole"
     run(config, base, whole, Bandit, asked, score=Judge(10_000))
     assert same_weights(tmp_path / "run", whole), "as if it had never been away"
+
+
+def test_a_judge_that_comes_back_is_waited_for(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An asker that gave up asks once a minute only, so the few retries of an outage would be over too soon."""
+    monkeypatch.setattr(rollouts, "_FIRST_PAUSE_S", 0.01)
+
+    class Returns(Judge):
+        refused = 0
+
+        async def __call__(self, trajectory: Trajectory) -> float | None:
+            if self.there <= 0 and self.refused < 40:
+                self.refused += 1
+                raise ScorerAwayError("http://judge gave no answer.")
+            return float(trajectory.answer == "Oslo")
+
+    judge = Returns(0)
+    away = run(CONFIG, base, tmp_path / "away", Bandit, score=judge)
+    there = run(CONFIG, base, tmp_path / "there", Bandit, score=Judge(10_000))
+    assert judge.refused == 40 > CONFIG.denoise.outage_retries
+    assert away.attempts == there.attempts, "no rollout was made again"
+    assert same_weights(tmp_path / "away", tmp_path / "there")
 
 
 def test_replies_that_nobody_can_read_cost_their_rollouts_and_no_run(base: Path, tmp_path: Path):

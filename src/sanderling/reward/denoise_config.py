@@ -70,3 +70,5 @@ class DenoiseConfig(Section):
     outage_retries: int = Field(default=2, ge=0)
     """How often a rollout that met an outage is tried again (with an episode journal it goes on where it was); then its group
     goes on without it."""
+    judge_patience_s: float = Field(default=600.0, ge=0)
+    """Seconds that a rollout waits for a judge who is not reached; then the run stops, and the same command goes on."""

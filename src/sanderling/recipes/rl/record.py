@@ -30,6 +30,7 @@ _FREE = (
     "rl.keep",
     "rl.save_every",
     "rl.denoise.outage_",
+    "rl.denoise.judge_patience_s",
     "rl.denoise.least_scored",
     "rl.selection.least_scored",
     "rl.pipeline.placement",

@@ -22,6 +22,9 @@ from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, Score, 
 from sanderling.train.rl.ledger import Begun, Ledger
 from sanderling.trajectory.record import Question, Trajectory
 
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
+"""Before a judge who is away is asked again, doubled each time."""
+
 Judge = Callable[[Group, int], Fate]
 """``(group, version) -> fate``: whether a step that updates that version can train on it."""
 
@@ -305,18 +308,28 @@ async def made(
         if before is None or before.ending is None or not before.ending.scored:
             async with room:
                 before = await actor.rollout(ask)
-        try:
-            outcome = await score(before)
-            if outcome is not None or retry == config.denoise.outage_retries:
-                return Ended(before, outcome)
-        except ScorerAwayError as away:
-            if retry == config.denoise.outage_retries:
-                raise UserError(
-                    f"The judge was not reached ({str(away).removesuffix('.')}): see that it answers, and the same command "
-                    "goes on where this one stopped; rl.denoise.outage_retries says how long it is waited for."
-                ) from away
+        outcome = await _scored(before, score, config.denoise.judge_patience_s)
+        if outcome is not None or retry == config.denoise.outage_retries:
+            return Ended(before, outcome)
         await asyncio.sleep(config.denoise.outage_wait_s * 2**retry)
         retry += 1
+
+
+async def _scored(trajectory: Trajectory, score: Score, patience_s: float) -> float | None:
+    """Its outcome from a judge who may be away for a while. Raises UserError when that takes longer than ``patience_s``."""
+    clock = asyncio.get_running_loop().time
+    until, pause = clock() + patience_s, _FIRST_PAUSE_S
+    while True:
+        try:
+            return await score(trajectory)
+        except ScorerAwayError as away:
+            if clock() + pause > until:
+                raise UserError(
+                    f"The judge was not reached ({str(away).removesuffix('.')}): see that it answers, and the same command "
+                    "goes on where this one stopped; rl.denoise.judge_patience_s says how long it is waited for."
+                ) from away
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
 def _numbers(places: Sequence[int], per_step: int) -> Iterator[int]:
