@@ -1,5 +1,6 @@
 """The RL recipes of the three systems carry the published settings: each typed here once more, from notes on the sources."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -289,3 +290,20 @@ def test_the_tiny_recipe_trains_as_the_tiny_recipes_stage_does_but_for_the_pipel
     assert ours.model_copy(update={"pipeline": tiny.pipeline, "trainer": tiny.trainer}) == tiny
     assert ours.trainer.model_copy(update={"temperature": 0.6}) == tiny.trainer
     assert find_rl_recipe("tiny").rollout.temperature == tiny.trainer.temperature and ours.pipeline.max_staleness == 1
+
+
+@pytest.mark.parametrize("name", ["dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b"])
+def test_each_setting_says_where_it_comes_from(name: str):
+    """Beside it, above it, or beside its table's name; titles are above the sources."""
+    source = re.compile(r"\[(paper|script|code|record|igpo|ours)[\]:,]")
+    silent, of_table, above = [], False, False
+    for line in (Path(recipes.__file__).parent / "rl" / f"{name}.toml").read_text().splitlines():
+        if line.startswith("#"):
+            above = above or bool(source.search(line))
+            continue
+        if line.startswith("["):
+            of_table = bool(source.search(line.partition("#")[2]))
+        elif "=" in line and not line.startswith(" ") and not (of_table or above or source.search(line.partition("#")[2])):
+            silent.append(line)
+        above = False
+    assert silent == []

@@ -172,7 +172,8 @@ def test_the_real_loop_gives_the_same_updates(
         seed=4,
         lr=LR,
         gain_prefix=PREFIX if igpo else None,
-        returns=igpo is IgpoMode.RETURNS,
+        gamma=0.95,
+        returns=igpo in (None, IgpoMode.RETURNS),
         grad_clip=trainer.get("grad_clip", 1.0),
     )
 
@@ -184,6 +185,18 @@ def test_the_real_loop_gives_the_same_updates(
     assert all(0.0 < line["reward"] < 1.0 for line in log)
     same_figures(log, metrics)
     same_weights(model, theirs, before)
+
+
+def test_what_a_lesson_is_not_told_is_what_the_real_run_is_not_told():
+    lesson, real = Lesson(), RlConfig()
+    assert lesson.returns is (IgpoConfig().mode is IgpoMode.RETURNS) and lesson.gamma == IgpoConfig().gamma
+    assert (lesson.steps, lesson.questions_per_step, lesson.group_size) == (real.steps, real.questions_per_step, real.group_size)
+    assert (lesson.clip_low, lesson.clip_high) == (real.loss.clip_low, real.loss.clip_high)
+    assert (lesson.lr, lesson.weight_decay, lesson.grad_clip) == (
+        real.trainer.lr,
+        real.trainer.weight_decay,
+        real.trainer.grad_clip,
+    )
 
 
 def same_figures(log: list[dict[str, float]], metrics: list[dict]) -> None:

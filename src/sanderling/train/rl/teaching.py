@@ -43,9 +43,9 @@ class Lesson:
     gain_prefix: str | None = None
     """None: GRPO, where only right answers count. Else IGPO, where pages count too that make the right answer likelier: the
     text that is put between what the agent has read and that answer."""
-    gamma: float = 0.95
+    gamma: float = 1.0
     """IGPO: what one turn of distance leaves of later credit."""
-    returns: bool = False
+    returns: bool = True
     """IGPO: a turn's whole gain-to-go is compared with that of others' turns, and outcomes are not discounted; else each gain
     is compared by itself before they are summed."""
 
