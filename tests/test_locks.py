@@ -49,3 +49,22 @@ def test_a_place_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     for hold, place in ((locked, tmp_path / "file"), (locked_place, tmp_path / "file" / "below")):
         with pytest.raises(UserError, match="Cannot use"), hold(place):
             pass
+
+
+def test_a_directory_that_was_made_for_nothing_is_gone(tmp_path: Path) -> None:
+    for place in (tmp_path / "new", tmp_path / "above" / "new"):
+        with pytest.raises(RuntimeError), locked(place):
+            raise RuntimeError
+        assert not place.exists()
+
+
+def test_a_directory_that_was_there_or_holds_something_stays(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(RuntimeError), locked(tmp_path / "there"):
+        raise RuntimeError
+    with pytest.raises(RuntimeError), locked(tmp_path / "new"):
+        (tmp_path / "new" / "begun").touch()
+        raise RuntimeError
+    assert (tmp_path / "there").is_dir() and (tmp_path / "new" / "begun").is_file()
+    with locked(tmp_path / "new"), locked(tmp_path / "there"):
+        pass

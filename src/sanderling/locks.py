@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -17,10 +17,17 @@ LOCK = ".lock"
 def locked(directory: Path) -> Iterator[None]:
     """Keep every other process out of a directory, such as a run's.
 
-    Makes the directory where there is none. Raises UserError when another process holds it, or it cannot be written.
+    Makes the directory where there is none, and takes it away again where the block fails before anything is in it. Raises
+    UserError when another process holds it, or it cannot be written.
     """
+    made = not directory.exists()
     with _lock(directory / LOCK, directory):
-        yield
+        try:
+            yield
+        except BaseException:
+            if made:
+                _take_away(directory)
+            raise
 
 
 @contextmanager
@@ -59,6 +66,14 @@ def _lock(file: Path, place: Path) -> IO[str]:
             handle.close()
             raise
         handle.close()  # its last holder took the file away after we had opened it
+
+
+def _take_away(directory: Path) -> None:
+    """Where nothing is in it but the lock, which is held."""
+    with suppress(OSError):  # gone already, or another process is just coming in: what failed before is what is told
+        if [file.name for file in directory.iterdir()] == [LOCK]:
+            (directory / LOCK).unlink()
+            directory.rmdir()
 
 
 def _is_at(handle: IO[str], file: Path) -> bool:

@@ -1,5 +1,6 @@
 """What `train rl` refuses before the first rollout, each with one sentence, and what a directory goes on with."""
 
+import json
 import shutil
 import warnings
 from pathlib import Path
@@ -64,6 +65,16 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
 def test_what_cannot_be_is_told_at_once(given: Path, tmp_path: Path, overrides: list[str], more: dict[str, Any], sentence: str):
     with pytest.raises(UserError, match=sentence):
         prepared(recipe_of(given, *overrides).model_copy(update=more), tmp_path / "out")
+    assert not (tmp_path / "out" / "rl.toml").exists(), "nothing was begun"
+
+
+def test_a_tokenizer_that_the_model_has_no_rows_for_is_told_at_once(given: Path, tmp_path: Path):
+    recipe = recipe_of(given)
+    model = shutil.copytree(recipe.model, tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"vocab_size": 9}))
+    with pytest.raises(UserError, match=r"tokens, and the model knows 9: use the model's own tokenizer\.json"):
+        prepared(recipe.model_copy(update={"model": model}), tmp_path / "out")
     assert not (tmp_path / "out" / "rl.toml").exists(), "nothing was begun"
 
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import dataclasses
+import gc
 import itertools
 import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -47,21 +48,33 @@ class Ran:
 def processes(count: int) -> Iterator[Callable]:
     """Runs a function on every rank of a new team, in processes that live as long as the block.
 
-    A process keeps its rank: what torch remembers of a mesh holds its place there.
+    A process keeps its rank: what torch remembers of a mesh holds its place there. After a team that failed there are new
+    ones: what a group that was broken off leaves to be torn down is nothing for the next test to meet.
     """
     spawn = multiprocessing.get_context("spawn")
-    with ExitStack() as stack:
-        meetings = stack.enter_context(tempfile.TemporaryDirectory())
-        pools = [stack.enter_context(ProcessPoolExecutor(1, mp_context=spawn)) for _ in range(count)]
+    with tempfile.TemporaryDirectory() as meetings, ExitStack() as stack:
+        pools: list[ProcessPoolExecutor] = []
         names = itertools.count()
 
         def run(function: Callable, *arguments, errors: bool = False) -> list:
+            if not pools:
+                pools.extend(stack.enter_context(ProcessPoolExecutor(1, mp_context=spawn)) for _ in range(count))
             meeting = Path(meetings) / str(next(names))
             meeting.mkdir()
-            futures = [pool.submit(function, rank, count, meeting, *arguments) for rank, pool in enumerate(pools)]
+            futures = [pool.submit(_cleanly, function, rank, count, meeting, *arguments) for rank, pool in enumerate(pools)]
+            wait(futures)
+            if any(future.exception() for future in futures):
+                stack.close()
+                pools.clear()
             return [future.exception() if errors else future.result() for future in futures]
 
         yield run
+
+
+def _cleanly(function: Callable, *arguments):
+    """What the last team left in cycles goes before the next one meets, and not amid its collectives."""
+    gc.collect()
+    return function(*arguments)
 
 
 def flat(model: torch.nn.Module) -> np.ndarray:

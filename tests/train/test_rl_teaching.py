@@ -190,7 +190,11 @@ def test_the_real_loop_gives_the_same_updates(
 def test_what_a_lesson_is_not_told_is_what_the_real_run_is_not_told():
     lesson, real = Lesson(), RlConfig()
     assert lesson.returns is (IgpoConfig().mode is IgpoMode.RETURNS) and lesson.gamma == IgpoConfig().gamma
-    assert (lesson.steps, lesson.questions_per_step, lesson.group_size) == (real.steps, real.questions_per_step, real.group_size)
+    assert (lesson.steps, lesson.questions_per_step, lesson.group_size) == (
+        real.steps,
+        real.questions_per_step,
+        real.group_size,
+    )
     assert (lesson.clip_low, lesson.clip_high) == (real.loss.clip_low, real.loss.clip_high)
     assert (lesson.lr, lesson.weight_decay, lesson.grad_clip) == (
         real.trainer.lr,

@@ -36,6 +36,22 @@ def check_model(path: Path) -> None:
         _check_whole(file)
 
 
+def check_vocabulary(path: Path, tokens: int) -> None:
+    """Raises UserError where the tokenizer has more ``tokens`` than the configuration gives the model rows; else is silent."""
+    try:
+        told = json.loads((path / "config.json").read_text(encoding="utf-8")).get("vocab_size")
+    except (OSError, ValueError, AttributeError) as error:
+        raise UserError(f"{path / 'config.json'} cannot be read: copy it again from the model's source.") from error
+    if isinstance(told, int):
+        check_rows(tokens, told)
+
+
+def check_rows(tokens: int, rows: int) -> None:
+    """Raises UserError where ids of a tokenizer of so many ``tokens`` have no row in the model's embedding."""
+    if tokens > rows:
+        raise UserError(f"The tokenizer has {tokens} tokens, and the model knows {rows}: use the model's own tokenizer.json.")
+
+
 def positions_of(config: dict[str, Any]) -> int | None:
     """How long a text may be, stretched positions included; None where the configuration does not tell."""
     most = config.get("max_position_embeddings")

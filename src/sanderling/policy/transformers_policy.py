@@ -26,7 +26,7 @@ from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.policy.engine import Engine, Request, Sampled
 from sanderling.policy.forward import Branch
 from sanderling.policy.model_directory import load_model
-from sanderling.policy.model_files import positions_of
+from sanderling.policy.model_files import check_rows, positions_of
 from sanderling.policy.sampler import Uniforms
 from sanderling.policy.turn_text import StopTokens, TurnText, cut_at_stop
 from sanderling.policy.usage import Meter, Usage
@@ -62,7 +62,7 @@ class TransformersPolicy:
         UserError for models it cannot serve.
         """
         _check_attention(model.config)
-        _check_vocabulary(model, tokenizer)
+        check_rows(tokenizer.vocab_size, model.get_input_embeddings().weight.shape[0])
         own = max(int(model.config.max_position_embeddings), positions_of(model.config.to_dict()) or 0)
         self._context_length = own if max_length is None else min(own, max_length)
         self._name = name
@@ -229,11 +229,3 @@ def _check_attention(config: Any) -> None:
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
     if kinds:
         raise UserError(f"This model has layers of {', '.join(sorted(kinds))}: serve it with vLLM and give its endpoint's URL.")
-
-
-def _check_vocabulary(model: Any, tokenizer: Tokenizer) -> None:
-    rows = model.get_input_embeddings().weight.shape[0]
-    if tokenizer.vocab_size > rows:
-        raise UserError(
-            f"The tokenizer has {tokenizer.vocab_size} tokens, and the model knows {rows}: use the model's own tokenizer.json."
-        )

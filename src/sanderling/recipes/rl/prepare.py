@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
-from sanderling.policy.model_files import check_model
+from sanderling.policy.model_files import check_model, check_vocabulary
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
@@ -108,6 +108,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     worlds = directories(recipe.worlds, every)
     warn_of_others(recipe.worlds, every)
     tokenizer = load_tokenizer(recipe.model)
+    check_vocabulary(recipe.model, tokenizer.vocab_size)
     for stage in stages:
         check_run(stage.rl, questions[stage.name], held_out, Encoding(tokenizer, stage.profile))
         Places(worlds, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), None)
