@@ -255,10 +255,15 @@ def settings(quick: bool, only: float | None, steps: int, groups: int) -> list[l
     return [case for case in found if only in (None, case[0].turn_s)]
 
 
+INTRODUCTION = """# Asynchronous RL on one device
+
+What is measured, and what is assumed, stands in `benchmarks/async_rl.py`. Sampling and updates make goodput; shares are of the
+device's time. *Host beside*: the host's seconds for each of the device's, a tiny model's with one thread; the clock counts none.
+"""
 HEADER = (
     "| device s a turn | rollouts a step | max_staleness | under way | goodput | sampling | updates | flat | stale | "
-    "prefilled again | idle | trajectories/s | to synchronous | mean oldest |\n"
-    "|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    "prefilled again | idle | trajectories/s | to synchronous | mean oldest | host beside |\n"
+    "|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
 
@@ -272,7 +277,8 @@ def line(setting: Setting, found: Shares, synchronous: Shares) -> str:
     return (
         f"| {setting.turn_s:g} | {setting.groups * GROUP} | {setting.staleness}{cut} | {most * GROUP} | "
         + " | ".join(f"{part:.1%}" for part in parts)
-        + f" | {found.trajectories_per_s:.3f} ± {found.error:.0%} | {ratio:.2f}{within} | {found.oldest:.2f} |"
+        + f" | {found.trajectories_per_s:.3f} ± {found.error:.0%} | {ratio:.2f}{within} | {found.oldest:.2f} "
+        + f"| {found.host:.0%} |"
     )
 
 
@@ -317,7 +323,12 @@ def write(rows: list[dict[str, Any]], turn: float) -> None:
     known = json.loads(file.read_text()) if file.is_file() else []
     reports = [*(one for one in known if one["command"] != about["command"]), about]
     file.write_text(json.dumps(reports, indent=1) + "\n")
-    text = "# Asynchronous RL on one device\n\nWhat the columns say, and what is assumed, stands in `benchmarks/async_rl.py`.\n"
+    file.with_suffix(".md").write_text(tables(reports))
+
+
+def tables(reports: Sequence[dict[str, Any]]) -> str:
+    """What every command found, for reading."""
+    text = INTRODUCTION
     for report in reports:
         text += f"\n`{report['command']}`; {report['machine']}; {report['date']}."
         text += f" {report.get('note', '')}".rstrip() + f"\n\n{HEADER}\n"
@@ -326,7 +337,7 @@ def write(rows: list[dict[str, Any]], turn: float) -> None:
             setting = Setting(**{name: row[name] for name in Setting.__dataclass_fields__ if name in row})
             found = Shares(**{name: row[name] for name in Shares.__dataclass_fields__})
             text += line(setting, found, synchronous.setdefault(setting.turn_s, found)) + "\n"
-    file.with_suffix(".md").write_text(text)
+    return text
 
 
 if __name__ == "__main__":
