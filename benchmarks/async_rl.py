@@ -258,7 +258,7 @@ def settings(quick: bool, only: float | None, steps: int, groups: int) -> list[l
 INTRODUCTION = """# Asynchronous RL on one device
 
 What is measured, and what is assumed, stands in `benchmarks/async_rl.py`. Sampling and updates make goodput; shares are of the
-device's time. *Host beside*: the host's seconds for each of the device's, a tiny model's with one thread; the clock counts none.
+device's time. *Host beside*: the host's seconds for each of the device's, a tiny model's on one thread; no clock counts them.
 """
 HEADER = (
     "| device s a turn | rollouts a step | max_staleness | under way | goodput | sampling | updates | flat | stale | "
