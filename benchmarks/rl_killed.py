@@ -129,6 +129,10 @@ def main() -> None:
         "killed_in_steps": killed,
         **counted(given.out, RlConfig().group_size),
         "the_ledger_alone_gives_the_same_weights": replayed(given.tiny, given.out),
+        "measured": {
+            name: {"seed": one.seed, "questions": len(one.questions), "attempts": one.attempts, "command": one.command}
+            for name, one in results.items()
+        },
         "pass_at_1": {name: [one.pass_at_1.value, *(one.pass_at_1.interval or ())] for name, one in results.items()},
     }
     if results:
