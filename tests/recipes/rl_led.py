@@ -8,7 +8,7 @@ profile over a real small world, and everything behind the server's HTTP is real
 import itertools
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,7 +101,8 @@ class Led(Double):
             case "right" | "wrong":
                 return f"\n</think>\n<answer>{question.answers[0] if move == 'right' else 'nobody'}</answer>"
             case "search" | "again":
-                asked = question.text if turn == 0 else f"step {'none' if move == 'again' else turn}"
+                # The question once; then what finds nothing.
+                asked = question.text if text.count(question.text) == 1 else f"step {'none' if move == 'again' else turn}"
                 return self._call(tools.search, {tools.search_query: [asked]})
             case "visit":
                 heard = text.split(_TURN)
@@ -160,8 +161,3 @@ def asked(place: Path, name: str, questions: Sequence[Question]) -> Path:
     """A file of questions."""
     write_questions(place / name, questions)
     return place / name
-
-
-def counted(paths: Sequence[str]) -> Counter[str]:
-    """How often a server was asked what."""
-    return Counter(paths)
