@@ -23,6 +23,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from vllm_double import Double
 
+from sanderling.policy.contract import SampleKey
+from sanderling.policy.endpoint import _seed
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import PROFILES
 from sanderling.protocol.tokens import load_tokenizer
@@ -41,6 +43,7 @@ _TURN = "<|im_start|>assistant"
 _WAY = re.compile(r"I go way (\d+)\.")
 _ADDRESS = re.compile(r"https?://[^\s\"<>)\]\\,]+")
 _NOISE_TOKENS = 12
+_MOST_ATTEMPTS = 512
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Way:
 
 
 class Led(Double):
-    """A double whose rollouts go ways. ``choose(question, n)`` is the way of the n-th rollout of a question, from 0."""
+    """A double whose rollouts go ways. ``choose(question, attempt, taken)`` says which, ``taken`` being as many weights."""
 
     def __init__(
         self,
@@ -63,17 +66,19 @@ class Led(Double):
         profile: Profile,
         ways: Sequence[Way],
         questions: Sequence[Question],
-        choose: Callable[[Question, int], int],
+        choose: Callable[[Question, int, int], int],
     ) -> None:
         self.sampling: set[tuple[Any, ...]] = set()
-        """Temperature and cuts that were asked for."""
+        """How many weights it had taken, and the temperature and cuts that it was then asked for."""
+        self.doubts: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        """How far what it told was from its own log-probabilities: by how many weights it had taken, and by the turn's seed."""
         self.taken: list[dict[str, Tensor]] = []
         """All weights that it was handed, in their order, those it was started with first."""
-        self.endless = False
-        """Whether a rollout is under way that ends when it is asked to, and not before."""
         self._tokenizer, self._profile, self._ways, self._choose = load_tokenizer(model_dir), profile, ways, choose
         self._questions = questions
-        self._begun: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+        every = itertools.product(questions, range(_MOST_ATTEMPTS))
+        self._attempts = {_seed(SampleKey(0, one.id, attempt, 0, 0)): attempt for one, attempt in every}
+        """By what a rollout's first turn brings as its seed: asked again after a kill, it goes the same way."""
         super().__init__(model_dir, end)
 
     def _load(self, model_dir: Path) -> None:
@@ -81,15 +86,17 @@ class Led(Double):
         self.taken.append({name: value.clone() for name, value in self._model.state_dict().items()})
 
     def _speak(self, body: dict[str, Any]) -> dict[str, Any]:
-        self.sampling.add(tuple(body.get(name) for name in ("temperature", "top_p", "top_k", "min_p", "presence_penalty")))
+        asked = (body.get(name) for name in ("temperature", "top_p", "top_k", "min_p", "presence_penalty"))
+        self.sampling.add((len(self.taken), *asked))
         text = self._tokenizer.decode(body["prompt"])
         (question,) = (one for one in self._questions if one.text in text)
-        found = _WAY.search(text)
-        number = int(found[1]) if found else self._choose(question, next(self._begun[question.id]))
+        number = way_of(text)
+        if number is None:
+            number = self._choose(question, self._attempts[body["seed"]], len(self.taken))
         way, turn = self._ways[number], text.count(_TURN) - 1
         move = way.moves[min(turn, len(way.moves) - 1)]
         if self._profile.force_hint.split(":")[0] in text:
-            move, self.endless = "right", False
+            move = "right"
         if move == "noise":
             return super()._speak({**body, "max_tokens": min(_NOISE_TOKENS, body["max_tokens"])})
         return self._led(body, f"I go way {number}.{self._said(move, question, text, turn)}", way)
@@ -125,11 +132,19 @@ class Led(Double):
         said = whole[:room]
         logits = self._model(torch.tensor([ids + said]), logits_to_keep=len(said) + 1).logits[0, :-1].float()
         found = torch.log_softmax(logits / body["temperature"], -1).gather(-1, torch.tensor(said)[:, None])[:, 0]
+        told = way.told(found)
+        self.doubts[len(self.taken)][body["seed"]] = float((told - found).abs().sum())
         choice = {
-            "text": "", "token_ids": said, "logprobs": {"token_logprobs": way.told(found).tolist()},
+            "text": "", "token_ids": said, "logprobs": {"token_logprobs": told.tolist()},
             "finish_reason": "stop" if len(whole) <= room else "length", "stop_reason": None,
         }  # fmt: skip
         return {"choices": [choice], "usage": {"prompt_tokens": len(ids), "completion_tokens": len(said)}}
+
+
+def way_of(text: str) -> int | None:
+    """Which way a rollout goes that has said so; None where it has not."""
+    found = _WAY.search(text)
+    return int(found[1]) if found else None
 
 
 @contextmanager

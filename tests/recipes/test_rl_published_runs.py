@@ -6,7 +6,7 @@ what was made smaller is all that differs from the shipped recipe: the run's own
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rl_led import Led, Way, asked, led, write_led
+import torch
+from published_credit import check_agentcpm_credit, check_lite_credit, check_venus_credit
+from rl_led import Led, Way, asked, led, way_of, write_led
 from rl_runs import silent
 from sft_runs import weights
 from torch import Tensor
@@ -29,8 +31,10 @@ from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.run_record import flat, unlike
 from sanderling.train.checkpoint_places import checkpoints
 from sanderling.train.metrics import read_metrics
+from sanderling.train.rl.health import HealthPause
 from sanderling.trajectory.credit import CreditLine
 from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.trajectory.questions import read_questions
 from sanderling.trajectory.record import NodeKind, Question, Trajectory
 
 GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served"}
@@ -48,6 +52,34 @@ DR_VENUS = {
     "rollout.answer_reserve_tokens": 160,
 }
 """Made smaller; but the learning rate is larger: in two steps the published one hardly moves weights of 16 bits."""
+
+LITERESEARCHER = {
+    "stages.one.steps": 2,
+    "stages.one.questions_per_step": 2,
+    "stages.one.context_tokens": 6000,
+    "stages.one.max_turns": 4,
+    "stages.one.turn_tokens": 160,
+    "stages.two.steps": 1,
+    "stages.two.questions_per_step": 2,
+    "stages.two.context_tokens": 7000,
+    "stages.two.max_turns": 5,
+    "stages.two.turn_tokens": 150,
+    "rl.selection.every": 2,
+    "rl.health.window": 1,
+}
+"""Made smaller: an alarm's window too, which is longer than these stages."""
+AGENTCPM = {
+    "rl.steps": 6,
+    "rl.questions_per_step": 2,
+    "rl.selection.every": 6,
+    "rl.trainer.lr": 1e-3,
+    "rl.trainer.warmup_steps": 2,
+    "rollout.context_tokens": 6000,
+    "rollout.turn_tokens": 160,
+    "rollout.answer_reserve_tokens": 160,
+    "rollout.max_turns": 4,
+}
+"""Made smaller, and the learning rate larger, as above."""
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +123,14 @@ def differ(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     return any(not np.array_equal(np.asarray(ours[name]), np.asarray(theirs[name])) for name in names)
 
 
-def share_of(way: int, out: Path, lines: Sequence[CreditLine]) -> float:
-    """The share of a way's tokens among those that were trained."""
+def share_of(ways: Collection[int], out: Path, lines: Sequence[CreditLine]) -> float:
+    """The share of these ways' tokens among those that were trained."""
     trained = {one.id for one in lines if one.left_out is None}
     tokens: Counter[bool] = Counter()
     for one in rollouts_of(out):
         said = [node for node in one.nodes if node.kind is NodeKind.TURN]
         if one.id in trained:
-            tokens[f"I go way {way}." in said[0].text] += sum(len(node.token_ids or ()) for node in said)
+            tokens[way_of(said[0].text) in ways] += sum(len(node.token_ids or ()) for node in said)
     return tokens[True] / tokens.total()
 
 
@@ -109,13 +141,20 @@ def check_updates(lines: Sequence[Mapping[str, float]], steps: int) -> None:
     assert all(line["entropy"] > 0 for line in lines), "it is measured in all three"
 
 
+def check_gap(line: Mapping[str, float], double: Led, *taken: int) -> None:
+    """Temperature and weights are one for trainer and sampler: but for what it told otherwise, only 16 bits lie between."""
+    turns = {seed: doubt for number in taken for seed, doubt in double.doubts[number].items()}
+    told = sum(turns.values()) / line["trained_tokens"]
+    assert told > 0 and line["sampler_gap_fresh"] == pytest.approx(told, abs=0.1)
+
+
 def check_served(double: Led, steps: int) -> None:
-    """The server slept in every step and heard every version; it was asked for the whole distribution."""
+    """The server slept in every step and took every version; it was asked for the whole distribution."""
     assert not double.spoke_asleep and double.paths.count("/sleep") == double.paths.count("/wake_up") == steps
     started, *versions = double.taken
     assert len(versions) == steps + 1 and not differ(versions[0], started)
     assert all(differ(now, before) for before, now in pairwise(versions))
-    assert {tuple(cuts) for _, *cuts in double.sampling} == {WHOLE}
+    assert {(temperature, *cuts) for _, temperature, *cuts in double.sampling} == {(1.0, *WHOLE)}
 
 
 def check_goes_on(again: Callable[[], None], double: Led, out: Path) -> None:
@@ -128,14 +167,24 @@ def check_goes_on(again: Callable[[], None], double: Led, out: Path) -> None:
     assert credit_of(out) == credit and double.paths.count("/v1/completions") == asked_for
 
 
-def certain(logprobs: Tensor) -> Tensor:
-    """A sampler that takes what it says for sure."""
-    return logprobs * 0.0
-
-
 def unsure(logprobs: Tensor) -> Tensor:
-    """One that takes it for twenty times less likely than the trainer does."""
+    """Told by a sampler that takes a turn's tokens for twenty times less likely than the trainer does."""
     return logprobs - 3.0
+
+
+def slipped(logprobs: Tensor) -> Tensor:
+    """By one that was sure of the token that the trainer least expects."""
+    return torch.where(logprobs == logprobs.min(), 0.0, logprobs)
+
+
+def less(logprobs: Tensor) -> Tensor:
+    """Ratios of 1.65: beyond the strict bound of 1.3, and not beyond that of 1 + 0.3 * 4."""
+    return logprobs - 0.5
+
+
+def more(logprobs: Tensor) -> Tensor:
+    """Ratios of 0.61, but for tokens that are nearly sure: below the strict bound of 0.8, and not below 1 - 0.2 * 4."""
+    return (logprobs + 0.5).clamp(max=0.0)
 
 
 # -- DR-Venus --------------------------------------------------------------------------------------------------------------
@@ -162,13 +211,11 @@ def test_dr_venus_runs_as_it_is_shipped(given: tuple[Path, list[Question]], tmp_
     files = {"questions": asked(tmp_path, "q.jsonl", trained), "held_out": asked(tmp_path, "dev.jsonl", held)}
     out = tmp_path / "out"
 
-    def choose(question: Question, number: int) -> int:
+    def choose(question: Question, attempt: int, taken: int) -> int:
         if question in held:  # better after two steps than before
-            return 0 if number else 1
-        if number % 8 == 7 and not double.endless:
-            double.endless = True
-            return LOST
-        return number % 8
+            return 1 if taken == 2 else 0
+        group, place = divmod(attempt, 8)
+        return LOST if place == 7 and group % 2 == 0 else place
 
     profile = get_profile("dr-venus-4b")
     with led(place, profile=profile, ways=VENUS_WAYS, questions=questions, choose=choose) as (address, double):
@@ -182,36 +229,143 @@ def test_dr_venus_runs_as_it_is_shipped(given: tuple[Path, list[Question]], tmp_
     for line, groups in zip(lines, credit, strict=True):
         assert (line["gains_scored"], line["rows"], line["unscored"], line["age_oldest"]) == (4 * 5 + 4, 32, 0, 0)
         assert line["gain_size"] > 0 and min(line["credit_outcome"], line["credit_gain"], line["credit_penalty"]) > 0
-        odd = share_of(6, out, [one for group in groups for one in group])
+        odd = share_of({6}, out, [*chain(*groups)])
         assert line["importance"] == pytest.approx(1 + odd, abs=0.01), "the cap is 2, and the ratio of these was 20"
-        assert line["sampler_gap_fresh"] == pytest.approx(3 * odd, abs=0.05), "16 bits are all that is between the two else"
+        check_gap(line, double, 1 + line["step"])
         assert line["ratio"] == 1 and line["stopped"] == 0, "one update, and its ratio is to the weights before it"
     assert lines[0]["kl_reference"] == 0 < lines[1]["kl_reference"]
     late = [one for one in rollouts_of(out) if one.ending is Ending.ANSWERED_AT_BUDGET]
-    assert {one.id.rpartition("-")[0] for one in late} and all("asked for early" in one.detail for one in late)
-    assert {int(one.id.rpartition("-")[2]) // 32 for one in late} == {0, 1}, "stragglers of both steps"
+    assert all("asked for early" in one.detail for one in late), "it had turns and context left"
+    assert {one.seeds.attempt // 8 for one in late if one.seeds} == {0, 2, 4, 6}, "each process' straggler in each step"
     assert [line["held_out"] for line in read_metrics(out / "selection.jsonl")] == [0.0, 1.0]
     assert not differ(weights(out / "model"), double.taken[-1]), "the better of the two"
 
 
-def check_venus_credit(steps: Sequence[Sequence[Sequence[CreditLine]]]) -> None:
-    """By hand: z-scores of outcomes and of gains, brought to one size; a segment shares them, and each is 0.95 of the next."""
-    for groups in steps:
-        outcomes = [z_scores([one.outcome for one in group]) for group in groups]
-        gains = [iter(z_scores([gain for one in group for gain in one.gains if gain is not None])) for group in groups]
-        own = [[[next(left) for gain in one.gains if gain is not None] for one in group]
-               for group, left in zip(groups, gains, strict=True)]  # fmt: skip
-        sizes = [np.mean(np.abs(np.concatenate(values))) for values in (outcomes, [*chain(*own)])]
-        assert 0.3 < sizes[0] < 10 * sizes[1], "neither floor nor limit"
-        for line, z, found in zip(chain(*groups), np.concatenate(outcomes), chain(*own), strict=True):
-            assert [gain is not None for gain in line.gains] == [tool == "visit" for tool in line.tools]
-            after = [sum(tool == "visit" for tool in line.tools[turn:]) for turn in range(len(line.tools))]
-            to_go = [sum(0.95**far * one for far, one in enumerate(found[len(found) - left :])) for left in after]
-            assert line.credit.outcome == pytest.approx([0.95**left * z for left in after], abs=1e-4)
-            assert line.credit.gain == pytest.approx([sizes[0] / sizes[1] * value for value in to_go], abs=1e-3)
-            assert line.credit.penalty == tuple(-1.0 if malformed else 0.0 for malformed in line.malformed)
+# -- LiteResearcher --------------------------------------------------------------------------------------------------------
+
+LITE_WAYS = (
+    Way(("search", "visit", "right")),
+    Way(("search", "visit", "wrong")),
+    Way(("search",)),
+    Way(("search", "broken")),
+    Way(("search", "right"), slipped),
+    Way(("search", "wrong"), unsure),
+    Way(("search", "visit", "search", "right")),
+)
 
 
-def z_scores(values: Sequence[float | None]) -> np.ndarray:
-    found = np.array(values, dtype=float)
-    return (found - found.mean()) / (found.std() + 1e-6)
+@pytest.mark.slow
+def test_literesearcher_runs_as_it_is_shipped(given: tuple[Path, list[Question]], tmp_path: Path):
+    """GRPO in two stages on questions of the band, with the veto and the cap; the alarm pauses it, and it goes on."""
+    place, questions = given
+    stages = {"one": questions[:6], "two": questions[6:10]}
+    band, easy, held = [*questions[:4], *questions[6:8]], [questions[4], questions[8]], questions[10:12]
+    paths = [asked(tmp_path, f"{name}.jsonl", own) for name, own in stages.items()]
+    files = {"questions": paths[0], "held_out": asked(tmp_path, "dev.jsonl", held)}
+    out = tmp_path / "out"
+
+    def choose(question: Question, attempt: int, taken: int) -> int:
+        if question in held:  # of each stage the last model is the better one
+            return 0 if taken in (6, 9) else 1
+        if question not in band:
+            return 0 if question in easy else 5
+        last = 3 if question in stages["one"] else 1
+        return (*range(7), last)[attempt % 8]
+
+    profile = get_profile("literesearcher-4b")
+    with led(place, profile=profile, ways=LITE_WAYS, questions=questions, choose=choose) as (address, double):
+        two = f"stages.two.questions={[str(paths[1])]}"
+        again = partial(run, "literesearcher-4b", LITERESEARCHER, place, out, address, files, two)
+        with pytest.raises(HealthPause, match=r"Paused after step 1\. Share of rollouts without an answer: 0\.375 .* goes on"):
+            again()
+        again()
+    lines = {name: read_metrics(out / name / "metrics.jsonl") for name in stages}
+    credit = {name: credit_of(out / name) for name in stages}
+    check_lite_stages(double, out, {name: {one.id for one in own if one in band} for name, own in stages.items()})
+    check_updates(lines["one"], steps=2)
+    check_updates(lines["two"], steps=1)
+    for name, taken, line, groups in (
+        ("one", [3], lines["one"][0], credit["one"][0]),
+        ("one", [4, 5], lines["one"][1], credit["one"][1]),
+        ("two", [8], lines["two"][0], credit["two"][0]),
+    ):
+        check_lite_credit([groups])
+        own = [*chain(*groups)]
+        assert (len(own), line["rows"], line["reward"]) == (16, 16, 3 / 8), "who gave no answer is wrong, and trained"
+        assert (line["no_answer"], line["alarm_no_answer"]) == ((3 / 8, 1) if name == "one" else (2 / 8, 0))
+        assert line["ending_turn_limit"] == 1 / 8 and line["ending_malformed"] == line["no_answer"] - 1 / 8
+        assert line["vetoed"] == line["stopped"] == pytest.approx(share_of({4}, out / name, own)), "the whole row"
+        assert line["importance"] == pytest.approx(1 + share_of({5}, out / name, own), abs=0.02), "2 of 20"
+        assert line["age_oldest"] == 0 and line["ratio"] == 1
+        check_gap(line, double, *taken)
+
+
+def check_lite_stages(double: Led, out: Path, bands: Mapping[str, set[str]]) -> None:
+    """Which weights were measured and trained in which stage, at its temperature, and on which questions."""
+    started, measured, first, second, resumed, third, remeasured, other, last = double.taken
+    assert not any(differ(one, started) for one in (measured, first))
+    assert differ(second, first) and not differ(resumed, second) and differ(third, second)
+    assert not differ(remeasured, third) and not differ(other, third) and differ(last, third)
+    assert not differ(weights(out / "one" / "model"), third) and not differ(weights(out / "two" / "model"), last)
+    assert {(taken < 7, *asked_for) for taken, *asked_for in double.sampling} == {(True, 0.7, *WHOLE), (False, 1.0, *WHOLE)}
+    assert not double.spoke_asleep and double.paths.count("/sleep") == double.paths.count("/wake_up") == 3
+    for name, band in bands.items():
+        tries = list(TrajectoryStore(out / name / "difficulty" / "attempts.jsonl"))
+        assert len(tries) == 8 * (len(band) + 2)
+        assert {one.id for one in read_questions(out / name / "difficulty" / "kept.jsonl")} == band
+        assert {one.question.id for one in rollouts_of(out / name)} <= band
+        assert [line["held_out"] for line in read_metrics(out / name / "selection.jsonl")] == [0.0, 1.0]
+
+
+# -- AgentCPM-Explore ------------------------------------------------------------------------------------------------------
+
+AGENTCPM_WAYS = (
+    Way(("search", "visit", "right")),
+    Way(("search", "visit", "wrong")),
+    Way(("right",)),
+    Way(("search",)),
+    Way(("broken", "search", "right")),
+    Way(("search", "again", "again", "right")),
+    Way(("search", "right"), less),
+    Way(("search", "wrong"), more),
+)
+
+
+@pytest.mark.slow
+def test_agentcpm_explore_runs_as_it_is_shipped(given: tuple[Path, list[Question]], tmp_path: Path):
+    """MINIRL as far as four steps ahead: what is left out, capped and dropped, strict bounds, ages, the schedule."""
+    place, questions = given
+    trained, flat_ones, held = questions[:16], questions[:3], questions[16:18]
+    files = {"questions": asked(tmp_path, "q.jsonl", trained), "held_out": asked(tmp_path, "dev.jsonl", held)}
+    out = tmp_path / "out"
+
+    def choose(question: Question, attempt: int, taken: int) -> int:
+        if question in held:
+            return 1 if taken == 2 else 0
+        return 1 if question in flat_ones else attempt % 8
+
+    profile = get_profile("agentcpm-explore-4b")
+    with led(place, profile=profile, ways=AGENTCPM_WAYS, questions=questions, choose=choose) as (address, double):
+        again = partial(run, "agentcpm-explore-4b", AGENTCPM, place, out, address, files)
+        again()
+        check_served(double, steps=6)
+        check_goes_on(again, double, out)
+    lines, credit = read_metrics(out / "metrics.jsonl"), credit_of(out)
+    check_updates(lines, steps=6)
+    check_agentcpm_credit(credit)
+    rates = [line["lr"] for line in lines]
+    assert rates == pytest.approx([1e-3 * part for part in (0.5, 1, 1, 0.85355, 0.5, 0.14645)], rel=1e-3)
+    for line, groups in zip(lines, credit, strict=True):
+        assert (line["groups_used"], line["rows"]) == (2, 12)
+        assert (line["left_out_too_short"], line["left_out_over_turned"]) == (2, 2)
+        assert line["capped_turns"] == 2 * (1 + 1), "a malformed turn, and one that was said before"
+        assert {one.question for one in chain(*groups)} <= {one.id for one in trained[3:]}
+        assert {one.left_out for one in chain(*groups)} == {None, "too_short", "over_turned"}
+        assert line["age_oldest"] <= 4
+    assert sum(line["groups_flat"] for line in lines) >= 1
+    odd = share_of({6, 7}, out, [*chain(*credit[0])])
+    assert lines[0]["masked"] == lines[0]["stopped"] == pytest.approx(odd, abs=0.03), "strict bounds, on the side of credit"
+    assert lines[0]["sampler_gap_fresh"] == pytest.approx(0.5 * odd, abs=0.1), "all is fresh in the first step"
+    assert max(line["age_oldest"] for line in lines) >= 2, "it did run ahead"
+    assert max(line["sampler_gap"] for line in lines) > 1.2 * lines[0]["sampler_gap"], "older tokens are further off"
+    assert not differ(weights(out / "model"), double.taken[-1])
