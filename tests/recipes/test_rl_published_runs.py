@@ -91,16 +91,18 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Question
 def run(
     name: str, shrunk: Mapping[str, Any], place: Path, out: Path, address: str, files: Mapping[str, Path], *more: str
 ) -> None:
-    """The recipe as the command takes it, in two processes; then its record is held against what was shipped."""
+    """The recipe as the command takes it, in two processes."""
     served = [f"sampler.endpoint={address}", "sampler.served=m"]
     recipe = find_rl_recipe(name, [*(f"{key}={value}" for key, value in shrunk.items()), *served, *more])
     paths = {name: (file,) for name, file in files.items()}
     recipe = recipe.model_copy(update={"model": place / "base", "worlds": (place / "world",), **paths})
-    try:
-        run_rl_command(Order(recipe, out, processes=2), silent())
-    finally:
-        ran, shipped = flat(read_config(RlRecipe, out / "rl.toml")), flat(find_rl_recipe(name))
-        assert set(unlike(shipped, ran)) == set(shrunk) | GIVEN | {one.partition("=")[0] for one in more}
+    run_rl_command(Order(recipe, out, processes=2), silent())
+
+
+def check_record(name: str, shrunk: Mapping[str, Any], out: Path, *more: str) -> None:
+    """By its own record a run had every setting of the shipped recipe, but for those of the table and what is given."""
+    ran, shipped = flat(read_config(RlRecipe, out / "rl.toml")), flat(find_rl_recipe(name))
+    assert set(unlike(shipped, ran)) == {*shrunk, *GIVEN, *more}
 
 
 def rollouts_of(out: Path) -> list[Trajectory]:
@@ -145,7 +147,7 @@ def check_gap(line: Mapping[str, float], double: Led, *taken: int) -> None:
     """Temperature and weights are one for trainer and sampler: but for what it told otherwise, only 16 bits lie between."""
     turns = {seed: doubt for number in taken for seed, doubt in double.doubts[number].items()}
     told = sum(turns.values()) / line["trained_tokens"]
-    assert told > 0 and line["sampler_gap_fresh"] == pytest.approx(told, abs=0.1)
+    assert told > 0 and 1e-3 < line["sampler_gap_fresh"] - told < 0.1
 
 
 def check_served(double: Led, steps: int) -> None:
@@ -225,6 +227,7 @@ def test_dr_venus_runs_as_it_is_shipped(given: tuple[Path, list[Question]], tmp_
         check_goes_on(again, double, out)
     lines, credit = read_metrics(out / "metrics.jsonl"), credit_of(out)
     check_updates(lines, steps=2)
+    check_record("dr-venus-4b", DR_VENUS, out)
     check_venus_credit(credit)
     for line, groups in zip(lines, credit, strict=True):
         assert (line["gains_scored"], line["rows"], line["unscored"], line["age_oldest"]) == (4 * 5 + 4, 32, 0, 0)
@@ -281,6 +284,7 @@ def test_literesearcher_runs_as_it_is_shipped(given: tuple[Path, list[Question]]
         again()
     lines = {name: read_metrics(out / name / "metrics.jsonl") for name in stages}
     credit = {name: credit_of(out / name) for name in stages}
+    check_record("literesearcher-4b", LITERESEARCHER, out, "stages.two.questions")
     check_lite_stages(double, out, {name: {one.id for one in own if one in band} for name, own in stages.items()})
     check_updates(lines["one"], steps=2)
     check_updates(lines["two"], steps=1)
@@ -352,6 +356,7 @@ def test_agentcpm_explore_runs_as_it_is_shipped(given: tuple[Path, list[Question
         check_goes_on(again, double, out)
     lines, credit = read_metrics(out / "metrics.jsonl"), credit_of(out)
     check_updates(lines, steps=6)
+    check_record("agentcpm-explore-4b", AGENTCPM, out)
     check_agentcpm_credit(credit)
     rates = [line["lr"] for line in lines]
     assert rates == pytest.approx([1e-3 * part for part in (0.5, 1, 1, 0.85355, 0.5, 0.14645)], rel=1e-3)
