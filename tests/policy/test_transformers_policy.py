@@ -325,3 +325,13 @@ def test_sliding_windows_are_refused(loaded):
     model.config.layer_types = ["full_attention", "sliding_attention"]
     with pytest.raises(UserError, match="sliding_attention"):
         TransformersPolicy(model, tokenizer)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0, max_tokens=4)], ids=["greedy", "sampled"])
+async def test_weights_that_are_no_numbers_are_told_in_one_sentence(sampling: Sampling):
+    model, tokenizer = load()
+    with torch.no_grad():
+        model.model.norm.weight[0] = math.nan
+    policy = TransformersPolicy(model, tokenizer)
+    with pytest.raises(UserError, match=r"no numbers .* lower learning rate"):
+        await policy.open(key()).generate(ids(5, 6, 7), sampling, key())

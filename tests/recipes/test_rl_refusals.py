@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from rl_runs import recipe_of, silent, write_given
 
 from sanderling.errors import UserError
@@ -16,6 +17,7 @@ from sanderling.recipes.rl.prepare import Order, prepare
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.sft.devices import Devices, described
 from sanderling.trajectory.questions import read_questions, write_questions
+from sanderling.trajectory.record import Question
 
 PROCESSOR = Devices("processor", 1, 2**33, None, gpus=False)
 
@@ -53,6 +55,10 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
             r"have 99,999,999 tokens, .* 2,048 positions: set rollout\.context_tokens=2048",
         ),
         (["stages.one.context_tokens=2049"], {}, r"stage one may have 2,049 .*: set stages\.one\.context_tokens=2048"),
+        (["rl.trainer.betas=[0.9,1.5]"], {}, r"rl\.trainer\.betas\.1: input should be less than 1"),
+        (["rl.seed=99999999999999999999"], {}, r"rl\.seed: input should be less than"),
+        (["rl.steps=99999999999999999999"], {}, r"rl\.steps: input should be less than"),
+        (["rl.denoise.least_spread=5"], {}, r"rl\.denoise\.least_spread: input should be less than or equal to 1"),
         (["rl.group_size=1"], {}, "the grpo estimator compares .*: set group_size to 2 at least"),
         (["rl.estimator.kind=igpo", "rl.gain={}", "rl.group_size=1"], {}, "the igpo estimator compares"),
         (["rl.estimator.kind=grpoo"], {}, r"rl\.estimator: there is no kind 'grpoo': did you mean grpo\?$"),
@@ -68,14 +74,66 @@ def test_what_cannot_be_is_told_at_once(given: Path, tmp_path: Path, overrides: 
     assert not (tmp_path / "out" / "rl.toml").exists(), "nothing was begun"
 
 
-def test_a_tokenizer_that_the_model_has_no_rows_for_is_told_at_once(given: Path, tmp_path: Path):
-    recipe = recipe_of(given)
-    model = shutil.copytree(recipe.model, tmp_path / "model")
+@pytest.fixture
+def model(given: Path, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return shutil.copytree(recipe_of(given).model, tmp_path / "model")
+
+
+def refused(given: Path, out: Path, sentence: str, **more: Any) -> None:
+    """At once, and nothing is begun."""
+    with pytest.raises(UserError, match=sentence):
+        prepared(recipe_of(given).model_copy(update=more), out)
+    assert not (out / "rl.toml").exists()
+
+
+def test_a_tokenizer_that_the_model_has_no_rows_for_is_told_at_once(given: Path, tmp_path: Path, model: Path):
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    tokenizer.add_tokens([f"word{number}" for number in range(9_000)])
+    tokenizer.save(str(model / "tokenizer.json"))
+    refused(given, tmp_path / "out", r"tokens, and the model knows \d+: use the model's own tokenizer\.json", model=model)
+
+
+def test_a_tokenizer_without_the_marks_of_turns_is_told_at_once(given: Path, tmp_path: Path, model: Path):
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "<unk>": 1}, unk_token="<unk>"))
+    words.save(str(model / "tokenizer.json"))
+    refused(given, tmp_path / "out", r"<\|im_start\|>", model=model)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("hidden_size", 2560, r"have an embedding of \d+ x 32 and its config\.json says \d+ x 2,560: copy both from one model"),
+        ("num_hidden_layers", 36, r"have \d layers and its config\.json says 36: copy both from one model"),
+    ],
+)
+def test_weights_of_another_shape_than_is_told_are_refused_at_once(
+    given: Path, tmp_path: Path, model: Path, key: str, value: int, sentence: str
+):
     config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(config | {"vocab_size": 9}))
-    with pytest.raises(UserError, match=r"tokens, and the model knows 9: use the model's own tokenizer\.json"):
-        prepared(recipe.model_copy(update={"model": model}), tmp_path / "out")
-    assert not (tmp_path / "out" / "rl.toml").exists(), "nothing was begun"
+    (model / "config.json").write_text(json.dumps(config | {key: value}))
+    refused(given, tmp_path / "out", sentence, model=model)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "sentence"),
+    [
+        ("Who?", "…", r"accepts '…', in which a rule finds no word, so no answer would be right"),
+        ("  ", "x", "has no text: write it, or leave the question out"),
+        ("Who? " * 2_000, "x", r"has \d+,\d+ tokens, and rollouts have [\d,]+ for all they read"),
+    ],
+)
+def test_questions_that_can_never_be_right_are_refused(given: Path, tmp_path: Path, text: str, answer: str, sentence: str):
+    file = tmp_path / "mine.jsonl"
+    write_questions(file, [*read_questions(given / "q1.jsonl"), Question(id="mine", text=text, answers=(answer,))])
+    refused(given, tmp_path / "out", sentence, questions=(file,))
+
+
+def test_what_is_held_out_may_not_be_trained_on_under_another_name(given: Path, tmp_path: Path):
+    asked, file = read_questions(given / "q1.jsonl")[0], tmp_path / "mine.jsonl"
+    write_questions(file, [asked.model_copy(update={"id": "other", "text": f" {asked.text.upper()} "})])
+    with pytest.raises(UserError, match=rf"'other' .* is held out, and trained on as '{asked.id}'"):
+        prepared(recipe_of(given, "rl.selection.every=1", held_out=(file,)), tmp_path / "out")
 
 
 def test_held_out_questions_need_to_be_asked(given: Path, tmp_path: Path):

@@ -39,6 +39,8 @@ def check_described(device: str | None, memory: float | None) -> None:
     """Raises UserError when a device that is not here is described by half."""
     if (device is None) != (memory is None):
         raise UserError("--device and --memory go together: a name such as H200, and the GiB of one.")
+    if memory is not None and not memory < 2**40:
+        raise UserError(f"--memory {memory:g} is no device's: give the GiB of one, such as 141.")
 
 
 def plan_of_rl(asked: Asked, decode: float | None) -> None:

@@ -19,6 +19,7 @@ Knows ids, never text: what ends a turn besides end tokens is a function it is h
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from typing import Any
 
 import torch
 
+from sanderling.errors import UserError
 from sanderling.policy.contract import Finish, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, borrowed
 from sanderling.policy.prefill import plan_prefill
@@ -246,7 +248,13 @@ class Engine:
         uniforms = torch.tensor([request.uniforms.draw() for request in requests], dtype=torch.float64, device=device)
         seen = _seen(requests, logits) if settings.penalty is not None else None
         ids, logprobs = sample(logits, settings, uniforms, seen)
-        return ids.tolist(), logprobs.tolist()
+        told = logprobs.tolist()
+        if any(map(math.isnan, told)):
+            raise UserError(
+                "The model's logits are no numbers (NaN), so there is nothing to sample: look for such values in its weights, "
+                "and train with a lower learning rate where training has made them."
+            )
+        return ids.tolist(), told
 
     def _accept_all(self, requests: list[Request], ids: list[int], logprobs: list[float]) -> None:
         self._meter.sampled(len(ids))

@@ -4,6 +4,7 @@ Importable without torch.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ TOKENIZER_FILES = (
 )  # fmt: skip
 """What belongs to a tokenizer in a model's directory, as far as it is there."""
 _INDEX = "model.safetensors.index.json"
+_LAYER = re.compile(r"model\.layers\.(\d+)\.")
 _POINTER = b"version https://git-lfs"
 
 
@@ -32,16 +34,15 @@ def check_model(path: Path) -> None:
         raise UserError(f"The weights in {path} lack the file {missing[0]}{more}: finish the download.")
     if not any([*path.glob("*.safetensors"), *path.glob("*.bin")]):
         raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
+    shapes: dict[str, list[int]] = {}
     for file in sorted(path.glob("*.safetensors")):
-        _check_whole(file)
+        shapes |= _shapes(file)
+    _check_shapes(path, shapes)
 
 
 def check_vocabulary(path: Path, tokens: int) -> None:
     """Raises UserError where the tokenizer has more ``tokens`` than the configuration gives the model rows; else is silent."""
-    try:
-        told = json.loads((path / "config.json").read_text(encoding="utf-8")).get("vocab_size")
-    except (OSError, ValueError, AttributeError) as error:
-        raise UserError(f"{path / 'config.json'} cannot be read: copy it again from the model's source.") from error
+    told = _config(path).get("vocab_size")
     if isinstance(told, int):
         check_rows(tokens, told)
 
@@ -75,8 +76,32 @@ def _listed(path: Path) -> list[str]:
         raise UserError(f"{path / _INDEX} cannot be read: copy it again from the model's source.") from error
 
 
-def _check_whole(file: Path) -> None:
-    """A file of safetensors begins with the length of its header, and that says where the last tensor ends."""
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((path / "config.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path / 'config.json'} cannot be read: copy it again from the model's source.") from error
+
+
+def _check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
+    """What a configuration and the usual names of weights both tell: the embedding's size, and how many layers there are."""
+    config = _config(path)
+    wanted = [config.get("vocab_size"), config.get("hidden_size")]
+    embedding = shapes.get("model.embed_tokens.weight", wanted)
+    if None not in wanted and embedding != wanted:
+        there, told = (" x ".join(f"{size:,}" for size in sizes) for sizes in (embedding, wanted))
+        raise UserError(
+            f"The weights in {path} have an embedding of {there} and its config.json says {told}: copy both from one model."
+        )
+    layers, told = len({found[1] for name in shapes if (found := _LAYER.match(name))}), config.get("num_hidden_layers")
+    if layers and isinstance(told, int) and layers != told:
+        raise UserError(
+            f"The weights in {path} have {layers} layers and its config.json says {told}: copy both from one model."
+        )
+
+
+def _shapes(file: Path) -> dict[str, list[int]]:
+    """By tensor. A file of safetensors begins with the length of its header, and that says where the last tensor ends."""
     try:
         size = file.stat().st_size
         with file.open("rb") as opened:
@@ -85,10 +110,13 @@ def _check_whole(file: Path) -> None:
                 raise UserError(f"{file} is a pointer of Git LFS in place of weights: fetch the file itself (git lfs pull).")
             length = int.from_bytes(first, "little")
             header = json.loads(opened.read(length)) if 8 + length <= size else None
-        ends = [] if header is None else [v["data_offsets"][1] for k, v in header.items() if k != "__metadata__"]
+        tensors = {name: value for name, value in (header or {}).items() if name != "__metadata__"}
+        ends = [value["data_offsets"][1] for value in tensors.values()]
+        shapes = {name: list(value["shape"]) for name, value in tensors.items()}
     except OSError as error:
         raise UserError(f"Cannot read {file} ({error.strerror}): check the path.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{file} is not a readable file of weights: download it again.") from error
     if header is None or size < 8 + length + max(ends, default=0):
         raise UserError(f"{file} is cut short ({size:,} bytes): finish the download.")
+    return shapes

@@ -98,12 +98,15 @@ def distribution(logits: torch.Tensor, settings: Settings, seen: torch.Tensor | 
 def sample(
     logits: torch.Tensor, settings: Settings, uniforms: torch.Tensor, seen: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw one token a row. ``logits`` (B, V), ``uniforms`` (B,) float64 in [0, 1). Returns ids (B,) and log-probs (B,)."""
+    """Draw one token a row. ``logits`` (B, V), ``uniforms`` (B,) float64 in [0, 1). Returns ids (B,) and log-probs (B,).
+
+    A row whose logits are not numbers has a log-probability that is none either.
+    """
     weights = distribution(logits, settings, seen)
     cumulative = weights.cumsum(dim=-1)
     total = cumulative[:, -1:]
     target = torch.minimum(uniforms.unsqueeze(1) * total, torch.nextafter(total, torch.zeros_like(total)))
-    ids = torch.searchsorted(cumulative, target, right=True)
+    ids = torch.searchsorted(cumulative, target, right=True).clamp_(max=weights.shape[1] - 1)
     if settings.greedy is not None:
         ids = torch.where(settings.greedy.unsqueeze(1), weights.argmax(dim=-1, keepdim=True), ids)
     logprobs = torch.log(weights.gather(1, ids) / total)

@@ -58,8 +58,8 @@ class DenoiseConfig(Section):
     format: FormatConfig = FormatConfig()
     drop_flat: bool = False
     """Groups whose outcomes do not differ are dropped and replaced by others (dynamic sampling, arXiv 2503.14476)."""
-    least_spread: float = Field(default=0.0, ge=0)
-    """A group is flat when its best and worst outcome differ by less (AgentCPM-Explore: 0.1) or not at all."""
+    least_spread: float = Field(default=0.0, ge=0, le=1)
+    """A group is flat when its best and worst outcome, from 0 to 1, differ by less (AgentCPM-Explore: 0.1) or not at all."""
     most_groups: float = Field(default=4.0, ge=1)
     """Groups finished for a step at most, in multiples of the step's; then it goes on with what has signal."""
     least_scored: float = Field(default=0.75, ge=0, le=1)

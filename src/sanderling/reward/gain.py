@@ -69,7 +69,7 @@ class GainConfig(BaseModel):
     form: GainForm = GainForm.LOGPROB
     baseline: GainBaseline = GainBaseline.LAST_SCORED
     after: GainAfter = GainAfter.OBSERVED
-    tools: frozenset[TurnTool] = frozenset({TurnTool.VISIT, TurnTool.BOTH})
+    tools: frozenset[TurnTool] = Field(default=frozenset({TurnTool.VISIT, TurnTool.BOTH}), min_length=1)
     """Turns that did this are scored; the answer and malformed turns have no observation and never are."""
     probe: Probe | None = None
     """None: the profile's."""

@@ -4,7 +4,7 @@ Every class is frozen and refuses unknown keys. Nothing here builds anything; `t
 """
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -98,6 +98,10 @@ class MemoryConfig(BaseModel):
         return self
 
 
+Decay = Annotated[float, Field(ge=0, lt=1)]
+"""Of a running mean: what is left of it at each step."""
+
+
 class TrainerConfig(BaseModel):
     """One optimizer and how a step is executed."""
 
@@ -108,7 +112,7 @@ class TrainerConfig(BaseModel):
     """AdamW's."""
     muon_lr: float = Field(default=0.02, gt=0)
     """Muon's. Both follow the schedule."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[Decay, Decay] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.01, ge=0)
     """Not applied to norms and biases (tensors of fewer than two dimensions)."""

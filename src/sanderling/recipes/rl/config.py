@@ -9,7 +9,7 @@ import datetime
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -47,7 +47,7 @@ class RolloutConfig(Section):
     max_retries: int = 0
     turn_tokens: int | None = Field(default=None, ge=1)
     """Most tokens that one turn samples."""
-    stop: tuple[str, ...] | None = None
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     context_tokens: int | None = Field(default=None, ge=16)
     """Most tokens of an episode, prompt and observations included."""
     answer_reserve_tokens: int | None = Field(default=None, ge=1)

@@ -4,7 +4,7 @@ Rules and models in order, as ``--judge`` names them everywhere; models stand in
 book on disk remembers it, beside a ledger of what models took. Knows no training.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -22,11 +22,12 @@ from sanderling.reward.judge import Judge
 from sanderling.reward.judges import rule_judge
 from sanderling.reward.judges.named import judge_named
 from sanderling.reward.judging import VerdictBook
+from sanderling.reward.outcome import answer_tokens
 from sanderling.reward.verdict import Code
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Score, ScorerAwayError
 from sanderling.trajectory.jsonl import JsonlLog
-from sanderling.trajectory.record import Trajectory
+from sanderling.trajectory.record import Question, Trajectory
 
 _AWAY = frozenset({Code.OUTAGE, Code.BUDGET})
 
@@ -40,6 +41,19 @@ def check_judges(specs: Sequence[str]) -> None:
             check_model(spec)
         else:
             raise UserError(f"{spec!r} is no rule and no address: a judging model is asked at http://host:port/v1#model.")
+
+
+def check_answers(judges: Sequence[str], questions: Iterable[Question]) -> None:
+    """Raises UserError where rules alone judge, and an accepted answer has nothing that they compare."""
+    if any(map(names_model, judges)):
+        return
+    for question in questions:
+        for answer in question.answers:
+            if answer.strip() and not answer_tokens(answer):
+                raise UserError(
+                    f"Question {question.id!r} accepts {answer!r}, in which a rule finds no word, so no answer would be right: "
+                    "mend it, leave the question out, or add a --judge that reads."
+                )
 
 
 def check_rule(judges: Sequence[str], outcome: str) -> None:

@@ -14,7 +14,7 @@ from sanderling.policy.model_files import check_model, check_vocabulary
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
-from sanderling.recipes.rl.judging import check_judges, check_rule
+from sanderling.recipes.rl.judging import check_answers, check_judges, check_rule
 from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all, warn_of_others
 from sanderling.recipes.rl.plan import check_placement, check_positions, plan_rl
 from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, write_record
@@ -109,8 +109,11 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     warn_of_others(recipe.worlds, every)
     tokenizer = load_tokenizer(recipe.model)
     check_vocabulary(recipe.model, tokenizer.vocab_size)
+    check_answers(recipe.judges, every)
     for stage in stages:
-        check_run(stage.rl, questions[stage.name], held_out, Encoding(tokenizer, stage.profile))
+        encoding = Encoding(tokenizer, stage.profile)
+        _ = encoding.renderer  # which refuses a tokenizer that lacks the marks of turns
+        check_run(stage.rl, questions[stage.name], held_out, encoding)
         Places(worlds, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), None)
     files = {"questions": [file for stage in stages for file in stage.questions], "held_out": recipe.held_out}
     inputs = inputs_of(recipe, recipe.model, files, fingerprints(worlds))

@@ -12,6 +12,7 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
     """Raises UserError for questions and rollouts that cannot be trained on."""
     if not questions:
         raise UserError("There are no questions to train on: give a file with at least one.")
+    _check_texts(questions, held_out, encoding)
     for question in (*questions, *held_out):
         if not question.answers:
             raise UserError(f"{_named(question)} has no accepted answer: add one, or leave the question out.")
@@ -31,6 +32,25 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
             "rl.pipeline.straggler=carry_over."
         )
     _check_sampling(config, encoding)
+
+
+def _check_texts(questions: Sequence[Question], held_out: Sequence[Question], encoding: Encoding) -> None:
+    """Raises UserError for a question that says nothing or leaves no room, and where one of both kinds is worded alike."""
+    budgets = encoding.profile.budgets
+    room = budgets.max_context_tokens - budgets.answer_reserve_tokens
+    for question in (*questions, *held_out):
+        if not question.text.strip():
+            raise UserError(f"Question {question.id!r} has no text: write it, or leave the question out.")
+        # Of most questions it is plain without an encoding: a token is a byte at least.
+        if len(question.text.encode()) >= room and (length := len(encoding.tokenizer.encode(question.text))) >= room:
+            raise UserError(
+                f"{_named(question)} has {length:,} tokens, and rollouts have {room:,} for all they read: leave it out, or let "
+                "rollouts be longer."
+            )
+    asked = {" ".join(question.text.split()).casefold(): question for question in questions}
+    for question in held_out:
+        if (other := asked.get(" ".join(question.text.split()).casefold())) and other.id != question.id:
+            raise UserError(f"{_named(question)} is held out, and trained on as {other.id!r}: take it out of one of the files.")
 
 
 def _named(question: Question) -> str:

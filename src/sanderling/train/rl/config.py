@@ -90,7 +90,7 @@ class RlConfig(Section):
     curriculum: CurriculumConfig = CurriculumConfig()
     health: HealthConfig = HealthConfig()
     selection: SelectionConfig = SelectionConfig()
-    steps: int = Field(default=100, ge=1)
+    steps: int = Field(default=100, ge=1, le=10**9)
     questions_per_step: int = Field(default=16, ge=1)
     group_size: int = Field(default=8, ge=1)
     """Rollouts of each question."""
@@ -104,7 +104,7 @@ class RlConfig(Section):
     """Checkpoints."""
     keep_rollouts: bool = True
     """Whether rollouts stay on disk when a checkpoint has made them unneeded for going on; a token takes some 40 bytes."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**63)
 
     @model_validator(mode="after")
     def _enough_to_estimate_from(self) -> Self:
