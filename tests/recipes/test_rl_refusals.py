@@ -1,5 +1,6 @@
 """What `train rl` refuses before the first rollout, each with one sentence, and what a directory goes on with."""
 
+import datetime
 import json
 import shutil
 import warnings
@@ -10,8 +11,11 @@ import pytest
 import tokenizers
 from rl_runs import recipe_of, silent, write_given
 
+from sanderling.config import read_config
 from sanderling.errors import UserError
 from sanderling.locks import LOCK
+from sanderling.recipes.rl.config import RlRecipe
+from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.places import directories, warn_of_others
 from sanderling.recipes.rl.prepare import Order, prepare
 from sanderling.recipes.rl.run import run_rl_command
@@ -43,6 +47,8 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
         (["rl.outcome=f1"], {"judges": ("exact",)}, r"rl.outcome=f1 be ignored: to score by that rule leave --judge out"),
         ([], {"extractor": "models/reader"}, "is no endpoint"),
         ([], {"watch": ("slides",)}, "There is no view 'slides'"),
+        (["sampler.endpoint=http://h:1/v1", "sampler.served=m"], {}, "http://h:1/v1 would not be asked: set rl.pipeline"),
+        ([], {"questions": (Path("tests"),)}, r"tests is a directory: name its files, as in tests/\*\.jsonl"),
         (["rl.pipeline.placement=served"], {}, "nobody says where: give --endpoint"),
         (["rl.pipeline.placement=served", "sampler.endpoint=localhost", "sampler.served=m"], {}, "is no address of a server"),
         (["parallel.kind=fsdp"], {}, r"cannot sample in the trainer's processes: set rl\.pipeline\.placement=served"),
@@ -258,3 +264,49 @@ def test_fresh_deletes_nothing_before_everything_is_checked(given: Path, tmp_pat
         with pytest.raises(UserError, match=told):
             run_rl_command(Order(recipe, out, fresh=True), silent())
     assert sorted(out.rglob("*")) == held
+
+
+def test_the_day_that_agents_see_is_that_of_the_beginning(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    days = iter((1, 2))
+
+    class Day(datetime.date):
+        @classmethod
+        def today(cls) -> "Day":
+            return cls(2026, 3, next(days))
+
+    monkeypatch.setattr("sanderling.recipes.rl.prepare.datetime.date", Day)
+    recipe = recipe_of(given).model_copy(update={"date": None})
+    seen = [prepared(recipe, tmp_path / "out").order.recipe.date for _ in range(2)]
+    assert seen == [datetime.date(2026, 3, 1)] * 2
+    assert read_config(RlRecipe, tmp_path / "out" / "rl.toml").date == seen[0]
+    with pytest.raises(UserError, match="date 2026-03-01, now 2026-01-01"):
+        prepared(recipe_of(given), tmp_path / "out")
+
+
+def test_dynamics_of_other_content_are_another_run(given: Path, tmp_path: Path):
+    dynamics = tmp_path / "dynamics.toml"
+    dynamics.write_text('name = "mine"\n[visit]\nnot_found = 0.1\n')
+    recipe = recipe_of(given, f"dynamics={dynamics}")
+    prepared(recipe, tmp_path / "out")
+    prepared(recipe, tmp_path / "out")
+    dynamics.write_text('name = "mine"\n[visit]\nnot_found = 0.9\n')
+    with pytest.raises(UserError, match="other dynamics"):
+        prepared(recipe, tmp_path / "out")
+
+
+def test_what_every_stage_has_its_own_of_is_not_set_in_vain(given: Path):
+    for key in ("rl.steps=10", "rollout.context_tokens=16384"):
+        name = key.partition("=")[0].rpartition(".")[2]
+        with pytest.raises(UserError, match=rf"its own {name}, .* set stages\.one\.{name} and stages\.two\.{name}\.$"):
+            find_rl_recipe("literesearcher-4b", [key])
+    assert find_rl_recipe("literesearcher-4b", ["stages.one.steps=10", "stages.two.steps=9"]).stages["one"].steps == 10
+    assert find_rl_recipe("dr-venus-4b", ["rl.steps=10"]).rl.steps == 10
+
+
+def test_a_run_that_shall_be_longer_is_told_how(given: Path, tmp_path: Path):
+    prepared(recipe_of(given), tmp_path / "out")
+    with pytest.raises(UserError, match=r"steps 4, now 9\).*; to train its model further, begin with --model .*out/model in"):
+        prepared(recipe_of(given, "rl.steps=9"), tmp_path / "out")
+    with pytest.raises(UserError) as told:
+        prepared(recipe_of(given, "rollout.max_turns=9"), tmp_path / "out")
+    assert "further" not in str(told.value)

@@ -121,7 +121,7 @@ class Walker:
         return tuple(said), tuple(logprobs)
 
 
-def config(igpo: IgpoMode | None, penalty: float, **trainer) -> RlConfig:
+def config(igpo: IgpoMode | None, penalty: float, per_step: int = 2, **trainer) -> RlConfig:
     weight = {"penalty_weight": penalty}
     estimator = IgpoConfig(mode=igpo, gamma=0.95, **weight) if igpo else GrpoConfig(**weight)
     return RlConfig(
@@ -129,7 +129,7 @@ def config(igpo: IgpoMode | None, penalty: float, **trainer) -> RlConfig:
         estimator=estimator,
         gain=GainConfig(probe=Probe(prefix=PREFIX)) if igpo else None,
         steps=3,
-        questions_per_step=2,
+        questions_per_step=per_step,
         group_size=6,
         seed=4,
     )
@@ -154,8 +154,9 @@ def real(settings: RlConfig, base: Path, out: Path, **walker):
         (IgpoMode.SCALED_SEPARATE, 0.0, {"packing": Packing.PADDED}, {}),
         (IgpoMode.SCALED_SEPARATE, 1.0, {"grad_clip": 0.05}, {"outage": 3}),
         (IgpoMode.RETURNS, 1.0, {}, {"outage": 3}),
+        (IgpoMode.RETURNS, 1.0, {"per_step": 3}, {}),  # of 4 questions: one is asked twice in a step
     ],
-    ids=["grpo", "igpo-penalties", "igpo-padded", "igpo-clipped-outage", "igpo-returns-outage"],
+    ids=["grpo", "igpo-penalties", "igpo-padded", "igpo-clipped-outage", "igpo-returns-outage", "igpo-returns-twice"],
 )
 def test_the_real_loop_gives_the_same_updates(
     tmp_path: Path, igpo: IgpoMode | None, penalty: float, trainer: dict, walker: dict
@@ -167,7 +168,7 @@ def test_the_real_loop_gives_the_same_updates(
     walker_here = Walker(model, **walker)
     lesson = Lesson(
         steps=3,
-        questions_per_step=2,
+        questions_per_step=trainer.get("per_step", 2),
         group_size=6,
         seed=4,
         lr=LR,
@@ -298,7 +299,7 @@ def test_its_igpo_is_the_estimator_s(mode: IgpoMode, data: st.DataObject):
         turns = len(list(trajectory.turns()))
         gain = st.one_of(st.none(), st.floats(-3, 3), st.just(0.0))
         gains = data.draw(st.lists(gain, min_size=turns - 1, max_size=turns - 1))
-        tries.append(Try(trajectory, data.draw(st.sampled_from([0.0, 1.0])), [*gains, None]))
+        tries.append(Try(trajectory, data.draw(st.sampled_from([0.0, 1.0])), [*gains, None], group=number % 2))
     (give_credit_to_go if mode is IgpoMode.RETURNS else give_credit)(tries, gamma=0.9)
     table = build_table([Graded(one.trajectory, one.outcome, [0.0] * len(one.gains), one.gains) for one in tries])
     expected = build_estimator(IgpoConfig(mode=mode, gamma=0.9))(table)

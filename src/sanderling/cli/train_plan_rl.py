@@ -99,6 +99,13 @@ def _show(console: Console, title: str, plan: "StagePlan", measured: float | Non
         f"{rl.steps:,} steps take {duration(estimate.step_seconds * rl.steps)}.",
         soft_wrap=True,
     )
+    if plan.stage.difficulty is not None:
+        tries = plan.stage.difficulty.attempts
+        console.print(
+            f"Before them every question is attempted {tries} times, which is not in it: the sampling of a step for each "
+            f"{load.rollouts // tries:,} questions.",
+            soft_wrap=True,
+        )
 
 
 def _table(console: Console, title: str, parts: Mapping[str, int], room: int, left: str = "left") -> None:

@@ -230,6 +230,6 @@ class Trainer:
         names = [name or "unnamed" for name in trajectories]
         listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         raise NotFiniteError(
-            f"The {what} of step {self.steps} is not finite, so training stopped with the weights unchanged: "
+            f"The {what} of step {self.steps + 1} is not finite, so training stopped with the weights unchanged: "
             f"look at rows {listed}, or lower the learning rate."
         )

@@ -113,7 +113,7 @@ def server_of(
 
 
 async def check_room(recipe: RlRecipe, stage: Stage) -> None:
-    """Raises UserError where the server takes shorter contexts than rollouts may have.
+    """Raises UserError where the server serves other models, or takes shorter contexts than rollouts may have.
 
     What a server does not tell is not held against it: each rollout that it refused would end unscored.
     """
@@ -127,11 +127,14 @@ async def check_room(recipe: RlRecipe, stage: Stage) -> None:
         return
     finally:
         await server.aclose()
-    rooms = [one.get("max_model_len") for one in told if isinstance(one, dict) and one.get("id") == sampler.served]
-    if rooms and isinstance(rooms[0], int) and rooms[0] < needed:
+    served = {str(one["id"]): one.get("max_model_len") for one in told if isinstance(one, dict) and one.get("id")}
+    if served and sampler.served not in served:
+        raise UserError(f"{sampler.endpoint} serves {', '.join(served)} and no {sampler.served!r}: name one of them.")
+    room = served.get(sampler.served)
+    if isinstance(room, int) and room < needed:
         raise UserError(
-            f"{sampler.endpoint} takes contexts of {rooms[0]:,} tokens (max_model_len), and rollouts may have {needed:,}: "
-            f"start it with --max-model-len {needed}, or set {context_name(stage)}={rooms[0]}."
+            f"{sampler.endpoint} takes contexts of {room:,} tokens (max_model_len), and rollouts may have {needed:,}: "
+            f"start it with --max-model-len {needed}, or set {context_name(stage)}={room}."
         )
 
 

@@ -159,7 +159,7 @@ class RlRecipe(Section):
     """How worlds behave (see docs/worlds-dynamics.md): a profile's name or a TOML file; empty: they stand still."""
     world_seed: int = 0
     date: datetime.date | None = None
-    """The day that agents see; None: today's, where an episode begins."""
+    """The day that agents see; None: that of the run's beginning, which is recorded."""
     extractor: str = ""
     """A model that reads pages for the agent, http://host:port/v1#model; empty: pages are read without one."""
     rollout: RolloutConfig = RolloutConfig()

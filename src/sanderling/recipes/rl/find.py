@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sanderling.config import load_config, read_config
 from sanderling.errors import UserError
-from sanderling.recipes.rl.config import RlRecipe
+from sanderling.recipes.rl.config import RlRecipe, StageConfig
 
 RECIPES = ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b", "tiny")
 """Each a file beside this one."""
@@ -14,8 +14,20 @@ RECIPES = ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b", "tiny")
 def find_rl_recipe(name: str, overrides: Sequence[str] = ()) -> RlRecipe:
     """The settings of a named recipe or of a TOML file, with overrides laid over them. Raises UserError."""
     if name.endswith(".toml"):
-        return read_config(RlRecipe, Path(name), overrides)
+        return _heard(read_config(RlRecipe, Path(name), overrides), overrides)
     if name not in RECIPES:
         raise UserError(f"There is no recipe of RL {name!r}: choose {', '.join(RECIPES)}, or give a .toml file.")
     text = (Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8")
-    return load_config(RlRecipe, text, f"{name}.toml", overrides)
+    return _heard(load_config(RlRecipe, text, f"{name}.toml", overrides), overrides)
+
+
+def _heard(recipe: RlRecipe, overrides: Sequence[str]) -> RlRecipe:
+    """Raises UserError for what is set for the run while every stage has its own."""
+    for key in (override.partition("=")[0].strip() for override in overrides):
+        section, _, name = key.rpartition(".")
+        if section not in ("rl", "rollout") or name not in StageConfig.model_fields or not recipe.stages:
+            continue
+        if all(getattr(stage, name) is not None for stage in recipe.stages.values()):
+            ways = " and ".join(f"stages.{stage}.{name}" for stage in recipe.stages)
+            raise UserError(f"Each stage has its own {name}, so {key} would change nothing: set {ways}.")
+    return recipe

@@ -43,6 +43,8 @@ class Dynamics:
 
 def read_all(files: Sequence[Path], what: str) -> list[Question]:
     """Questions of several files in order. Raises UserError where two have one id, and for a file that cannot be read whole."""
+    if folder := next((file for file in files if file.is_dir()), None):
+        raise UserError(f"{folder} is a directory: name its files, as in {folder / '*.jsonl'}.")
     questions = [question for file in files for question in read_questions(file, whole=True)]
     if not questions:
         named = " and ".join(map(str, files))

@@ -3,12 +3,14 @@
 Torch is imported only to look at the devices.
 """
 
+import datetime
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sanderling.config import read_config
 from sanderling.errors import UserError
 from sanderling.policy.model_files import check_model, check_vocabulary
 from sanderling.protocol.tokens import load_tokenizer
@@ -81,6 +83,7 @@ class Prepared:
 
 def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     """Read and check everything, and write the record. Raises UserError. ``look`` tells which devices there are."""
+    order = _dated(order)
     recipe, out = order.recipe, order.out
     if recipe.model is None:
         raise UserError("There is no model to train: give --model, a local Hugging Face directory.")
@@ -98,8 +101,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
             check_positions(stage, recipe.model)
     if recipe.extractor:
         check_reader(recipe.extractor)
-    if recipe.rl.pipeline.placement is Placement.SERVED:
-        served_spec(recipe, recipe.model)
+    check_sampler(recipe)
     questions = {stage.name: read_all(stage.questions, "questions to train on") for stage in stages}
     held_out = read_all(recipe.held_out, "held-out questions") if recipe.held_out else []
     for stage in stages:
@@ -115,7 +117,11 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
         _ = encoding.renderer  # which refuses a tokenizer that lacks the marks of turns
         check_run(stage.rl, questions[stage.name], held_out, encoding)
         Places(worlds, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), None)
-    files = {"questions": [file for stage in stages for file in stage.questions], "held_out": recipe.held_out}
+    files = {
+        "questions": [file for stage in stages for file in stage.questions],
+        "held_out": recipe.held_out,
+        "dynamics": [path for path in [Path(recipe.dynamics)] if path.is_file()],
+    }
     inputs = inputs_of(recipe, recipe.model, files, fingerprints(worlds))
     if begun:
         check_same_run(recipe, inputs, processes, out)
@@ -125,10 +131,32 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
         _check_fit(order, processes, look())
     if order.fresh:
         files_read = [file for named in files.values() for file in named]
-        record_of(out).check_fresh([*files_read, *recipe.worlds, *worlds.values(), *map(Path, filter(None, [recipe.dynamics]))])
+        record_of(out).check_fresh([*files_read, *recipe.worlds, *worlds.values()])
         record_of(out).empty()
     write_record(recipe, inputs, processes, out)
     return Prepared(order, tuple(stages), questions, held_out)
+
+
+def _dated(order: Order) -> Order:
+    """With the day that agents see: where nobody names one that of the beginning, or a group might meet two."""
+    recipe, record = order.recipe, record_of(order.out)
+    if recipe.date is not None:
+        return order
+    begun = record.is_begun and not order.fresh
+    day = read_config(RlRecipe, record.settings_file).date if begun else datetime.date.today()
+    return replace(order, recipe=recipe.model_copy(update={"date": day}))
+
+
+def check_sampler(recipe: RlRecipe) -> None:
+    """Raises UserError where a server is wanted and not named, or named and not wanted."""
+    if recipe.rl.pipeline.placement is Placement.SERVED:
+        served_spec(recipe, recipe.model or Path())
+    elif recipe.sampler.endpoint or recipe.sampler.served:
+        named = recipe.sampler.endpoint or recipe.sampler.served
+        raise UserError(
+            f"The server {named} would not be asked: set rl.pipeline.placement=served, or leave sampler.endpoint and "
+            "sampler.served out."
+        )
 
 
 def check_selection(stage: Stage, held_out: Sequence[Any]) -> None:

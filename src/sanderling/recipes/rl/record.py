@@ -53,7 +53,9 @@ def check_same_run(recipe: RlRecipe, inputs: Mapping[str, Any], processes: int, 
     before, now = flat(read_config(RlRecipe, record.settings_file), _UNORDERED), flat(recipe, _UNORDERED)
     told = [f"{key} {before.get(key)}, now {now.get(key)}" for key in unlike(before, now) if not _is_free(key)]
     earlier = record.inputs()
-    record.refuse([*told, *(f"other {name}" for name, content in inputs.items() if earlier.get(name) != content)])
+    longer = any(key.endswith("steps") and key.startswith(("rl.steps", "stages.")) for key in unlike(before, now))
+    more = f"; to train its model further, begin with --model {out / 'model'} in another --out" if longer else ""
+    record.refuse([*told, *(f"other {name}" for name, content in inputs.items() if earlier.get(name) != content)], more)
     if earlier.get(_PROCESSES, processes) != processes:
         raise UserError(
             f"{out} holds a run of {earlier[_PROCESSES]} processes, now {processes}, and each has rollouts under way: start as "

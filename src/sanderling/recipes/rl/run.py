@@ -19,7 +19,7 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.acting import opened_acting
 from sanderling.recipes.rl.difficulty import band_of
 from sanderling.recipes.rl.prepare import Job, Look, Order, Prepared, look_here, prepare
-from sanderling.recipes.rl.shown import figures, told
+from sanderling.recipes.rl.shown import chosen, figures, told
 from sanderling.recipes.workers import run_team
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team, torchrun_place
@@ -29,7 +29,7 @@ from sanderling.train.watchers import open_watcher
 if TYPE_CHECKING:
     from sanderling.train.supervised import Progress
 
-METRICS, MODEL = "metrics.jsonl", "model"
+METRICS, MODEL, SELECTION = "metrics.jsonl", "model", "selection.jsonl"
 _LINGER_S = 60.0
 """How long the others get when one of the processes has failed."""
 
@@ -182,6 +182,9 @@ def _views(job: Job) -> "Iterator[Callable[[Progress], None]]":
 def _conclude(prepared: Prepared, report: Report) -> None:
     """Say where the model is and what to do with it."""
     order = prepared.order
+    for stage in prepared.stages:
+        if sentence := chosen(stage, read_metrics(stage.directory(order.out) / SELECTION)):
+            report.say(sentence)
     model = prepared.stages[-1].directory(order.out) / MODEL
     profile, worlds = order.recipe.profile, order.recipe.worlds
     world = str(worlds[0]) if len(worlds) == 1 else "WORLD"

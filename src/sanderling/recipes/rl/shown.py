@@ -21,8 +21,6 @@ def figures(lines: Sequence[Mapping[str, Any]]) -> str:
     parts.append(f"age {last.get('age', 0.0):.1f}")
     if last.get("seconds"):
         parts.append(f"learning {1 - last.get('wait_seconds', 0.0) / last['seconds']:.0%}")
-    if "goodput" in last:
-        parts.append(f"goodput {last['goodput']:.0%}")
     alarms = [name.removeprefix(ALARM) for name, value in last.items() if name.startswith(ALARM) and value]
     return ", ".join(parts) + (f"; ALARM: {', '.join(alarms)}" if alarms else "")
 
@@ -35,4 +33,22 @@ def told(stage: Stage, questions: int, model: Path, done: int) -> str:
     return (
         f"{where}{questions:,} questions, {rl.questions_per_step} a step with {rl.group_size} rollouts each, {rl.steps:,} "
         f"steps from {model}.{again}"
+    )
+
+
+def chosen(stage: Stage, measured: Sequence[Mapping[str, Any]]) -> str:
+    """Which model held-out questions have chosen; empty where nothing was measured."""
+    if not measured:
+        return ""
+    best = max(measured, key=lambda line: line["held_out"])  # the first of several, as it was kept
+    where = f"Stage {stage.name}: held-out" if stage.name else "Held-out"
+    if best["step"] == 0:
+        return (
+            f"{where} questions chose the model that training began with ({best['held_out']:.1%} right): none of the "
+            f"{stage.rl.steps:,} steps led to a better one."
+        )
+    began = f", {measured[0]['held_out']:.1%} before any" if measured[0]["step"] == 0 else ""
+    return (
+        f"{where} questions chose the model after step {best['step']:,} of {stage.rl.steps:,} "
+        f"({best['held_out']:.1%} right{began})."
     )

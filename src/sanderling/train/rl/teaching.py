@@ -58,6 +58,8 @@ class Try:
     outcome: float
     gains: list[float | None]
     """One for each turn; None: not measured there."""
+    group: int = 0
+    """Whose outcomes and gains its own are compared with: a question that is asked twice in a step has two."""
     advantages: list[float] = field(default_factory=list)
     """One for each turn."""
 
@@ -85,7 +87,11 @@ async def teach(
     for step in range(lesson.steps):
         model.eval()
         made = await asyncio.gather(*(rollout(ask) for ask in asked(questions, lesson, step)))
-        tries = [Try(one, score, gains(model, one, encode, lesson)) for one in made if (score := outcome(one)) is not None]
+        tries = [
+            Try(one, score, gains(model, one, encode, lesson), group=number // lesson.group_size)
+            for number, one in enumerate(made)
+            if (score := outcome(one)) is not None
+        ]
         gamma = 1.0 if lesson.gain_prefix is None else lesson.gamma
         give_credit_to_go(tries, gamma) if lesson.returns else give_credit(tries, gamma)
         for one in tries:
@@ -172,8 +178,8 @@ def give_credit(tries: Sequence[Try], gamma: float) -> None:
     gain_z: dict[tuple[int, int], float] = {}  # by try and turn
     outcome_z: dict[int, float] = {}
     sizes: list[float] = []  # of gains, where a group's differ: one at its group's mean is a 0 that counts
-    for question in {one.trajectory.question.id for one in tries}:
-        group = [index for index, one in enumerate(tries) if one.trajectory.question.id == question]
+    for number in {one.group for one in tries}:
+        group = [index for index, one in enumerate(tries) if one.group == number]
         outcome_z |= zip(group, z_scores([tries[index].outcome for index in group]), strict=True)
         told = {(index, turn): g for index in group for turn, g in enumerate(tries[index].gains) if g is not None}
         compared = z_scores(list(told.values()))
@@ -197,8 +203,8 @@ def give_credit_to_go(tries: Sequence[Try], gamma: float) -> None:
     ]
     outcome_z: dict[int, float] = {}
     compared: dict[int, Sequence[float]] = {}
-    for question in {one.trajectory.question.id for one in tries}:
-        group = [index for index, one in enumerate(tries) if one.trajectory.question.id == question]
+    for number in {one.group for one in tries}:
+        group = [index for index, one in enumerate(tries) if one.group == number]
         outcome_z |= zip(group, z_scores([tries[index].outcome for index in group]), strict=True)
         every = np.array([value for index in group for value in to_go[index]])
         if len(group) < 2 or np.ptp(every) < 1e-9:
