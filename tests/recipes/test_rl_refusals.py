@@ -61,6 +61,8 @@ def prepared(recipe: Any, out: Path, processes: int = 1, devices: Devices = PROC
             r"have 99,999,999 tokens, .* 2,048 positions: set rollout\.context_tokens=2048",
         ),
         (["stages.one.context_tokens=2049"], {}, r"stage one may have 2,049 .*: set stages\.one\.context_tokens=2048"),
+        (["title=../../else"], {}, "without slashes and without a dot"),
+        (["title="], {}, "a title is also a directory's name"),
         (["rl.trainer.betas=[0.9,1.5]"], {}, r"rl\.trainer\.betas\.1: input should be less than 1"),
         (["rl.seed=99999999999999999999"], {}, r"rl\.seed: input should be less than"),
         (["rl.steps=99999999999999999999"], {}, r"rl\.steps: input should be less than"),

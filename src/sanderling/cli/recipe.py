@@ -18,7 +18,9 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("run")
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe's name (tiny), or a TOML file with other settings.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="tiny, merge-tiny, ablation-tiny, or a TOML file with other settings.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="Directory of the run; runs/NAME by default.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="All stages, far too short to learn much; in runs/NAME-quick.")

@@ -6,7 +6,7 @@ Every class is frozen and refuses unknown keys. Nothing here builds anything; `t
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 LOGIT_CHUNK = 64_000_000
 """Of Qwen3's vocabulary 421 positions: 0.8 GB, which every card has. Large ones do better with 400 million."""
@@ -98,6 +98,14 @@ class MemoryConfig(BaseModel):
         return self
 
 
+def _is_a_name(title: str) -> str:
+    if not title.strip() or title.startswith(".") or set("/\\") & set(title):
+        raise ValueError("a title is also a directory's name in runs/: write one without slashes and without a dot before it")
+    return title
+
+
+Title = Annotated[str, AfterValidator(_is_a_name)]
+"""Of a run."""
 Decay = Annotated[float, Field(ge=0, lt=1)]
 """Of a running mean: what is left of it at each step."""
 

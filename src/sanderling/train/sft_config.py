@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.train.config import SupervisedConfig
+from sanderling.train.config import SupervisedConfig, Title
 from sanderling.train.overlong import Limit, Overlong
 
 
@@ -59,7 +59,8 @@ class ParallelConfig(BaseModel):
 class SftConfig(SupervisedConfig):
     """Everything ``sanderling train sft`` does, resolved."""
 
-    title: str = "sft"
+    title: Title = "sft"
+    """Of the run; its directory in runs/, where none is named."""
     model: Path | None = None
     """The Hugging Face directory that training starts from."""
     data: DataConfig = DataConfig()

@@ -17,6 +17,7 @@ from sanderling.errors import UserError
 from sanderling.protocol.profile import Profile
 from sanderling.protocol.profiles import get_profile
 from sanderling.synth.difficulty import BandSettings
+from sanderling.train.config import Title
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.sft_config import ParallelConfig, ParallelKind
 
@@ -144,7 +145,8 @@ class ExpectedConfig(Section):
 class RlRecipe(Section):
     """Everything ``sanderling train rl`` does, resolved."""
 
-    title: str = "rl"
+    title: Title = "rl"
+    """Of the run; its directory in runs/, where none is named."""
     profile: str = "tiny"
     model: Path | None = None
     """The Hugging Face directory that training starts from."""
