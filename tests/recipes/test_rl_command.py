@@ -128,6 +128,8 @@ def test_a_server_that_takes_shorter_contexts_than_rollouts_may_have_is_refused(
             UserError, match=r"takes contexts of 900 tokens .* may have 1,000: start it with --max-model-len 1000"
         ):
             run(recipe_of(given, *placed, "rollout.context_tokens=1000"), tmp_path / "out")
+        with pytest.raises(UserError, match=rf"{address} serves m and no 'n': name one of them"):
+            run(recipe_of(given, *placed, "sampler.served=n"), tmp_path / "another")
         assert "/collective_rpc" not in double.paths
         run(recipe_of(given, *placed, "rollout.context_tokens=900"), tmp_path / "other")
 

@@ -8,7 +8,7 @@ import pytest
 from sanderling.evaluate.attempts import Retry
 from sanderling.protocol.endings import Ending
 from sanderling.recipes.rl.acting import opened_reader
-from sanderling.recipes.rl.judging import opened_judge, score_by
+from sanderling.recipes.rl.judging import check_there, opened_judge, score_by
 from sanderling.reward.verdict import Code, Ruling, Verdict, unscored
 from sanderling.tools.extractor.contract import ExtractorOutageError
 from sanderling.train.rl.contract import ScorerAwayError
@@ -94,3 +94,8 @@ async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path)
         page = VisitReply(url="http://a.example", title="A", text="Oslo is a town. " * 50)
         with pytest.raises(ExtractorOutageError):
             await extractor.read(page, "which town", 50)
+
+
+async def test_a_judge_that_does_not_answer_yet_is_warned_of():
+    with pytest.warns(UserWarning, match=r"The judge judge does not answer yet .*: finished rollouts will wait for it"):
+        await check_there(["exact", dead_address()])

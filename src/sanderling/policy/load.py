@@ -12,6 +12,7 @@ call that a busy or broken server did not answer). Torch is imported only for a 
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -96,6 +97,23 @@ async def close_policy(policy: Policy) -> None:
     """Close an endpoint's connections, in the event loop that used them; a model in this process has none."""
     if isinstance(policy, ChatEndpointPolicy | CompletionEndpointPolicy):
         await policy.aclose()
+
+
+async def models_at(spec: str) -> dict[str, int | None]:
+    """What a server says it serves, by name: the longest context, None where it does not tell. Empty where it lists nothing.
+
+    Asked once. Raises UserError for what is no address, PolicyOutageError when nobody answers.
+    """
+    parts = _split(spec)
+    key = _api_key(dict(parse_qsl(parts.query)).get("key_env"))
+    async with aclosing(HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", key, retries=0, timeout_s=10.0)) as server:
+        try:
+            told = (await server.get("models")).get("data")
+        except UserError:  # a server of models need not list them
+            return {}
+    listed = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    rooms = {str(one["id"]): one.get("max_model_len") for one in listed if one.get("id")}
+    return {name: room if isinstance(room, int) else None for name, room in rooms.items()}
 
 
 def _split(spec: str) -> SplitResult:

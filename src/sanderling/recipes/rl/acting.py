@@ -16,7 +16,7 @@ from sanderling.errors import UserError
 from sanderling.evaluate.page_reader import extractor_of
 from sanderling.evaluate.rollouts import Agent
 from sanderling.policy.contract import Policy, PolicyOutageError
-from sanderling.policy.load import close_policy, is_endpoint, open_policy
+from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.policy.sync.contract import WeightSync
 from sanderling.protocol.clock import Clock, FixedClock, SystemClock
@@ -117,21 +117,15 @@ async def check_room(recipe: RlRecipe, stage: Stage) -> None:
 
     What a server does not tell is not held against it: each rollout that it refused would end unscored.
     """
-    from sanderling.policy.http_client import HttpClient
-
     sampler, needed = recipe.sampler, stage.profile.budgets.max_context_tokens
-    server = HttpClient(sampler.endpoint, os.environ.get("OPENAI_API_KEY"), retries=0, timeout_s=10.0)
     try:
-        told = (await server.get("models")).get("data") or []
-    except (PolicyOutageError, UserError):  # whoever hands it weights will say so, after more patience
+        served = await models_at(sampler.endpoint)
+    except PolicyOutageError:  # whoever hands it weights will say so, after more patience
         return
-    finally:
-        await server.aclose()
-    served = {str(one["id"]): one.get("max_model_len") for one in told if isinstance(one, dict) and one.get("id")}
     if served and sampler.served not in served:
         raise UserError(f"{sampler.endpoint} serves {', '.join(served)} and no {sampler.served!r}: name one of them.")
     room = served.get(sampler.served)
-    if isinstance(room, int) and room < needed:
+    if room is not None and room < needed:
         raise UserError(
             f"{sampler.endpoint} takes contexts of {room:,} tokens (max_model_len), and rollouts may have {needed:,}: "
             f"start it with --max-model-len {needed}, or set {context_name(stage)}={room}."

@@ -4,6 +4,7 @@ Rules and models in order, as ``--judge`` names them everywhere; models stand in
 book on disk remembers it, beside a ledger of what models took. Knows no training.
 """
 
+import warnings
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,8 +12,9 @@ from pathlib import Path
 from sanderling.errors import UserError
 from sanderling.evaluate.attempts import PATIENT, verdict_on
 from sanderling.policy.asker import PolicyAsker
+from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.ledger import Ledger
-from sanderling.policy.load import check_model, close_policy, is_endpoint, names_model, open_policy, place_of
+from sanderling.policy.load import check_model, close_policy, is_endpoint, models_at, names_model, open_policy, place_of
 from sanderling.policy.metered import Till
 from sanderling.protocol.asking import Asker
 from sanderling.recipes.rl.seldom import Seldom
@@ -41,6 +43,20 @@ def check_judges(specs: Sequence[str]) -> None:
             check_model(spec)
         else:
             raise UserError(f"{spec!r} is no rule and no address: a judging model is asked at http://host:port/v1#model.")
+
+
+async def check_there(specs: Sequence[str]) -> None:
+    """Raises UserError where a judge's server serves other models; one that does not answer is warned of: it is waited for."""
+    for spec in filter(names_model, specs):
+        name = spec.partition("#")[2]
+        try:
+            served = await models_at(spec)
+        except PolicyOutageError as error:
+            reason = str(error).removesuffix(".")
+            warnings.warn(f"The judge {name} does not answer yet ({reason}): finished rollouts will wait for it.", stacklevel=2)
+            continue
+        if served and name not in served:
+            raise UserError(f"{place_of(spec)} serves {', '.join(served)} and no {name!r}: name one of them with --judge.")
 
 
 def check_answers(judges: Sequence[str], questions: Iterable[Question]) -> None:

@@ -3,6 +3,7 @@
 Torch is imported only to look at the devices.
 """
 
+import asyncio
 import datetime
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from sanderling.policy.model_files import check_model, check_vocabulary
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
-from sanderling.recipes.rl.judging import check_answers, check_judges, check_rule
+from sanderling.recipes.rl.judging import check_answers, check_judges, check_rule, check_there
 from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all, warn_of_others
 from sanderling.recipes.rl.plan import check_placement, check_positions, plan_rl
 from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, write_record
@@ -123,6 +124,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
         "dynamics": [path for path in [Path(recipe.dynamics)] if path.is_file()],
     }
     inputs = inputs_of(recipe, recipe.model, files, fingerprints(worlds))
+    asyncio.run(check_there(recipe.judges))
     if begun:
         check_same_run(recipe, inputs, processes, out)
     elif not order.fresh:
