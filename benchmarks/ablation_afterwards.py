@@ -3,8 +3,8 @@
     python benchmarks/ablation_afterwards.py [benchmarks/results/ablation/units]
 
 What decides the ablation stands in its settings, committed beforehand, and in ``report.md``. This is no part of it: learning
-rates were chosen by short trials and differ between arms, and whoever compares two arms compares these too. Intervals are the report's,
-over seeds and questions.
+rates were chosen by short trials and differ between arms, and whoever compares two arms compares these too. Intervals are as
+the report has them, over seeds and questions.
 """
 
 import json
