@@ -6,7 +6,7 @@ Torch is imported only to look at the devices.
 import asyncio
 import datetime
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.judging import check_answers, check_judges, check_rule, check_there
-from sanderling.recipes.rl.places import Dynamics, Places, directories, fingerprints, read_all, warn_of_others
+from sanderling.recipes.rl.places import WORLD, Dynamics, Places, directories, fingerprints, read_all, warn_of_others
 from sanderling.recipes.rl.plan import check_placement, check_positions, plan_rl
 from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, write_record
 from sanderling.recipes.sft.devices import Devices, devices_here
@@ -107,6 +107,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     held_out = read_all(recipe.held_out, "held-out questions") if recipe.held_out else []
     for stage in stages:
         check_selection(stage, held_out)
+        check_copies(questions[stage.name], held_out)
     every = [question for asked in questions.values() for question in asked] + held_out
     worlds = directories(recipe.worlds, every)
     warn_of_others(recipe.worlds, every)
@@ -173,6 +174,21 @@ def check_selection(stage: Stage, held_out: Sequence[Any]) -> None:
         "The settings select the checkpoint by held-out questions: give some with --held-out, or --set rl.selection.every=0 to "
         "keep the last one."
     )
+
+
+def check_copies(questions: Iterable[Question], held_out: Iterable[Question]) -> None:
+    """Raises UserError where a question of the same words about the same world is trained on and held out."""
+
+    def asks(question: Question) -> tuple[str, object]:
+        return " ".join(question.text.split()).casefold(), question.meta.get(WORLD)
+
+    trained = {asks(question): question for question in questions}
+    for question in held_out:
+        if (other := trained.get(asks(question))) and other.id != question.id:
+            raise UserError(
+                f"Question {question.id!r} ({question.text.strip()[:60]}) is held out, and trained on as {other.id!r}: take it "
+                "out of one of the files."
+            )
 
 
 def _check_fit(order: Order, processes: int, devices: Devices) -> None:

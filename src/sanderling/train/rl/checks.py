@@ -1,6 +1,6 @@
 """What an RL run refuses before its first rollout, each with one sentence. Importable without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sanderling.errors import UserError
 from sanderling.train.encoding import Encoding
@@ -12,7 +12,7 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
     """Raises UserError for questions and rollouts that cannot be trained on."""
     if not questions:
         raise UserError("There are no questions to train on: give a file with at least one.")
-    _check_texts(questions, held_out, encoding)
+    _check_texts((*questions, *held_out), encoding)
     for question in (*questions, *held_out):
         if not question.answers:
             raise UserError(f"{_named(question)} has no accepted answer: add one, or leave the question out.")
@@ -34,11 +34,11 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
     _check_sampling(config, encoding)
 
 
-def _check_texts(questions: Sequence[Question], held_out: Sequence[Question], encoding: Encoding) -> None:
-    """Raises UserError for a question that says nothing or leaves no room, and where one of both kinds is worded alike."""
+def _check_texts(questions: Iterable[Question], encoding: Encoding) -> None:
+    """Raises UserError for a question that says nothing, or leaves no room for an episode."""
     budgets = encoding.profile.budgets
     room = budgets.max_context_tokens - budgets.answer_reserve_tokens
-    for question in (*questions, *held_out):
+    for question in questions:
         if not question.text.strip():
             raise UserError(f"Question {question.id!r} has no text: write it, or leave the question out.")
         # Of most questions it is plain without an encoding: a token is a byte at least.
@@ -47,10 +47,6 @@ def _check_texts(questions: Sequence[Question], held_out: Sequence[Question], en
                 f"{_named(question)} has {length:,} tokens, and rollouts have {room:,} for all they read: leave it out, or let "
                 "rollouts be longer."
             )
-    asked = {" ".join(question.text.split()).casefold(): question for question in questions}
-    for question in held_out:
-        if (other := asked.get(" ".join(question.text.split()).casefold())) and other.id != question.id:
-            raise UserError(f"{_named(question)} is held out, and trained on as {other.id!r}: take it out of one of the files.")
 
 
 def _named(question: Question) -> str:
