@@ -7,7 +7,10 @@ The command's whole process group gets SIGKILL after one to four more steps and 
 its end. Counted are the groups' rollouts, none of which may be missing or there twice. A copy that holds the ledger alone is
 then run: it has to end with the same weights. ``--result`` adds a measurement's directory to the table, such as those of the
 recipe; the first is compared with each of the others. Called again, it goes on with what is missing. Needs two cores and a
-quarter of an hour.
+quarter of an hour. The model is measured as the recipe measures, between the two calls:
+
+    sanderling eval run jsonl runs/tiny/questions/held-out.jsonl --model runs/rl-killed/model --world runs/tiny/worlds/held-out
+        --judge exact --attempts 4 --seed 51 --profile tiny --concurrency 64 --out runs/rl-killed.held-out
 """
 
 import argparse
@@ -105,7 +108,8 @@ def counted(out: Path, size: int) -> dict[str, Any]:
 
 def points(one: EvalResult, other: EvalResult) -> list[float]:
     """How many points better the first is on the same questions, with a 95% interval."""
-    shares = [{q.id: q.correct / q.scored for q in result.questions if q.scored} for result in (one, other)]
+    # By their words: `eval run` puts a benchmark's name before ids, and the recipe does not.
+    shares = [{q.text_digest: q.correct / q.scored for q in result.questions if q.scored} for result in (one, other)]
     ids = sorted(shares[0].keys() & shares[1].keys())
     found = paired_difference([shares[0][i] for i in ids], [shares[1][i] for i in ids], seed=0)
     return [100 * value for value in (found.difference, *found.interval)]
