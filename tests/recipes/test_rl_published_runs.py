@@ -38,8 +38,8 @@ from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.trajectory.questions import read_questions
 from sanderling.trajectory.record import NodeKind, Question, Trajectory
 
-GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served"}
-"""What no recipe says: the command line does."""
+GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served", "date"}
+"""What no recipe says: the command line does; the day is that of the beginning."""
 WHOLE = (1.0, -1, 0.0, None)
 """top_p, top_k, min_p and presence penalty that servers are asked for."""
 DR_VENUS = {
