@@ -8,7 +8,7 @@ from math import ceil
 
 from sanderling.evaluate.format import percent
 from sanderling.evaluate.markup import Html, tag
-from sanderling.evaluate.plots import WIDTH, Frame, nice_ticks, number
+from sanderling.evaluate.plots import SERIES, WIDTH, Frame, nice_ticks, number
 
 _MOST_LABELS = 7
 
@@ -68,7 +68,7 @@ def _column(
     shape = tag(
         "rect", x=number(x), y=number(y), width=number(max(0.8, width - 0.6)), height=number(frame.y(0.0) - y), class_="column"
     )
-    return tag("g", tag("title", words), shape, class_=f"s{row % 6}")
+    return tag("g", tag("title", words), shape, class_=f"s{row % SERIES}")
 
 
 def _short(value: int) -> str:

@@ -12,6 +12,8 @@ from math import ceil, floor, isfinite, log10
 from sanderling.evaluate.markup import Html, join, tag
 
 WIDTH = 460.0
+SERIES = 8
+"""So many lines of a plot have colours of their own."""
 _MOST_POINTS = 600
 """More points than this in one line are thinned: the eye sees no more, and the file stays small."""
 _FEW_POINTS = 25
@@ -149,7 +151,7 @@ def _line(frame: Frame, line: Line, index: int, window: int, percent: bool) -> H
         shapes.insert(0, tag("path", d=_path(frame, xs, raw), class_="line raw"))
     if len(points) <= _FEW_POINTS:
         shapes += [tag("circle", cx=x, cy=y, r=3, class_="dot") for x, y, *_ in points]
-    return tag("g", *shapes, class_=f"series s{index % 6}", data_name=line.name, data_points=json.dumps(points))
+    return tag("g", *shapes, class_=f"series s{index % SERIES}", data_name=line.name, data_points=json.dumps(points))
 
 
 def _upright(frame: Frame, at: float) -> Html:
@@ -204,4 +206,4 @@ def number(value: float) -> str:
 
 def legend(names: Sequence[str]) -> Html:
     """Swatches with the names of a plot's lines."""
-    return tag("p", *[tag("span", name, class_=f"key s{index % 6}") for index, name in enumerate(names)], class_="legend")
+    return tag("p", *[tag("span", name, class_=f"key s{index % SERIES}") for index, name in enumerate(names)], class_="legend")

@@ -10,7 +10,7 @@ from math import log2
 
 from sanderling.evaluate.format import percent
 from sanderling.evaluate.markup import Html, join, tag
-from sanderling.evaluate.plots import WIDTH, Frame, nice_ticks, number
+from sanderling.evaluate.plots import SERIES, WIDTH, Frame, nice_ticks, number
 from sanderling.evaluate.result_parts import Estimate
 
 _MOST_DOTS = 9
@@ -73,7 +73,7 @@ def _curve(frame: Frame, curve: Curve, points: Sequence[tuple[int, Estimate]], p
         shapes += [tag("circle", cx=number(x), cy=number(y), r=3, class_="dot") for x, y in line]
     told = [[round(x, 1), round(y, 1), k, _said(one)] for (x, y), (k, one) in zip(line, points, strict=True)]
     return tag(
-        "g", *shapes, class_=f"series s{place % 6}", data_name=curve.name, data_points=json.dumps(told, ensure_ascii=False)
+        "g", *shapes, class_=f"series s{place % SERIES}", data_name=curve.name, data_points=json.dumps(told, ensure_ascii=False)
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.evaluate.format import MISSING, percent, points, span
+from sanderling.evaluate.markup import Html, tag
 from sanderling.evaluate.page import figure, page, section
 from sanderling.evaluate.plots import Line, curves, legend
 from sanderling.evaluate.provenance import machine
@@ -34,7 +35,7 @@ def write_ablation(layout: Layout, command: str) -> Path:
             text += [*lines, ""]
             plots.append(_plot(layout, setting, units))
     report = layout.root / "report.md"
-    replace_file(layout.root / "curves.html", page(layout.config.title, *plots))
+    replace_file(layout.root / "curves.html", page(layout.config.title, _top(layout, command), tag("main", *plots)))
     replace_file(layout.root / "figures.json", json.dumps(told, indent=1) + "\n")
     replace_file(report, "\n".join(text).rstrip() + "\n")
     return report
@@ -120,6 +121,20 @@ def _target(layout: Layout, units: Units) -> float | None:
     """The supervised model on the validation world (all first measurements' mean) and the gain on top; None: none is there."""
     first = [unit["curve"][0][1] for own in units.values() for unit in own if unit.get("curve")]
     return sum(first) / len(first) + layout.config.criterion.gain if first else None
+
+
+def _top(layout: Layout, command: str) -> Html:
+    """Of the page of learning curves."""
+    summary = (
+        "Right answers on the validation world as rollouts are made; held-out questions meet the checkpoint that is best here."
+    )
+    return tag(
+        "header",
+        tag("p", "Sanderling · learning curves", class_="eyebrow"),
+        tag("h1", layout.config.title),
+        tag("p", summary, class_="summary"),
+        tag("p", " · ".join([command, machine()]), class_="meta"),
+    )
 
 
 def _plot(layout: Layout, setting: str, units: Units) -> Any:
