@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from sanderling.errors import UserError
@@ -105,8 +106,7 @@ async def models_at(spec: str) -> dict[str, int | None]:
     Asked once. Raises UserError for what is no address, PolicyOutageError when nobody answers.
     """
     parts = _split(spec)
-    key = _api_key(dict(parse_qsl(parts.query)).get("key_env"))
-    async with aclosing(HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", key, retries=0, timeout_s=10.0)) as server:
+    async with aclosing(_client(parts, dict(parse_qsl(parts.query)), retries=0, timeout_s=10.0)) as server:
         try:
             told = (await server.get("models")).get("data")
         except UserError:  # a server of models need not list them
@@ -139,12 +139,15 @@ def _endpoint(parts: SplitResult, spec: str, on_retry: Callable[[str], None] | N
     timeout = _whole(options, "timeout", 1, "a number of seconds", "timeout=120")
     retries = _whole(options, "retries", 0, "a number of further attempts", "retries=2")
     patience = {name: value for name, value in (("timeout_s", timeout), ("retries", retries)) if value is not None}
-    url = f"{parts.scheme}://{parts.netloc}{parts.path}"
-    client = HttpClient(url, _api_key(options.get("key_env")), on_retry=on_retry, **patience)
+    client = _client(parts, options, on_retry=on_retry, **patience)
     if "tokenizer" in options:
         tokenizer = load_tokenizer(Path(options["tokenizer"]))
         return CompletionEndpointPolicy(client, parts.fragment, tokenizer, context_length=length)
     return ChatEndpointPolicy(client, parts.fragment, context_length=length)
+
+
+def _client(parts: SplitResult, options: dict[str, str], **how: Any) -> HttpClient:
+    return HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", _api_key(options.get("key_env")), **how)
 
 
 def _whole(options: dict[str, str], name: str, least: int, what: str, example: str) -> int | None:

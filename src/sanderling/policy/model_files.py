@@ -40,9 +40,21 @@ def check_model(path: Path) -> None:
     _check_shapes(path, shapes)
 
 
+def read_model_config(path: Path) -> dict[str, Any]:
+    """What ``config.json`` tells of the language model in a directory. Raises UserError where it cannot be read."""
+    try:
+        told = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} has no readable config.json: name the directory of a model.") from error
+    found = told.get("text_config", told) if isinstance(told, dict) else told
+    if not isinstance(found, dict):
+        raise UserError(f"{path / 'config.json'} is no configuration of a model: copy it again from the model's source.")
+    return found
+
+
 def check_vocabulary(path: Path, tokens: int) -> None:
     """Raises UserError where the tokenizer has more ``tokens`` than the configuration gives the model rows; else is silent."""
-    told = _config(path).get("vocab_size")
+    told = read_model_config(path).get("vocab_size")
     if isinstance(told, int):
         check_rows(tokens, told)
 
@@ -76,16 +88,9 @@ def _listed(path: Path) -> list[str]:
         raise UserError(f"{path / _INDEX} cannot be read: copy it again from the model's source.") from error
 
 
-def _config(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((path / "config.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path / 'config.json'} cannot be read: copy it again from the model's source.") from error
-
-
 def _check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
     """What a configuration and the usual names of weights both tell: the embedding's size, and how many layers there are."""
-    config = _config(path)
+    config = read_model_config(path)
     wanted = [config.get("vocab_size"), config.get("hidden_size")]
     embedding = shapes.get("model.embed_tokens.weight", wanted)
     if None not in wanted and embedding != wanted:

@@ -5,13 +5,12 @@ and backward is counted as `memory` keeps it (a test measures it); what is alive
 to 3% under them. Knows no device: its memory and speed are handed in.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sanderling.errors import UserError
-from sanderling.policy.model_files import positions_of
+from sanderling.policy.model_files import positions_of, read_model_config
 from sanderling.train.config import GRADIENT_BUCKET, LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 
 MFU = 0.4
@@ -107,20 +106,12 @@ class Estimate:
 
 def read_shape(model_dir: Path) -> Shape:
     """The sizes of the model in a directory. Raises UserError when its ``config.json`` does not say them."""
-    return shape_of(_read_config(model_dir), str(model_dir / "config.json"))
+    return shape_of(read_model_config(model_dir), str(model_dir / "config.json"))
 
 
 def read_positions(model_dir: Path) -> int | None:
     """:func:`positions_of` the model in a directory. Raises UserError when it has no ``config.json``."""
-    told = _read_config(model_dir)
-    return positions_of(told.get("text_config", told)) if isinstance(told, dict) else None
-
-
-def _read_config(model_dir: Path) -> object:
-    try:
-        return json.loads((model_dir / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{model_dir} has no readable config.json: name the directory of a model.") from error
+    return positions_of(read_model_config(model_dir))
 
 
 def shape_of(told: object, origin: str) -> Shape:

@@ -3,12 +3,10 @@
 Each is one sentence. Reads configurations only, so it takes no time and no torch.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 from sanderling.errors import UserError
-from sanderling.policy.model_files import check_model, positions_of
+from sanderling.policy.model_files import check_model, positions_of, read_model_config
 from sanderling.protocol.tokens import load_tokenizer
 from sanderling.train.config import Packing
 from sanderling.train.plan import read_shape
@@ -29,7 +27,7 @@ def check_rows(survey: Survey, model_dir: Path) -> None:
     if not survey.trained_tokens:
         raise UserError(f"None of the {survey.rows:,} rows has a token to train: check the loss masks of the trajectories.")
     check_model(model_dir)
-    config = _config(model_dir)
+    config = read_model_config(model_dir)
     if survey.tokenizer is not None:
         own = load_tokenizer(model_dir).fingerprint
         if own != survey.tokenizer:
@@ -69,21 +67,10 @@ def check_context(config: SftConfig, model_dir: Path) -> None:
 
 def check_same_architecture(checkpoint: Path, model_dir: Path) -> None:
     """Raises UserError when a checkpoint is of another architecture than the model that training began with."""
-    ours, theirs = _config(checkpoint), _config(model_dir)
+    ours, theirs = read_model_config(checkpoint), read_model_config(model_dir)
     for key in _SHAPE:
         if key in ours and key in theirs and ours[key] != theirs[key]:
             raise UserError(
                 f"The checkpoint {checkpoint} is of another architecture ({key} {ours[key]}; {model_dir} has {theirs[key]}): "
                 "give the model that the run began with, or choose another --out."
             )
-
-
-def _config(directory: Path) -> dict[str, Any]:
-    path = directory / "config.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: give a local Hugging Face directory with a whole config.json.") from error
-    if not isinstance(found, dict):
-        raise UserError(f"{path} is no configuration of a model: copy it again from the model's source.")
-    return found

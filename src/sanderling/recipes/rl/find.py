@@ -14,15 +14,15 @@ RECIPES = ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b", "tiny")
 def find_rl_recipe(name: str, overrides: Sequence[str] = ()) -> RlRecipe:
     """The settings of a named recipe or of a TOML file, with overrides laid over them. Raises UserError."""
     if name.endswith(".toml"):
-        return _heard(read_config(RlRecipe, Path(name), overrides), overrides)
+        return _checked(read_config(RlRecipe, Path(name), overrides), overrides)
     if name not in RECIPES:
         raise UserError(f"There is no recipe of RL {name!r}: choose {', '.join(RECIPES)}, or give a .toml file.")
     text = (Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8")
-    return _heard(load_config(RlRecipe, text, f"{name}.toml", overrides), overrides)
+    return _checked(load_config(RlRecipe, text, f"{name}.toml", overrides), overrides)
 
 
-def _heard(recipe: RlRecipe, overrides: Sequence[str]) -> RlRecipe:
-    """Raises UserError for what is set for the run while every stage has its own."""
+def _checked(recipe: RlRecipe, overrides: Sequence[str]) -> RlRecipe:
+    """The recipe; raises UserError for what is set for the run while every stage has its own."""
     for key in (override.partition("=")[0].strip() for override in overrides):
         section, _, name = key.rpartition(".")
         if section not in ("rl", "rollout") or name not in StageConfig.model_fields or not recipe.stages:

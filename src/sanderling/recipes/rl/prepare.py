@@ -29,6 +29,7 @@ from sanderling.train.rl.checks import check_run
 from sanderling.train.rl.config import Placement
 from sanderling.train.watchers import check_watchers
 from sanderling.trajectory.record import Question
+from sanderling.world.dynamics.profile import NAMED
 
 Look = Callable[[], Devices]
 
@@ -122,7 +123,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     files = {
         "questions": [file for stage in stages for file in stage.questions],
         "held_out": recipe.held_out,
-        "dynamics": [path for path in [Path(recipe.dynamics)] if path.is_file()],
+        "dynamics": [Path(recipe.dynamics)] if recipe.dynamics and recipe.dynamics not in NAMED else [],
     }
     inputs = inputs_of(recipe, recipe.model, files, fingerprints(worlds))
     asyncio.run(check_there(recipe.judges))
@@ -179,8 +180,8 @@ def check_selection(stage: Stage, held_out: Sequence[Any]) -> None:
 def check_copies(questions: Iterable[Question], held_out: Iterable[Question]) -> None:
     """Raises UserError where a question of the same words about the same world is trained on and held out."""
 
-    def asks(question: Question) -> tuple[str, object]:
-        return " ".join(question.text.split()).casefold(), question.meta.get(WORLD)
+    def asks(question: Question) -> tuple[str, str]:
+        return " ".join(question.text.split()).casefold(), str(question.meta.get(WORLD) or "")
 
     trained = {asks(question): question for question in questions}
     for question in held_out:
