@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling import recipes
-from sanderling.config import read_config
+from sanderling.core.config import read_config
 from sanderling.recipes.ablation.config import AblationConfig
 from sanderling.recipes.ablation.figures import Cells, Estimate, cells_of, difference
 

@@ -50,12 +50,13 @@ from async_rl_parts import (
 )
 
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import SystemClock
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.clock import SystemClock
-from sanderling.reward.denoise_config import DenoiseConfig
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
+from sanderling.train.denoise_config import DenoiseConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Fate
@@ -63,7 +64,6 @@ from sanderling.train.rl.ledger import Ledger
 from sanderling.train.rl.run import LEDGER, run_rl
 from sanderling.train.rl.sifting import sift
 from sanderling.train.supervised import Progress
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 HERE = Path(__file__).parent
 GROUP = 8

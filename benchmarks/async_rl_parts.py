@@ -20,15 +20,15 @@ from typing import Any
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from sanderling.core.messages import ToolSpec
+from sanderling.core.profile import Budgets, Guards, Profile
+from sanderling.core.profiles import TINY
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Completion, Delta, SampleKey, Session
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.usage import Meter, Usage
 from sanderling.policy.wrapped import WrappedPolicy
-from sanderling.protocol.messages import ToolSpec
-from sanderling.protocol.profile import Budgets, Guards, Profile
-from sanderling.protocol.profiles import TINY
-from sanderling.protocol.sampling import Sampling
 from sanderling.tools.contract import ToolContext, ToolResult
 
 TURN_COUNTS = (53, 53, 53, 82, 56, 25, 18, 40, 37, 49)

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import torch
 
+from sanderling.core.tokens import load_tokenizer
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.model_directory import load_model
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.base import documents
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 

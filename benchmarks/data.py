@@ -19,14 +19,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from sanderling.core.tokens import load_tokenizer
+from sanderling.data.question_groups import Asked, question_groups
+from sanderling.data.resample import Schedule, resample
 from sanderling.evaluate.provenance import machine, peak_memory_mb
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.data.layout import Layout
 from sanderling.recipes.data.run import NUMBERS, RECIPES, find_data_recipe, run_data
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
-from sanderling.trajectory.question_groups import Asked, question_groups
-from sanderling.trajectory.resample import Schedule, resample
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "data.md"

@@ -20,16 +20,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.codec import decode_record, decode_trajectory, encode_trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Trajectory
+from sanderling.data.cleaning import RECIPES, CleanReport, clean_stream
+from sanderling.data.cleaning.graph import rebuild
+from sanderling.data.cleaning.rounds import Round, join, take_apart
+from sanderling.data.files import open_trajectories
 from sanderling.evaluate.provenance import command_line, machine
-from sanderling.files import replace_file
-from sanderling.protocol.profiles import get_profile
-from sanderling.trajectory.cleaning import RECIPES, CleanReport, clean_stream
-from sanderling.trajectory.cleaning.graph import rebuild
-from sanderling.trajectory.cleaning.rounds import Round, join, take_apart
-from sanderling.trajectory.codec import decode_record, decode_trajectory, encode_trajectory
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.record import Trajectory
+from sanderling.runs.files import replace_file
 
 HERE = Path(__file__).parent
 OUT, DOCS = HERE / "results" / "data_clean.json", HERE.parent / "docs" / "data-clean.md"

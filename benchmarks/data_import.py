@@ -24,10 +24,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanderling.data.importers import open_import
+from sanderling.data.importers.store import import_to
 from sanderling.evaluate.provenance import command_line, machine
-from sanderling.files import replace_file
-from sanderling.trajectory.importers import open_import
-from sanderling.trajectory.importers.store import import_to
+from sanderling.runs.files import replace_file
 
 OUT = Path(__file__).parent / "results" / "data_import.json"
 SEED, POOL, GROUP = 11, 500, 1_000

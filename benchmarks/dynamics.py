@@ -17,7 +17,7 @@ from pathlib import Path
 
 import sanderling
 from sanderling.evaluate.provenance import machine
-from sanderling.files import replace_file
+from sanderling.runs.files import replace_file
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.duplicates import near_duplicates
 from sanderling.world.dynamics.profile import HOSTILE, WEB

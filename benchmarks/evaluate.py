@@ -27,6 +27,12 @@ from rich.console import Console
 
 from sanderling.agent.journal import Journal
 from sanderling.cli.eval_progress import Shown, showing
+from sanderling.core.clock import SystemClock
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Message, ToolSpec
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Question
+from sanderling.core.sampling import Sampling
 from sanderling.evaluate.benchmarks.registry import leaks
 from sanderling.evaluate.concluding import booked
 from sanderling.evaluate.live import Live
@@ -34,19 +40,13 @@ from sanderling.evaluate.measured import Measure, measured
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
+from sanderling.judge.by_hand import ByHand
+from sanderling.judge.judges import rule_judge
 from sanderling.policy.branches import MessageSession, OnText
 from sanderling.policy.contract import Completion, Finish, SampleKey, Session
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.clock import SystemClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Message, ToolSpec
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.sampling import Sampling
-from sanderling.reward.by_hand import ByHand
-from sanderling.reward.judges import rule_judge
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.record import Question
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.contract import Page
 from sanderling.world.guard import Guard

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sanderling.core.endings import Ending
+from sanderling.core.record import Question
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.comparing.model import Attempted, Run, compared
 from sanderling.evaluate.comparing.written import html
@@ -26,8 +28,6 @@ from sanderling.evaluate.reading import Outcome
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.policy.ledger import Prices
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.record import Question
 
 GOAL_SECONDS, GOAL_MB = 1.0, 8.0
 OUT = Path(__file__).parent / "results" / "evaluate_figures.json"

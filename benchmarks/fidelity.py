@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 
 import sanderling
+from sanderling.core.record import Trajectory
+from sanderling.data.importers import import_tree
 from sanderling.evaluate.fidelity import Figure, Part, by_question, part
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
 from sanderling.evaluate.fidelity_table import interval, number
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import mean_interval
-from sanderling.files import replace_file
-from sanderling.trajectory.importers import import_tree
-from sanderling.trajectory.record import Trajectory
+from sanderling.runs.files import replace_file
 from sanderling.world.canonical import canonical_url
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.fidelity.compare import QueryRow, Settings, VisitRow, compare_searches, compare_visits

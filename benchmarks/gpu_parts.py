@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3Config
 
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.sampling import Sampling
 from sanderling.train.config import Precision, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.logprobs import TokenLogprobs

@@ -22,10 +22,11 @@ from gpu_training import LOGIT_CHUNK, QWEN3_4B, SMALL
 from transformers import AutoModelForCausalLM, Qwen3Config
 
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import SystemClock
+from sanderling.core.profile import Profile
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.policy.sync.copying import Copying, twin
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.clock import SystemClock
-from sanderling.protocol.profile import Profile
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
@@ -34,7 +35,6 @@ from sanderling.train.rl.config import PipelineConfig, Placement, RlConfig
 from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.run import METRICS, run_rl
 from sanderling.train.supervised import Progress
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)
 QUESTIONS = [Question(id=f"q{number}", text="Which?", answers=("yes",)) for number in range(64)]

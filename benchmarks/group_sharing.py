@@ -26,33 +26,33 @@ import numpy as np
 from rich.console import Console
 from torch import nn
 
-from sanderling.config import load_config
+from sanderling.core.config import load_config
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.tokens import load_tokenizer
+from sanderling.core.turns import TurnTool, turn_indices
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.evaluate.rollouts import Agent
 from sanderling.policy import engine, forward
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.twins import alike
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.config import RolloutConfig
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.recipes.tiny.layout import Layout
-from sanderling.reward.gain import GainConfig, plan_gains
 from sanderling.tools.registry import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.credit_config import PpoConfig
 from sanderling.train.encoding import Encoding
+from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.losses import build_loss
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.record import Question, Seeds, Trajectory
-from sanderling.trajectory.turns import TurnTool, turn_indices
 
 FILE = Path(__file__).parent / "results" / "group_sharing.json"
 QUESTIONS, GROUP = 16, 8

@@ -25,10 +25,10 @@ import numpy as np
 import torch
 from information_gain import ANSWER, PROBE, SHAPE, model
 
+from sanderling.core.sampling import Sampling
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.sampling import Sampling
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.credit_config import PpoConfig

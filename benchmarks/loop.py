@@ -21,14 +21,14 @@ from typing import Any
 
 from sanderling.agent.events import Event
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.messages import ToolSpec
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import ToolSpec
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.sampling import Sampling
 from sanderling.tools.contract import ToolContext, ToolResult
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 TURN_TOKENS, OBSERVATION_TOKENS, CHARS_PER_TOKEN = 350, 750, 4
 TURNS = (25, 50, 100, 200)

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.agent.run_many import Job, run_episodes
+from sanderling.core.clock import FixedClock
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import NodeKind, Seeds, Trajectory
 from sanderling.evaluate.resampling import wilson_interval
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.profiles import get_profile
 from sanderling.synth.one_search import OneSearchPolicy, Query
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.record import NodeKind, Seeds, Trajectory
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

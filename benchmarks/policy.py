@@ -24,9 +24,9 @@ import torch
 import transformers
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.sampling import Sampling
 
 PROMPT, OBSERVATION, SAMPLED, VOCABULARY = 400, 100, 25, 1500
 BATCHES = (1, 16, 64, 128)

@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from sanderling.data.near import THRESHOLD
+from sanderling.data.question_groups import Asked, question_groups
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.provenance import machine
-from sanderling.trajectory.near import THRESHOLD
-from sanderling.trajectory.question_groups import Asked, question_groups
-from sanderling.trajectory.questions import read_questions
 
 HERE = Path(__file__).parent
 Change = Callable[[str, random.Random], str | None]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sanderling
 from sanderling.evaluate.provenance import machine
-from sanderling.files import replace_file
+from sanderling.runs.files import replace_file
 from sanderling.synth.graph.draft import Range
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph
 from sanderling.synth.graph.ground import Ground

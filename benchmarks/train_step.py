@@ -25,9 +25,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from sanderling.data.files import open_trajectories
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.recipes.sft.devices import peak_of
-from sanderling.trajectory.files import open_trajectories
 
 HERE = Path(__file__).parent
 SHAPE = {

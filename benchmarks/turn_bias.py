@@ -25,11 +25,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sanderling.core.turns import TurnTool
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.train.contract import BoolArray, FloatArray, TurnTable
 from sanderling.train.credit_config import Assignment, Discount, EstimatorConfig, GrpoConfig, IgpoConfig, IgpoMode
 from sanderling.train.estimators import build_estimator
-from sanderling.trajectory.turns import TurnTool
 
 GROUPS, SIZE, MOST_EXTRA = 16, 8, 30
 TOLERANCE = 0.05

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sanderling.core.observations import read_observation
+from sanderling.core.record import NodeKind
+from sanderling.data.importers import import_tree
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.evaluate.resampling import mean_interval, wilson_interval
-from sanderling.files import replace_file
+from sanderling.runs.files import replace_file
 from sanderling.synth.questions import Path as AnswerPath
 from sanderling.synth.questions import chain_questions
-from sanderling.trajectory.importers import import_tree
-from sanderling.trajectory.observations import read_observation
-from sanderling.trajectory.record import NodeKind
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import Encyclopedia, generate_encyclopedia
 from sanderling.world.encyclopedia.pages import EncyclopediaPage, Site, url_of

@@ -22,10 +22,10 @@ from engines import ENGINES, OWN
 from world_child import RESULTS
 from world_stages import Log, Plan, documents
 
+from sanderling.data.importers import import_tree
 from sanderling.evaluate.resampling import bootstrap_interval, mean_interval
 from sanderling.synth.questions import Path as Chain
 from sanderling.synth.questions import chain_questions
-from sanderling.trajectory.importers import import_tree
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import Encyclopedia, generate_encyclopedia

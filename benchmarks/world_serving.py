@@ -24,7 +24,7 @@ from pathlib import Path
 
 import sanderling
 from sanderling.evaluate.provenance import machine
-from sanderling.files import replace_file
+from sanderling.runs.files import replace_file
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import open_world
 

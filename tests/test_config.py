@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sanderling.config import load_config, read_config, to_toml
-from sanderling.errors import UserError
+from sanderling.core.config import load_config, read_config, to_toml
+from sanderling.core.errors import UserError
 
 
 class Frozen(BaseModel):

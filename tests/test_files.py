@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
-from sanderling.files import matching, replace_file
+from sanderling.core.errors import UserError
+from sanderling.runs.files import matching, replace_file
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path):

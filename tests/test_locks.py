@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
-from sanderling.locks import LOCK, locked, locked_place
+from sanderling.core.errors import UserError
+from sanderling.runs.locks import LOCK, locked, locked_place
 
 
 def test_a_place_is_held_by_one_at_a_time_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

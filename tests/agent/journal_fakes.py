@@ -10,14 +10,14 @@ from loop_fakes import BOTH, CLOCK_DAY, NEITHER, ByteTokenizer, FakeTool, answer
 from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal, digest
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import FixedClock
+from sanderling.core.messages import Message
+from sanderling.core.profile import Profile
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.sampling import Sampling
 from sanderling.policy.branches import MessageSession, OnText, TokenSession
 from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.messages import Message
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.sampling import Sampling
 from sanderling.tools.contract import ToolContext, ToolResult
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 TWO = call("a") + call("b").removeprefix("look\n</think>")
 GUARDS = {"max_retries": 2, "max_malformed": 2, "max_repeated_calls": 2}

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import FixedClock
+from sanderling.core.messages import ToolSpec
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
 from sanderling.policy.scripted import ListPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.messages import ToolSpec
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.sampling import Sampling
 from sanderling.tools.contract import ToolContext, ToolResult
-from sanderling.trajectory.record import NodeKind, Question, Seeds, Trajectory
 
 CLOCK_DAY = datetime.date(2026, 3, 1)
 

@@ -18,13 +18,13 @@ from sanderling.agent.journal import JournalWarning
 from sanderling.cli.ask import ask, limited, research, stop_on_interrupt
 from sanderling.cli.backend import world_backend
 from sanderling.cli.watch import Reasoning
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message
+from sanderling.core.record import Trajectory
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Message
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Trajectory
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world

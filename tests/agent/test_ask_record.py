@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from sanderling.cli.ask import ask, research
 from sanderling.cli.backend import world_backend
 from sanderling.cli.world import REPLAY_FILE, app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
 from sanderling.tools.recording import open_recording, read_recording

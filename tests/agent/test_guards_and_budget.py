@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sanderling.agent.budget import CUT_MARK, Standing, allow, answer_tokens, context_limit, cut_middle
 from sanderling.agent.guards import Verdict, is_repetitive, judge_turn, signature
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import ToolCall
-from sanderling.protocol.profile import Budgets, Guards
+from sanderling.core.endings import Ending
+from sanderling.core.messages import ToolCall
+from sanderling.core.profile import Budgets, Guards
 
 GUARDS = Guards(repetition_tail_chars=10, repetition_count=3)
 
@@ -89,7 +89,7 @@ def test_an_allowed_turn_leaves_room_for_hint_and_answer(
 
 
 def test_dr_venus_is_forced_at_230_000_tokens() -> None:
-    from sanderling.protocol.profiles import DR_VENUS_4B
+    from sanderling.core.profiles import DR_VENUS_4B
 
     def at(prompt: int) -> Ending | None:
         most = DR_VENUS_4B.sampling.max_tokens

@@ -11,10 +11,10 @@ from loop_fakes import CLOCK_DAY, OBS, ByteTokenizer, FakeTool, TokenPolicy, ans
 from sanderling.agent.events import Event, TurnStarted
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import FORCED
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.rollouts import Agent
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 
 def setting(hurry: asyncio.Event, after: int) -> FakeTool:

@@ -22,15 +22,15 @@ from sanderling.agent.events import TextDelta
 from sanderling.agent.journal import EpisodeJournal, Journal, JournalWarning
 from sanderling.agent.resume import journaled
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.errors import UserError
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message, Role
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, SampleKey, Session
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.sampling import Sampling
+from sanderling.runs.jsonl import TornLineWarning
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
-from sanderling.trajectory.jsonl import TornLineWarning
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 ATTEMPT = st.sampled_from([call("a"), call("b"), call("c"), TWO, BOTH, NEITHER, LOOP, answer("x")])
 SCRIPT = st.lists(st.lists(ATTEMPT, min_size=3, max_size=3), max_size=5)
@@ -338,8 +338,8 @@ from sanderling.agent.events import Observed
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.trajectory.record import Question, Seeds
+from sanderling.core.clock import FixedClock
+from sanderling.core.record import Question, Seeds
 
 directory, kill = Path(sys.argv[2]), sys.argv[3]
 

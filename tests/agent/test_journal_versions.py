@@ -9,7 +9,7 @@ import pytest
 from journal_fakes import PLAIN, Killed, Life, Speaker, live
 
 from sanderling.agent.journal import Journal, JournalWarning
-from sanderling.trajectory.record import Trajectory
+from sanderling.core.record import Trajectory
 
 CHILD = """
 import asyncio, os, signal, sys
@@ -18,8 +18,8 @@ sys.path.insert(0, sys.argv[1])
 from loop_fakes import CLOCK_DAY, FakeTool, TokenPolicy, TokenSession, answer, call, fake_profile
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
-from sanderling.protocol.clock import FixedClock
-from sanderling.trajectory.record import Question, Seeds
+from sanderling.core.clock import FixedClock
+from sanderling.core.record import Question, Seeds
 
 directory, version, kill = Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 

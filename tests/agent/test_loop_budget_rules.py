@@ -24,12 +24,12 @@ from loop_fakes import (
 
 from sanderling.agent.budget import CUT_MARK
 from sanderling.agent.loop import FORCED, OBSERVATION_CUT
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.record import Question
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy, ScriptedSession
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
 from sanderling.tools.contract import ToolContext
-from sanderling.trajectory.record import Question
 
 
 async def test_rule_9_forced_answer_at_the_turn_limit_keeps_the_observation() -> None:

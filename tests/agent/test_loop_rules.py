@@ -48,14 +48,14 @@ from loop_fakes import (
 )
 
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnSampled, TurnStarted
+from sanderling.core.chat import ChatRenderer
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Message, Role
+from sanderling.core.record import Question, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.policy.contract import Completion, Finish, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.chat import ChatRenderer
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
-from sanderling.trajectory.record import Question, Trajectory
 
 # -- 1, 2: deltas and ids ------------------------------------------------------------------------------------------------
 

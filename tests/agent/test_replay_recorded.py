@@ -10,15 +10,15 @@ import pytest
 from loop_fakes import CLOCK_DAY
 
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.profile import Budgets, Guards, Profile
+from sanderling.core.profiles import DR_VENUS_4B
+from sanderling.core.prompts import default_specs
+from sanderling.core.record import NodeKind, Seeds, Trajectory
+from sanderling.data.importers import import_tree
 from sanderling.policy.scripted import ListPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profile import Budgets, Guards, Profile
-from sanderling.protocol.profiles import DR_VENUS_4B
-from sanderling.protocol.prompts import default_specs
 from sanderling.tools.replay import ReplayTool
-from sanderling.trajectory.importers import import_tree
-from sanderling.trajectory.record import NodeKind, Seeds, Trajectory
 from sanderling.world.replay import ReplayTable
 
 ROOT = os.environ.get("SANDERLING_RECORDED", "")

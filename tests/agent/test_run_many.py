@@ -8,13 +8,13 @@ import pytest
 from loop_fakes import CLOCK_DAY, FakeTool, answer, call, echo, fake_profile
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.errors import UserError
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Message
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 JOBS = [Job(Question(id=f"q{n}", text=f"question {n}"), Seeds(episode=n), f"t{n}") for n in range(6)]
 

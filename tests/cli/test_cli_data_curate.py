@@ -7,13 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
-from sanderling.errors import UserError
-from sanderling.protocol.messages import Role
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.data.files import open_trajectories
+from sanderling.data.near import LEAST_THRESHOLD
 from sanderling.recipes.data.config import Deduping
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.near import LEAST_THRESHOLD
-from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
-from sanderling.trajectory.writing import write_trajectories
+from sanderling.runs.writing import write_trajectories
 
 
 def run(*arguments: object) -> str:

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
-from sanderling.errors import UserError
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.questions import read_questions
+from sanderling.core.errors import UserError
+from sanderling.data.files import open_trajectories
+from sanderling.data.questions import read_questions
 
 TALK = [
     {"role": "user", "content": "why?"},

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.errors import UserError
-from sanderling.protocol.messages import Role, ToolCall
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import RecordedCall
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.dynamics.fit import fit_profile
 from sanderling.world.dynamics.opening import open_as_met

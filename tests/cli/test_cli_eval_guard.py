@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import get_benchmark
 from sanderling.evaluate.guarding import GuardCounts, guard_counts, guarding_of
 from sanderling.evaluate.run_directory import RunDirectory
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions, write_questions
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import GuardKind
@@ -139,10 +139,10 @@ def test_a_log_of_something_else_is_told(tmp_path: Path) -> None:
 CHILD = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.profiles import get_profile
 from sanderling.tools import visit
 from sanderling.tools.contract import ToolContext
-from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.runs.jsonl import JsonlLog
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.contract import Page
 from sanderling.world.guard import Guard

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sanderling.cli import main as shell
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.benchmarks.registry import BENCHMARKS
-from sanderling.trajectory.questions import read_questions
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -9,11 +9,11 @@ from rich.console import Console
 from sanderling.agent.events import CallsMade, TurnSampled, TurnStarted
 from sanderling.cli.eval_progress import Lines, Pane, Shown, showing
 from sanderling.cli.eval_progress_text import headline, plain_line, quality, taken, under_way, warning
+from sanderling.core.endings import Ending
+from sanderling.core.messages import ToolCall
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.format import compact, roughly
 from sanderling.evaluate.live import Live
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import ToolCall
 
 
 class Run:

@@ -13,7 +13,7 @@ import typer
 
 from sanderling import __version__
 from sanderling.cli import main as shell
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ print("LOADED", *[name for name in ("torch", "numpy", "tantivy", "pyarrow", "tra
 print("ROOMS", *[name for name in sys.modules if name.startswith("sanderling.") and not name.startswith("sanderling.cli")])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "LOADED\nROOMS sanderling.errors\n" in done.stdout
+    assert "LOADED\nROOMS sanderling.core.errors\n" in done.stdout
 
 
 @pytest.mark.parametrize(

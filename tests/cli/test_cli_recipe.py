@@ -9,7 +9,7 @@ import pytest
 from sanderling.cli import exits
 from sanderling.cli import main as shell
 from sanderling.cli.recipe import base
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.synth import app
-from sanderling.errors import UserError
-from sanderling.trajectory.questions import read_questions
+from sanderling.core.errors import UserError
+from sanderling.data.questions import read_questions
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.store import build_world

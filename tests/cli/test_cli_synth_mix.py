@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.synth import app
-from sanderling.errors import UserError
-from sanderling.trajectory.questions import read_questions, write_questions
-from sanderling.trajectory.record import Question
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.data.questions import read_questions, write_questions
 
 PLAN = """
 seed = 1

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli import exits
 from sanderling.cli.world import app
-from sanderling.errors import UserError
-from sanderling.protocol.profiles import PROFILES
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import PROFILES
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
 from sanderling.world.encyclopedia import generate_pages

@@ -11,8 +11,8 @@ from typer.main import get_command
 
 from sanderling.cli.main import build_app
 from sanderling.cli.train_rl import served_at
-from sanderling.errors import UserError
-from sanderling.protocol.profiles import PROFILES
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import PROFILES
 from sanderling.recipes.rl.acting import served_spec
 from sanderling.recipes.rl.config import stages_of
 from sanderling.recipes.rl.find import find_rl_recipe

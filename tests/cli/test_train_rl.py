@@ -3,7 +3,7 @@
 from typer.testing import CliRunner
 
 from sanderling.cli.train import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 
 def refused(*words: str) -> str:

@@ -15,11 +15,13 @@ import torch
 
 from sanderling.agent.loop import run_episode
 from sanderling.agent.run_many import Job, run_episodes
+from sanderling.core.clock import FixedClock
+from sanderling.core.codec import encode_trajectory
+from sanderling.core.profiles import TINY
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.profiles import TINY
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.registry import world_tools
 from sanderling.train.config import TrainerConfig
@@ -28,8 +30,6 @@ from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor, Ask, Group
 from sanderling.train.rl.run import run_rl
-from sanderling.trajectory.codec import encode_trajectory
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

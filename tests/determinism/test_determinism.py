@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.profiles import TINY
-from sanderling.protocol.tokens import load_tokenizer
+from sanderling.core.clock import FixedClock
+from sanderling.core.profiles import TINY
+from sanderling.core.record import Seeds
+from sanderling.core.tokens import load_tokenizer
 from sanderling.recipes.base import PHRASES
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
@@ -28,7 +29,6 @@ from sanderling.train.model_shapes import ModelShape
 from sanderling.train.overlong import Limit
 from sanderling.train.sft import run_sft
 from sanderling.train.sft_rows import sft_rows
-from sanderling.trajectory.record import Seeds
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.episodes import episode_of
 from sanderling.evaluate.inspect_log.archive import encoded
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.summary import RunInfo, summarise
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
-from sanderling.reward.verdict import META_KEY
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.judge.verdict import META_KEY
 
 JUDGE = "exact"
 Json = dict[str, Any]

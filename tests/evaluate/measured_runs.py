@@ -13,6 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.agent.journal import Journal
+from sanderling.core.clock import FixedClock
+from sanderling.core.messages import Message
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Question
 from sanderling.evaluate.attempts import Made, Retry
 from sanderling.evaluate.concluding import Judges
 from sanderling.evaluate.measured import Measure, measured
@@ -20,15 +24,11 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.watch import Watch
+from sanderling.judge.judge import RuleJudge
+from sanderling.judge.outcome import exact_match
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.messages import Message
-from sanderling.protocol.profiles import get_profile
-from sanderling.reward.judge import RuleJudge
-from sanderling.reward.outcome import exact_match
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 

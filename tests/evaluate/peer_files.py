@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from sanderling.trajectory.record import Question
+from sanderling.core.record import Question
 
 SEEN = "<tool_response>\n[]\n</tool_response>"
 

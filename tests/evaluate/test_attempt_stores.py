@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.attempt_stores import VERSION, IndexedRecords, WholeRecords
 from sanderling.evaluate.rows import AttemptRow, asked_digest
-from sanderling.protocol.endings import Ending
-from sanderling.reward.verdict import META_KEY, verdict_of
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.judge.verdict import META_KEY, verdict_of
+from sanderling.runs.jsonl import TrajectoryStore
 
 VERDICT = {"judge": "exact", "correct": True, "score": 1.0, "reason": "alike"}
 

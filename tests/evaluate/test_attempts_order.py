@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Role
+from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, make_attempts
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role
-from sanderling.reward.judge import RuleJudge
-from sanderling.reward.outcome import exact_match
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, Trajectory
+from sanderling.judge.judge import RuleJudge
+from sanderling.judge.outcome import exact_match
+from sanderling.runs.jsonl import TrajectoryStore
 
 QUESTIONS = tuple(Question(id=name, text=name, answers=("a1",)) for name in ("p", "q", "r"))
 EXACT = RuleJudge("exact", exact_match)

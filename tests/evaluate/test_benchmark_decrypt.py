@@ -9,7 +9,7 @@ from benchmark_files import by_bytes, by_hash, write_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks import decrypt
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.decrypt import CIPHERS, Cipher, UndecodableError, bxor, looks_encrypted, sxor

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from benchmark_files import by_bytes, by_hash, write_rows
 
+from sanderling.core.ids import question_id
 from sanderling.evaluate.benchmarks.contract import Loaded, Options
 from sanderling.evaluate.benchmarks.registry import BENCHMARKS, get_benchmark
-from sanderling.trajectory.ids import question_id
 
 CANARY = "made up, keep out: 7f3a"
 ZH = ("湖边的灯塔是谁画的？", "一位钟表匠", "艺术")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchmark_files import write_rows
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.columns import Columns
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import BENCHMARKS, get_benchmark

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate import benchmarks
 from sanderling.evaluate.benchmarks.registry import BENCHMARKS, get_benchmark, leaks
 from sanderling.world.blocked_addresses import Blocklist

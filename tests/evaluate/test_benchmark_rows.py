@@ -12,7 +12,7 @@ from benchmark_files import write_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.rows import Broken, read_rows
 
 ROWS = [{"a": "1", "b": 'x, "y"\nz'}, {"a": "", "b": "灯\t\r塔\u2028"}]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.columns import Columns, Fields, MissingColumnError
 from sanderling.evaluate.benchmarks.unread import RowError
 from sanderling.evaluate.benchmarks.values import answer_list, plain_text, text_list, written, written_list

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from benchmark_files import write_workbook
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks import xlsx
 from sanderling.evaluate.benchmarks.xlsx import sheet_rows
 

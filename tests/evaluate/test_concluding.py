@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.asking import BudgetSpentError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.agreeing import comparisons, write_to_settle
 from sanderling.evaluate.attempts import Retry
 from sanderling.evaluate.concluding import Judges, booked, judged_again, judges_again
@@ -13,13 +16,10 @@ from sanderling.evaluate.judged import JudgedAttempt, read_judged
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.settled import by_hand_of, unused_by_hand
-from sanderling.protocol.asking import BudgetSpentError
-from sanderling.protocol.endings import Ending
-from sanderling.reward.by_hand import ByHand
-from sanderling.reward.judge import RuleJudge
-from sanderling.reward.outcome import exact_match
-from sanderling.reward.verdict import META_KEY, Code, Ruling, Verdict, recorded, unscored
-from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.judge.by_hand import ByHand
+from sanderling.judge.judge import RuleJudge
+from sanderling.judge.outcome import exact_match
+from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, recorded, unscored
 
 QUESTIONS = [Question(id=f"q{n}", text=f"What is {n}?", answers=(f"a{n}",)) for n in range(3)]
 EXACT = RuleJudge("exact", exact_match)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.evaluate.contaminated import _may_hold, read_its_question
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 from sanderling.world.verbatim import Wording, as_words
 
 ASKED = (

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from sanderling.data.distributions import Portrait
 from sanderling.evaluate.columns import bin_edges, columns
 from sanderling.evaluate.data_page import Step, data_page, figures_table
-from sanderling.trajectory.distributions import Portrait
 
 
 def portrait(name: str, turns: list[int], tools: dict[str, int]) -> Portrait:

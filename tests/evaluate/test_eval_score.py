@@ -13,13 +13,13 @@ from peer_files import copy_judged, history, result_of, save_attempt
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
 from sanderling.evaluate.judged import JudgedAttempt, read_judged
 from sanderling.evaluate.peers.facts import PeerFacts, notes_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import Kind, RunDirectory
-from sanderling.protocol.endings import Ending
-from sanderling.reward.verdict import Code
+from sanderling.judge.verdict import Code
 
 RECORDED = os.environ.get("SANDERLING_RECORDED", "")
 recorded = pytest.mark.skipif(not RECORDED, reason="SANDERLING_RECORDED names no folder of recorded trajectories")

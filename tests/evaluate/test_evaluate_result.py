@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.episodes import Episode, episode_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.result_parts import GuardFigures
 from sanderling.evaluate.summary import RunInfo, summarise
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.status import ToolStatus
-from sanderling.reward.verdict import META_KEY, verdict_of
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.world.guard import GuardKind
 
 INFO = RunInfo(command="test", seed=7, judge="exact", version="0", date="2026-01-01", seconds=1.0, resumed=0)

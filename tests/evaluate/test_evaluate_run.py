@@ -14,22 +14,22 @@ import pytest
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
-from sanderling.errors import UserError
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message, Role
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.evaluate.attempts import Retry
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress, evaluate
+from sanderling.judge.judge import RuleJudge
+from sanderling.judge.outcome import exact_match
+from sanderling.judge.verdict import Ruling, Verdict
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.profiles import get_profile
-from sanderling.reward.judge import RuleJudge
-from sanderling.reward.outcome import exact_match
-from sanderling.reward.verdict import Ruling, Verdict
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import ToolOutageError
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, Trajectory
 
 QUESTIONS = [Question(id=f"q{i}", text=f"text {i}", answers=(f"a{i}",)) for i in range(4)]
 EXACT = RuleJudge("exact", exact_match)
@@ -354,7 +354,7 @@ import asyncio, os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from test_evaluate_run import EXACT, PATIENT, QUESTIONS, episode
 from sanderling.evaluate.run import Progress, evaluate
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.runs.jsonl import TrajectoryStore
 
 done = 0
 async def rollout(question, attempt):

@@ -10,15 +10,15 @@ from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.fidelity_agents import compare_agents, compare_calls, kendall_tau_b
 from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import BrowseShare, Estimate, EvalResult, QuestionCounts
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.runs.jsonl import TrajectoryStore
 
 FEW = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9)
 

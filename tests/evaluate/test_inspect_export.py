@@ -8,12 +8,12 @@ from zipfile import ZipFile
 import pytest
 from inspect_runs import JUDGE, PlainTypes, episode, make_run, plain
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
 from sanderling.evaluate.inspect_log.archive import EvalArchive
 from sanderling.evaluate.inspect_log.exporting import export_run
 from sanderling.evaluate.judged import JudgedAttempt, JudgedBy, write_judged
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.runs.jsonl import JsonlLog
 
 
 def members(path: Path) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_runs import answering, calling, episode, node, plain, question_node, seen, system
 
+from sanderling.core.messages import Role
+from sanderling.core.parse import parse_turn
+from sanderling.core.record import NodeKind
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.inspect_log.messages import messages_of, rest_of
-from sanderling.protocol.messages import Role
-from sanderling.protocol.parse import parse_turn
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.record import NodeKind
 
 
 def test_turns_calls_and_results() -> None:

@@ -10,10 +10,10 @@ import pytest
 from inspect_runs import answering, calling, episode, make_run, plain, question_node, seen, system
 from measured_runs import go
 
+from sanderling.core.endings import Ending
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.inspect_log.exporting import export_run
 from sanderling.evaluate.inspect_log.package import InspectLog
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.status import ToolStatus
 
 pytest.importorskip("inspect_ai", reason="the extra [inspect] is not installed: it wants an environment of its own")
 

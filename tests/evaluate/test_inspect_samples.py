@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from inspect_runs import JUDGE, answering, calling, episode, make_run, plain, question_node, system
 
+from sanderling.core.endings import Ending
+from sanderling.core.record import Trajectory
 from sanderling.evaluate.inspect_log.exporting import limits_of
 from sanderling.evaluate.inspect_log.header import header_of, log_id, reductions_of
 from sanderling.evaluate.inspect_log.sample import LEFT_OUT, sample_of, storable
 from sanderling.evaluate.inspect_log.scores import Said, said_in_record, said_of, score_of
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.result import EvalResult
-from sanderling.protocol.endings import Ending
-from sanderling.reward.verdict import Code
-from sanderling.trajectory.record import Trajectory
+from sanderling.judge.verdict import Code
 from sanderling.world.guard import GuardKind
 
 LIMITS = {Ending.TURN_LIMIT: 12.0, Ending.CONTEXT_EXHAUSTED: 1536.0, Ending.REPETITION: 4.0}

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import cohens_kappa
 from test_evaluate_result import INFO, QUESTIONS, episode
 
+from sanderling.core.endings import Ending
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.judged_figures import agreed
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.summary import summarise
-from sanderling.protocol.endings import Ending
-from sanderling.reward.verdict import Code
+from sanderling.judge.verdict import Code
 
 
 def judged(question: str, attempt: int, correct: bool | None, **more: Any) -> JudgedAttempt:

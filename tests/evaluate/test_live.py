@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from measured_runs import go
 
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TurnSampled, TurnStarted
+from sanderling.core.endings import Ending
+from sanderling.core.messages import ToolCall
+from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.live import FEWEST_FOR_TIME_LEFT, Live
 from sanderling.evaluate.live_snapshot import Doing, Snapshot
 from sanderling.evaluate.live_sums import LastMinute, PassSoFar
 from sanderling.evaluate.resampling import wilson_interval
 from sanderling.evaluate.rows import Key
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import ToolCall
-from sanderling.trajectory.record import Question, Trajectory
 
 
 def episode(question: str = "q0", attempt: int = 0, correct: bool | None = True, **more) -> Episode:

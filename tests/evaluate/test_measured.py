@@ -11,13 +11,13 @@ import measured_runs
 import pytest
 from measured_runs import go, questions
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import get_benchmark
 from sanderling.evaluate.measured import prepared
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.runs.jsonl import TrajectoryStore
 
 NOT_THE_SAME = {"seconds", "episode_seconds", "resumed", "date", "command", "spending"}
 """What a clock or a kill may change; the rest of a result may not."""

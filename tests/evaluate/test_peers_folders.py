@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from peer_files import copy_judged, save_attempt
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
 from sanderling.evaluate.peers.agenttoleap import FAILED, LeapFolders
 from sanderling.evaluate.peers.contract import Found, Lost
-from sanderling.protocol.endings import Ending
 
 
 def read(*sources: Path, tasks: frozenset[str] = frozenset()) -> list[Found | Lost]:

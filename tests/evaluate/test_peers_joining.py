@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peer_files import benchmark
 
+from sanderling.core.record import Question
 from sanderling.evaluate.peers.joining import How, Joined, Joiner, Why
-from sanderling.trajectory.record import Question
 
 ROWS = benchmark(
     ("1", "Who wrote the hymn of Lund?", "Ada"),

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peer_files import benchmark
 
+from sanderling.core.endings import Ending
+from sanderling.core.ids import question_id
+from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 from sanderling.evaluate.peers.files import RecordedFiles
 from sanderling.evaluate.peers.joining import Joiner
 from sanderling.evaluate.peers.plan import NUMBER, UNMATCHED, id_of, planned, rewritten
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.ids import question_id
-from sanderling.trajectory.record import Question, Trajectory
 
 ROWS = benchmark(("1", "Who?", "Ada"), ("2", "Where?", "Lund"), ("3", "When?", ""))
 TEXTS = st.sampled_from(["Who?", "Where", "WHEN", "Why?", "", "?"])

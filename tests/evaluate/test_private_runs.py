@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from sanderling.cli.asking import Spending
 from sanderling.cli.evaluation import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.files import close_directory
 from sanderling.policy.reply_cache import ReplyCache
+from sanderling.runs.files import close_directory
 
 
 @pytest.fixture(autouse=True)

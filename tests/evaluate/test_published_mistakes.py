@@ -15,6 +15,12 @@ from typer.testing import CliRunner
 
 from sanderling.agent.journal import Journal
 from sanderling.cli.evaluation import app
+from sanderling.core.clock import FixedClock
+from sanderling.core.messages import Message
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Trajectory
+from sanderling.data.importers import open_import
+from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import get_benchmark
 from sanderling.evaluate.comparing.model import compared
@@ -27,18 +33,12 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.run_directory import About, RunDirectory
 from sanderling.evaluate.summary import summarise
+from sanderling.judge.judge import RuleJudge
+from sanderling.judge.outcome import exact_match
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.messages import Message
-from sanderling.protocol.profiles import get_profile
-from sanderling.reward.judge import RuleJudge
-from sanderling.reward.outcome import exact_match
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.importers import open_import
-from sanderling.trajectory.questions import write_questions
-from sanderling.trajectory.record import Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld

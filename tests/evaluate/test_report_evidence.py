@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from test_evaluate_result import INFO, episode
 from test_runs_report import Page
 
+from sanderling.core.endings import Ending
+from sanderling.core.record import Question
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.comparing.evidence import evidence, evidence_id, ranges
 from sanderling.evaluate.comparing.model import Attempted, Run, compared
@@ -23,8 +25,6 @@ from sanderling.evaluate.run_directory import About
 from sanderling.evaluate.scaling import Curve, doublings, scaling
 from sanderling.evaluate.summary import summarise
 from sanderling.policy.ledger import Prices
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.record import Question
 from sanderling.world.guard import GuardKind
 
 OUTCOMES = {True: Outcome.CORRECT, False: Outcome.WRONG, None: Outcome.UNSCORED}

@@ -11,7 +11,11 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.format import duration, memory, percent, points, span
 from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
@@ -22,10 +26,6 @@ from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.evaluate.table import markdown_table, print_stages, stage_cells, terminal_table
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>&amp;\x00"
 RUN = RunFacts(command="sanderling x", seed=1, date="2026", machine="m", version="0", seconds=75, peak_memory_mb=1500)

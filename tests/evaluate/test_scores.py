@@ -9,7 +9,10 @@ from test_evaluate_result import INFO, QUESTIONS, episode
 from typer.testing import CliRunner
 
 from sanderling.cli.evaluation import app
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.episodes import Episode, episode_of
 from sanderling.evaluate.judged import JudgedAttempt
@@ -17,9 +20,6 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.evaluate.scores import read_scores
 from sanderling.evaluate.summary import summarise
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role
-from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 
 KEYS = {f"{q}-{a}": (q, a) for q in "ab" for a in range(2)}
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from test_evaluate_result import INFO, QUESTIONS, episode
 
+from sanderling.core.endings import Ending
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.run_directory import About, RunDirectory, RunFile, sha256_of_questions
 from sanderling.evaluate.summary import summarise
 from sanderling.policy.ledger import Prices
-from sanderling.protocol.endings import Ending
 
 PRICES = Prices(prompt=2.0, sampled=10.0)
 ROWS = [

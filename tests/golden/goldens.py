@@ -74,7 +74,7 @@ def committed(area: str) -> dict[str, Any]:
 def same(one: Any, other: Any, tolerance: float) -> bool:
     """Whether two values are equal, floats within the tolerance."""
     if isinstance(one, float) and isinstance(other, float | int):
-        return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance) or one != one and other != other
+        return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance) or (one != one and other != other)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(same(a, b, tolerance) for a, b in zip(one, other, strict=True))
     if isinstance(one, dict) and isinstance(other, dict):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.merge.axis import Axis, at, best, check_axis, mean_over_skills
 from sanderling.merge.settings import MergeSettings
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from tiny_qwen3 import save_tiny
 
 from sanderling.cli import main as shell
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.merge.inputs import open_models
 from sanderling.merge.run import merge
 from sanderling.merge.settings import MergeSettings

@@ -12,7 +12,7 @@ from merge_models import merged, needs_mergekit, save_models, weights_of
 from safetensors.torch import load_file
 from tiny_qwen3 import tiny_model
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.merge.run import merge, read_merge
 from sanderling.merge.settings import MergeSettings
 from sanderling.policy.model_directory import load_model

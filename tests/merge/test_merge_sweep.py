@@ -13,8 +13,13 @@ import pytest
 from merge_models import needs_mergekit, save_models, weights_of
 
 from sanderling.cli import main as shell
-from sanderling.errors import UserError
-from sanderling.locks import locked
+from sanderling.core.clock import FixedClock
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Question
+from sanderling.judge.judge import Judge, RuleJudge
+from sanderling.judge.outcome import exact_match
 from sanderling.merge.axis import Axis
 from sanderling.merge.measuring import Measuring, Skill
 from sanderling.merge.page import render, terminal_table, told
@@ -24,12 +29,7 @@ from sanderling.merge.settings import MergeSettings
 from sanderling.merge.sweep import Sweep, run_sweep
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.messages import Message
-from sanderling.protocol.profiles import get_profile
-from sanderling.reward.judge import Judge, RuleJudge
-from sanderling.reward.outcome import exact_match
-from sanderling.trajectory.record import Question
+from sanderling.runs.locks import locked
 
 pytestmark = needs_mergekit
 NORM = "model.norm.weight"

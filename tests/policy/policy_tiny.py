@@ -9,9 +9,9 @@ import tokenizers
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from sanderling.core.sampling import Sampling
+from sanderling.core.tokens import FastTokenizer
 from sanderling.policy.contract import Completion, Delta, SampleKey
-from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.tokens import FastTokenizer
 
 CORPUS = ["The sanderling runs along the tide line. <answer>Paris</answer> <tool_response> 東京 é ü \U0001f426"] * 4
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]

@@ -11,10 +11,10 @@ from scripted_server import Answer, plain, serve
 
 from sanderling.cli import exits
 from sanderling.cli.ask import ask
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import PROFILES
 from sanderling.policy.http_client import HttpClient
-from sanderling.protocol.profiles import PROFILES
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
 from sanderling.world.store import build_world
 

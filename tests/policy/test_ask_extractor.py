@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli.ask import ask
 from sanderling.cli.world import app
-from sanderling.errors import UserError
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.core.errors import UserError
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
 from sanderling.world.store import build_world
 

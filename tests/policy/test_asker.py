@@ -9,7 +9,9 @@ from billing_server import Billing, billing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message, Role
 from sanderling.policy.asker import PolicyAsker, without_reasoning
 from sanderling.policy.endpoint import ChatEndpointPolicy
 from sanderling.policy.http_client import HttpClient
@@ -18,9 +20,7 @@ from sanderling.policy.load import open_policy
 from sanderling.policy.metered import Till
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
-from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
-from sanderling.protocol.messages import Message, Role
-from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.runs.jsonl import JsonlLog
 
 
 def told(text: str) -> tuple[Message, ...]:

@@ -8,10 +8,10 @@ from billing_server import Billing, billing
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.judged import read_judged
 from sanderling.evaluate.result import EvalResult
-from sanderling.reward.verdict import Code
+from sanderling.judge.verdict import Code
 from sanderling.synth.questions import chain_questions
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.store import build_world

@@ -18,29 +18,29 @@ from billing_server import billing
 from sanderling.agent.journal import Journal
 from sanderling.cli import exits
 from sanderling.cli.data_generate import generate_
-from sanderling.errors import UserError
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.data.questions import write_questions
 from sanderling.evaluate.attempts import Made, Retry
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.made_with import MovedModelWarning
 from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.watch import Watch
+from sanderling.judge.judges import rule_judge
+from sanderling.judge.verdict import META_KEY
 from sanderling.policy.endpoint import ChatEndpointPolicy
 from sanderling.policy.http_client import HttpClient
 from sanderling.policy.ledger import Ledger, Limits
 from sanderling.policy.metered import MeteredPolicy, Till
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import get_profile
-from sanderling.reward.judges import rule_judge
-from sanderling.reward.verdict import META_KEY
+from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.synth.generate import generate
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
-from sanderling.trajectory.questions import write_questions
-from sanderling.trajectory.record import NodeKind, Question, Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world

@@ -14,13 +14,13 @@ from billing_server import billing
 
 from sanderling.cli import exits
 from sanderling.cli.data_judge import judge
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
-from sanderling.reward.by_hand import ByHand
-from sanderling.reward.judged_file import Keep
-from sanderling.reward.verdict import META_KEY, verdict_of
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question, Trajectory
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.judge.by_hand import ByHand
+from sanderling.judge.judged_file import Keep
+from sanderling.judge.verdict import META_KEY, verdict_of
+from sanderling.runs.jsonl import TrajectoryStore
 
 PRICE = ["1000,1000"]
 

@@ -16,11 +16,11 @@ from scripted_server import hang_up, plain, serve
 
 from sanderling.cli import exits
 from sanderling.cli.data_judge import judge
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
-from sanderling.reward.verdict import META_KEY, verdict_of
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question, Trajectory
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.judge.verdict import META_KEY, verdict_of
+from sanderling.runs.jsonl import TrajectoryStore
 
 COMMAND = [sys.executable, "-c", "from sanderling.cli.main import main; main()", "data", "judge"]
 

@@ -9,10 +9,10 @@ from typer.testing import CliRunner, Result
 
 from sanderling.cli import exits
 from sanderling.cli.data import app
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question, Trajectory
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.runs.jsonl import TrajectoryStore
 
 WORDS = ("harbour lamps", "mountain bread", "river glass", "winter horses", "salt ships", "copper bells")
 

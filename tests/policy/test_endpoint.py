@@ -8,13 +8,13 @@ from scripted_server import hang_up, plain, serve, stream
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.resume import journaled
-from sanderling.errors import UserError
+from sanderling.core.clock import SystemClock
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message, Role
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
 from sanderling.policy.http_client import HttpClient
-from sanderling.protocol.clock import SystemClock
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.sampling import Sampling
 
 KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
 END = 9

@@ -7,9 +7,9 @@ import pytest
 import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, said
 
+from sanderling.core.sampling import Sampling
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.usage import Meter
-from sanderling.protocol.sampling import Sampling
 
 PROMPT = tuple(range(20, 45))
 LONG = Sampling(temperature=0.0, max_tokens=40)

@@ -12,11 +12,11 @@ from billing_server import billing
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import RunDirectory
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
-from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.store import build_world
 

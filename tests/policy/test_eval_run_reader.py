@@ -8,10 +8,10 @@ from billing_server import Say, billing
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
 from sanderling.evaluate.result import EvalResult
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
 from sanderling.world.store import build_world
 

@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 
 from sanderling.cli.evaluation import app
 from sanderling.cli.world import app as world_app
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.evaluate.recorded_calls import recording_of, share_told
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.result_parts import RecordedShare
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
+from sanderling.runs.jsonl import TrajectoryStore
 
 FOUND = [
     {"query": "tidal flats", "web_page_info_list": [{"title": "Flats", "url": "https://w.example/flats", "snippet": "mud"}]}

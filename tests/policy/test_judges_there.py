@@ -3,7 +3,7 @@
 import pytest
 from scripted_server import plain, serve
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.rl.judging import check_there
 
 

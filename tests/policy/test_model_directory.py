@@ -10,7 +10,7 @@ import torch
 from policy_tiny import model_directory
 from safetensors.torch import load_file, save_file
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.policy.transformers_policy import TransformersPolicy
 

@@ -7,11 +7,11 @@ import sys
 import pytest
 from scripted_server import plain, serve
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message, Role
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.load import open_policy, place_of
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.sampling import Sampling
 
 KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
 

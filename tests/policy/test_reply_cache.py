@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message, Role
 from sanderling.policy.reply_cache import ReplyCache
-from sanderling.protocol.messages import Message, Role
 from sanderling.tools.extractor.prompt import reading_messages
 
 ASKED = reading_messages("T", "text", "goal", 1, 1)

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from sanderling.core.messages import Message, Role
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.sampling import Sampling
 
 KEY = SampleKey(seed=0, question="q", attempt=0, turn=0)
 

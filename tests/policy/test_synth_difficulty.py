@@ -6,12 +6,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.synth import app
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.data.questions import read_questions
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.difficulty import META
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.record import Trajectory
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.manifest import read_manifest
 from sanderling.world.store import build_world

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli import exits
 from sanderling.cli.synth import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.data.questions import read_questions
 from sanderling.synth.facts.candidates import WRITER
 from sanderling.synth.facts.rubric import JUDGE, POINTS
 from sanderling.synth.growing.grow import QUERIES
@@ -23,7 +24,6 @@ from sanderling.synth.reading.extraction import READER
 from sanderling.synth.reading.rewording import COMPARER, REWRITER
 from sanderling.synth.verify.closed_book import FROM_MEMORY
 from sanderling.synth.verify.rivals import RIVAL
-from sanderling.trajectory.questions import read_questions
 from sanderling.world.contract import Page
 from sanderling.world.store import build_world, open_world
 

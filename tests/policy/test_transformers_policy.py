@@ -9,11 +9,11 @@ import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, reference, said
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, Finish, Policy
 from sanderling.policy.model_files import positions_of
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.sampling import Sampling
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tiny import full_logits, ids, key, load, said
 
+from sanderling.core.sampling import Sampling
 from sanderling.policy import forward
 from sanderling.policy.forward import Branch, SlotForward
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.twins import Lane, alike, put_in_one_lane
-from sanderling.protocol.sampling import Sampling
 
 WARM = Sampling(temperature=0.05, max_tokens=9)
 GREEDY = Sampling(temperature=0.0, max_tokens=6)

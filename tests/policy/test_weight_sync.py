@@ -8,13 +8,13 @@ import pytest
 import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, said
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.sampling import Sampling
 from sanderling.policy.sync.contract import WeightSync
 from sanderling.policy.sync.copying import Copying, twin
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.sync.tensors import put
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.sampling import Sampling
 from sanderling.train.config import MemoryConfig, Recompute
 from sanderling.train.memory import economise
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, said
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.contract import Policy, PolicyOutageError
 from sanderling.policy.sync.contract import WeightSync
 from sanderling.policy.sync.copying import twin

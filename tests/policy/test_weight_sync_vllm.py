@@ -9,14 +9,14 @@ import pytest
 from scripted_server import hang_up, plain, serve
 from test_endpoint import KEY, LetterTokenizer, tokens
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, PolicyOutageError
 from sanderling.policy.door import Door
 from sanderling.policy.endpoint import CompletionEndpointPolicy
 from sanderling.policy.http_client import HttpClient
 from sanderling.policy.sync.contract import WeightSync
 from sanderling.policy.sync.vllm_server import VllmServer
-from sanderling.protocol.sampling import Sampling
 
 NEW = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "mode"}, {"name": "clear_cache"}]}}}})
 OLD = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "wait_for_inflight_requests"}]}}}})

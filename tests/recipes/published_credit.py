@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from sanderling.trajectory.credit import CreditLine
+from sanderling.data.credit import CreditLine
 
 Steps = Sequence[Sequence[Sequence[CreditLine]]]
 """Lines by step and group."""

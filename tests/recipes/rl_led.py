@@ -23,16 +23,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from vllm_double import Double
 
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import PROFILES
+from sanderling.core.record import Question
+from sanderling.core.tokens import load_tokenizer
+from sanderling.data.questions import write_questions
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.endpoint import _seed
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import PROFILES
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.synth.questions import chain_questions
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.model_shapes import ModelShape
-from sanderling.trajectory.questions import write_questions
-from sanderling.trajectory.record import Question
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 from sanderling.world.store import build_world
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from rich.console import Console
 from sft_runs import RUN, SHAPE, WORDS
 
-from sanderling.config import read_config
+from sanderling.core.config import read_config
+from sanderling.data.questions import write_questions
 from sanderling.recipes.base import PHRASES
 from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.synth.questions import chain_questions
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
-from sanderling.trajectory.questions import write_questions
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 from sanderling.world.store import build_world
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role, ToolCall
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.runs.writing import write_trajectories
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.model_shapes import ModelShape
-from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
-from sanderling.trajectory.writing import write_trajectories
 
 SHAPE = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=48, max_positions=2048)
 WORDS = ("which", "person", "mayor", "of", "town", "potter", "river", "search", "visit", "found", "page", "north", "answer")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rl_runs import silent, write_given
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.ablation.config import AblationConfig
 from sanderling.recipes.ablation.figures import cells_of, difference, estimate, mean_curve, rollouts_to, two_way
 from sanderling.recipes.ablation.layout import Layout
@@ -23,7 +23,7 @@ RECIPE = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "ablatio
 
 
 def settings(*overrides: str) -> AblationConfig:
-    from sanderling.config import read_config
+    from sanderling.core.config import read_config
 
     return read_config(AblationConfig, RECIPE, overrides)
 

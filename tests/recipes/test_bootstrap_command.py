@@ -12,9 +12,9 @@ from safetensors import SafetensorError
 from typer.testing import CliRunner
 
 from sanderling.cli.train import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.model_directory import load_model
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes import bootstrap as recipe
 from sanderling.recipes.bootstrap import Wish, bootstrap
 from sanderling.recipes.progress import Report

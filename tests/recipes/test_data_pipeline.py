@@ -8,9 +8,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.data.files import open_trajectories
+from sanderling.data.resample_file import resample_file
 from sanderling.recipes.data.config import DataConfig
 from sanderling.recipes.data.layout import Layout
 from sanderling.recipes.data.run import RECIPES, find_data_recipe
@@ -21,11 +24,8 @@ from sanderling.recipes.tiny.data import curate, is_right
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.recipes.tiny.layout import Layout as TinyLayout
 from sanderling.recipes.tiny.supervised import training_set
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.row_files import read_rows
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
-from sanderling.trajectory.resample_file import resample_file
 
 
 def conversation(question: str, gt: str, answer: str, searches: int) -> dict:

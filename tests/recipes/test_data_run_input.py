@@ -11,14 +11,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.data.files import open_trajectories
 from sanderling.recipes.data import inputs
 from sanderling.recipes.data.inputs import content_hash, run_fingerprint
 from sanderling.recipes.data.layout import Layout
 from sanderling.recipes.data.run import find_data_recipe, run_data
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
-from sanderling.trajectory.files import open_trajectories
 
 
 def conversation(number: int, right: bool = True, searches: int = 2, question: str = "") -> dict:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sanderling.config import load_config
-from sanderling.errors import UserError
+from sanderling.core.config import load_config
+from sanderling.core.errors import UserError
+from sanderling.data.questions import read_questions
 from sanderling.recipes.base import BaseConfig, write_untrained
 from sanderling.recipes.merge_tiny.config import MergeTinyConfig
 from sanderling.recipes.merge_tiny.figures import Difference, judged
@@ -17,7 +18,6 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.registry import find_recipe
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
-from sanderling.trajectory.questions import read_questions
 from sanderling.world.encyclopedia.schema import BY_NAME
 
 TRAIN = "{ max_steps = 2, epochs = 5, batch_tokens = 512 }"

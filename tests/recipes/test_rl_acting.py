@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.config import load_config
+from sanderling.core.config import load_config
 from sanderling.recipes.rl.acting import opened_acting
 from sanderling.recipes.rl.config import RlRecipe, stages_of
 

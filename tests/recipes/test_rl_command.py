@@ -10,16 +10,16 @@ from rl_runs import recipe_of, silent, write_given
 from sft_runs import weights
 from vllm_double import served
 
-from sanderling.config import read_config
-from sanderling.errors import UserError
+from sanderling.core.config import read_config
+from sanderling.core.errors import UserError
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.rl.seldom import Seldom
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.metrics import read_metrics
-from sanderling.trajectory.jsonl import TrajectoryStore
 
 
 @pytest.fixture(scope="module")

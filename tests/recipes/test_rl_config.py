@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.config import load_config, to_toml
-from sanderling.errors import UserError
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.config import load_config, to_toml
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
 from sanderling.recipes.rl.config import RlRecipe, stages_of
 from sanderling.recipes.rl.find import RECIPES, find_rl_recipe
 

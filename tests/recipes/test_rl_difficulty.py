@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.data.questions import read_questions
+from sanderling.judge.verdict import META_KEY
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.difficulty import sort_questions
-from sanderling.reward.verdict import META_KEY
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.difficulty import Band
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 QUESTIONS = [Question(id=f"q{at}", text=f"{at}?", answers=("Oslo",)) for at in range(40)]
 

@@ -10,8 +10,8 @@ import pytest
 from rl_runs import arguments, command, started, write_given
 from sft_runs import weights
 
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.metrics import read_metrics
-from sanderling.trajectory.jsonl import TrajectoryStore
 
 pytestmark = pytest.mark.slow
 LONGER = ("--set", "rl.steps=8", "--set", "rl.save_every=3")

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from sanderling.core.endings import Ending
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.attempts import Retry
-from sanderling.protocol.endings import Ending
+from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
 from sanderling.recipes.rl.acting import opened_reader
 from sanderling.recipes.rl.judging import check_there, opened_judge, score_by
-from sanderling.reward.verdict import Code, Ruling, Verdict, unscored
 from sanderling.tools.extractor.contract import ExtractorOutageError
 from sanderling.train.rl.contract import ScorerAwayError
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.contract import VisitReply
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*gave no answer")

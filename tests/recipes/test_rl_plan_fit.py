@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.train import app
-from sanderling.config import load_config
-from sanderling.errors import UserError
+from sanderling.core.config import load_config
+from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.plan import RlPlan, plan_rl, taken

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sanderling import recipes
-from sanderling.config import load_config
+from sanderling.core.config import load_config
 from sanderling.recipes.rl.config import RlRecipe, stages_of
 from sanderling.recipes.rl.find import RECIPES, find_rl_recipe
 from sanderling.recipes.tiny.config import TinyConfig

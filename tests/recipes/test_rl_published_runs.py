@@ -22,21 +22,21 @@ from rl_runs import silent
 from sft_runs import weights
 from torch import Tensor
 
-from sanderling.config import read_config
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.config import read_config
+from sanderling.core.endings import Ending
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.data.credit import CreditLine
+from sanderling.data.questions import read_questions
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.run_record import flat, unlike
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint_places import checkpoints
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.health import HealthPause
-from sanderling.trajectory.credit import CreditLine
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.record import NodeKind, Question, Trajectory
 
 GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served", "date"}
 """What no recipe says: the command line does; the day is that of the beginning."""

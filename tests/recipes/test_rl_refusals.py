@@ -11,17 +11,17 @@ import pytest
 import tokenizers
 from rl_runs import recipe_of, silent, write_given
 
-from sanderling.config import read_config
-from sanderling.errors import UserError
-from sanderling.locks import LOCK
+from sanderling.core.config import read_config
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.data.questions import read_questions, write_questions
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.places import directories, warn_of_others
 from sanderling.recipes.rl.prepare import Order, prepare
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.sft.devices import Devices, described
-from sanderling.trajectory.questions import read_questions, write_questions
-from sanderling.trajectory.record import Question
+from sanderling.runs.locks import LOCK
 
 PROCESSOR = Devices("processor", 1, 2**33, None, gpus=False)
 

@@ -3,7 +3,7 @@
 import pytest
 from rl_runs import SETTINGS
 
-from sanderling.config import load_config
+from sanderling.core.config import load_config
 from sanderling.recipes.rl.config import RlRecipe, stages_of
 from sanderling.recipes.rl.shown import chosen
 

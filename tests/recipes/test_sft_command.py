@@ -10,7 +10,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 from sft_runs import weights, write_base, write_data, write_settings
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.find import RECIPES, find_sft_recipe
 from sanderling.recipes.sft.prepare import Order

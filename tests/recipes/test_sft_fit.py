@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from sft_runs import write_base, write_data, write_settings
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.devices import OVERHEAD, Devices, described
 from sanderling.recipes.sft.find import find_sft_recipe

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from sanderling.errors import UserError
-from sanderling.locks import LOCK
+from sanderling.core.errors import UserError
 from sanderling.recipes.stages import Stage, StageRecord, clear_run, fingerprint, read_record, run_stages
+from sanderling.runs.locks import LOCK
 
 CHILD = """
 import os, sys, time

@@ -4,8 +4,8 @@ from importlib.resources import files
 
 import pytest
 
-from sanderling.config import load_config, to_toml
-from sanderling.errors import UserError
+from sanderling.core.config import load_config, to_toml
+from sanderling.core.errors import UserError
 from sanderling.recipes.registry import QUICK, find_recipe
 from sanderling.recipes.tiny.config import TinyConfig
 

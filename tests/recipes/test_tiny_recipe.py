@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sanderling.config import load_config, read_config
+from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.report_model import RecipeReport, Stage
 from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.recipes.progress import Report
@@ -24,10 +24,10 @@ from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.recipes.tiny.report import NAMES
 from sanderling.recipes.tiny.run import run_tiny
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
-from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.world.encyclopedia import Encyclopedia
 from sanderling.world.encyclopedia.schema import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS
 
@@ -57,7 +57,7 @@ import os, signal, sys
 from contextlib import contextmanager
 from pathlib import Path
 from rich.console import Console
-from sanderling.config import read_config
+from sanderling.core.config import read_config
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.run import run_tiny

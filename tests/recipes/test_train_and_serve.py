@@ -8,12 +8,12 @@ from rich.console import Console
 
 from sanderling.cli.ask import research
 from sanderling.cli.backend import world_backend
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.policy.scripted import ListPolicy
-from sanderling.protocol.profiles import get_profile
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import rollout_over
-from sanderling.trajectory.record import NodeKind, Question, Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.store import build_world, open_world
 

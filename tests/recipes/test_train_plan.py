@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.train import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.sft.devices import OVERHEAD, Devices, container_limits, described, devices_here, peak_of
 from sanderling.recipes.sft.find import find_sft_recipe
 from sanderling.recipes.sft.plan import plan_run, taken_here

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.workers import Task, run_tasks
 
 PARENT = """

@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 from sanderling.cli.ask import ask
 from sanderling.cli.backend import LIVE_WEB, Place, web_backend
 from sanderling.cli.world import app
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
+from sanderling.core.status import ToolStatus
 from sanderling.policy.scripted import ListPolicy
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.paced import PacedTool
 from sanderling.tools.recording import read_recording
-from sanderling.trajectory.jsonl import TrajectoryStore
 from sanderling.world.store import build_world, open_world
 
 FILM = "https://en.example/wiki/Alien_(film)"

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.status import ToolStatus
 from sanderling.world.contract import SearchesOneByOne, SearchReply, VisitReply
 
 FILM = "https://en.example/wiki/Alien_(film)"

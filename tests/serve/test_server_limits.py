@@ -7,7 +7,7 @@ import socket
 import httpx
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.registry import DIALECTS, chosen
 from sanderling.serve.world.run import listen

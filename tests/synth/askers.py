@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from sanderling.protocol.asking import AskingOutageError, Reply, Usage
-from sanderling.protocol.messages import Message
+from sanderling.core.asking import AskingOutageError, Reply, Usage
+from sanderling.core.messages import Message
 
 
 class ScriptedAsker:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.synth.difficulty import META, Band, BandSettings, Try, by_difficulty, difficulty, length_band
 from sanderling.synth.mix import Mix, Part, Stage, _shared_out, mix
-from sanderling.trajectory.record import Question
 
 EIGHT = BandSettings()
 

@@ -9,9 +9,10 @@ from askers import ScriptedAsker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.asking import AskingOutageError, BudgetSpentError
+from sanderling.core.errors import UserError
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.made_with import MovedModelWarning
-from sanderling.protocol.asking import AskingOutageError, BudgetSpentError
 from sanderling.synth.facts.candidates import WRITER, Candidate, page_material, read_candidates
 from sanderling.synth.facts.checks import Bounds, Problem, holds, leans_on_the_page, problem_of
 from sanderling.synth.facts.page import UNREADABLE_REPLY, UNSCORED, FactsSettings, made_with, questions_of
@@ -19,7 +20,6 @@ from sanderling.synth.facts.rubric import JUDGE, POINTS, read_marks
 from sanderling.synth.from_pages import REPEATED, make_questions
 from sanderling.synth.models import Models
 from sanderling.tools.extractor.quotes import PageText
-from sanderling.trajectory.questions import read_questions
 from sanderling.world.contract import Page
 
 TEXT = """# Orlo

@@ -8,14 +8,14 @@ import httpx
 import pytest
 from askers import ScriptedAsker
 
-from sanderling.errors import UserError
-from sanderling.protocol.asking import AskingOutageError
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.asking import AskingOutageError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.core.status import ToolStatus
 from sanderling.synth.growing.finder import Opened, WebFinder, WorldFinder
 from sanderling.synth.growing.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthReport, GrowthSettings, grow
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.tools.web.settings import web_settings
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world, open_world

@@ -5,13 +5,13 @@ import datetime
 import pytest
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Seeds, Trajectory
 from sanderling.synth.one_search import Asked, OneSearchPolicy, Query, bare, best_guess, mention_of, read_results, take_apart
 from sanderling.synth.questions import Path, chain_questions, split_by_hops
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.record import Seeds, Trajectory
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
 from sanderling.world.encyclopedia.schema import BY_NAME
 from sanderling.world.local import LocalWorld

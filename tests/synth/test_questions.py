@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.synth.questions import Path, chain_questions, names_its_answer, split_by_hops
-from sanderling.trajectory.record import Question
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
 from sanderling.world.encyclopedia.schema import RELATIONS, Kind
 

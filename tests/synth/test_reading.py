@@ -8,7 +8,7 @@ from askers import ScriptedAsker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.protocol.asking import AskingOutageError
+from sanderling.core.asking import AskingOutageError
 from sanderling.synth.graph.contract import Fact
 from sanderling.synth.reading.crawl import CrawlSettings, crawl
 from sanderling.synth.reading.extraction import PageFacts, ReadEntity, ReadFact, Unused, read_page

@@ -6,6 +6,7 @@ import json
 import pytest
 from askers import ScriptedAsker
 
+from sanderling.core.record import Question
 from sanderling.synth.graph.contract import Capability, Uniqueness
 from sanderling.synth.models import Models
 from sanderling.synth.reading.crawl import CrawlSettings
@@ -14,7 +15,6 @@ from sanderling.synth.reading.questions import NO_DRAFT, ReadingSettings, questi
 from sanderling.synth.reading.rewording import COMPARER, REWRITER, Unfit, reword
 from sanderling.synth.verify.contract import Finding
 from sanderling.synth.verify.rivals import Rivals
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 

@@ -8,20 +8,20 @@ from itertools import pairwise
 import pytest
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.errors import UserError
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.grammar import check_turn
+from sanderling.core.messages import Message, Role
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, SampleKey
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.grammar import check_turn
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.sampling import Sampling
 from sanderling.synth import teacher as said
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, Step, TeacherPolicy, TeacherState
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.world.encyclopedia import Encyclopedia, Names, Site, generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 import pytest
 from askers import ScriptedAsker
 
-from sanderling.errors import UserError
-from sanderling.protocol.asking import AskingOutageError, AskingRefusedError
-from sanderling.protocol.endings import Ending
-from sanderling.reward.judge import RuleJudge, Ruling, Verdict
-from sanderling.reward.outcome import exact_match
+from sanderling.core.asking import AskingOutageError, AskingRefusedError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.data.questions import read_questions
+from sanderling.judge.judge import RuleJudge, Ruling, Verdict
+from sanderling.judge.outcome import exact_match
 from sanderling.synth.verify.closed_book import ClosedBook
 from sanderling.synth.verify.contract import Check, Checker, Finding, Result
 from sanderling.synth.verify.evidence import Evidence
@@ -18,8 +20,6 @@ from sanderling.synth.verify.giveaway import Giveaway
 from sanderling.synth.verify.open_world import OpenWorld
 from sanderling.synth.verify.run import META, verify
 from sanderling.synth.verify.snippets import Snippets
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.masking import MaskedWorld

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
-from sanderling.protocol.messages import ToolSpec
-from sanderling.protocol.profile import Profile, ResultLayout, ToolNames
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.errors import UserError
+from sanderling.core.messages import ToolSpec
+from sanderling.core.profile import Profile, ResultLayout, ToolNames
+from sanderling.core.status import ToolStatus
+from sanderling.runs.jsonl import TornLineWarning
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.recording import RecordingTool, open_recording, read_recording, recorded_tools
 from sanderling.tools.recording_readers import replay_table, statistics, trajectories_of
 from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.tools.replay import ReplayTool
-from sanderling.trajectory.jsonl import TornLineWarning
 from sanderling.world.contract import Page
 from sanderling.world.dynamics.fit import fit_profile
 from sanderling.world.fidelity.calls import recorded_calls

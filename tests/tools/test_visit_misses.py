@@ -2,9 +2,9 @@
 
 import pytest
 
-from sanderling.protocol.profile import ResultLayout
-from sanderling.protocol.profiles import PROFILES, get_profile
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.profile import ResultLayout
+from sanderling.core.profiles import PROFILES, get_profile
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.layout import status_sentence, visit_text
 from sanderling.tools.registry import world_tools

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from sanderling.errors import UserError
-from sanderling.protocol.profile import Profile, ResultLayout
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile, ResultLayout
+from sanderling.core.status import ToolStatus
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError

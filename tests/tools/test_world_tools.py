@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from sanderling.protocol.profile import Profile, ResultLayout, ToolNames
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.profile import Profile, ResultLayout, ToolNames
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply

@@ -16,20 +16,20 @@ import torch
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import FixedClock
+from sanderling.core.profile import Guards
+from sanderling.core.profiles import TINY
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.sampling import Sampling
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.sync.copying import Copying, twin
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.wrapped import WrappedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.profile import Guards
-from sanderling.protocol.profiles import TINY
-from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.rl.config import PipelineConfig, Placement, RlConfig
 from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.run import run_rl
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 PROFILE = TINY.model_copy(
     update={"sampling": Sampling(temperature=0.8, max_tokens=16), "guards": Guards(max_retries=0, max_malformed=6)}

@@ -13,6 +13,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_leaves
 from train_records import PROFILE, WordTokenizer
 
+from sanderling.core.record import Question
 from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint
 from sanderling.train.config import Precision, SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding
@@ -28,7 +29,6 @@ from sanderling.train.sft_config import ParallelConfig
 from sanderling.train.sharding import Sharded
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer
-from sanderling.trajectory.record import Question
 
 
 def whole(value: torch.Tensor) -> torch.Tensor:

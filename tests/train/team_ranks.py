@@ -19,7 +19,8 @@ from tiny_qwen3 import random_rows, tiny_model
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from train_records import PROFILE, WordTokenizer
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.gradients import sum_gradients
@@ -29,7 +30,6 @@ from sanderling.train.rl.contract import Actor
 from sanderling.train.rl.run import run_rl
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer
-from sanderling.trajectory.record import Question
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +134,7 @@ def sample_for_real(rank: int, size: int, meeting: Path, config: RlConfig, quest
     """One step of the real policy and loop; the trajectories that rank 0 stored."""
     from test_rl_real_policy import PROFILE, connect
 
-    from sanderling.protocol.tokens import load_tokenizer
+    from sanderling.core.tokens import load_tokenizer
 
     torch.set_num_threads(1)
     stored = []

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.train.adapters import add_adapter, has_adapter, load_adapter, merge_adapter
 from sanderling.train.checkpoint import checkpoints

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.checkpoint import load_state
 from sanderling.train.checkpoint_places import STATE
 

@@ -13,7 +13,7 @@ from tiny_qwen3 import forked_rows, tiny_model
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train import attention
 from sanderling.train.attention import _causal
 from sanderling.train.config import Aggregation, MemoryConfig, Packing, Precision, TrainerConfig

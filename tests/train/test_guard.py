@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.config import GuardConfig
 from sanderling.train.guard import DivergenceGuard
 

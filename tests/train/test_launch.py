@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.sft_config import ParallelConfig
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.credit_config import (
     CispoConfig,
     CorrectionConfig,

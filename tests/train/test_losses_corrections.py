@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from sanderling.config import load_config, to_toml
+from sanderling.core.config import load_config, to_toml
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.train.credit_config import (

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tiny_qwen3 import random_rows, tiny_model
 from torch import nn
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train import memory as memory_module
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig, Packing

@@ -11,7 +11,7 @@ from shard_ranks import gather_for_saving, open_shards, run_shards
 from test_team import alone, pair  # noqa: F401  # pair is a fixture
 from tiny_qwen3 import save_tiny
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_empty, load_model
 from sanderling.train.checkpoint import checkpoints
 from sanderling.train.config import LoraConfig, Precision, SupervisedConfig, TrainerConfig

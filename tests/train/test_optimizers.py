@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_qwen3 import random_rows, tiny_model
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.config import OptimizerKind, Precision, Schedule, TrainerConfig
 from sanderling.train.losses.sft import sft
 from sanderling.train.optimizers import Muon, Optimizers, orthogonal

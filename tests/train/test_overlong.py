@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from train_records import PROFILE, WordTokenizer, record
 
+from sanderling.core.record import NodeKind, Trajectory
 from sanderling.train.encoding import Encoding, Piece
 from sanderling.train.overlong import Limit, Overlong, fit
 from sanderling.train.sft_rows import rows_of
-from sanderling.trajectory.record import NodeKind, Trajectory
 
 MARK = 3
 

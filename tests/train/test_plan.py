@@ -14,7 +14,7 @@ from tiny_qwen3 import random_rows, tiny_model
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train import memory as memory_module
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import GRADIENT_BUCKET, MemoryConfig, Packing, Precision, TrainerConfig

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
 from sanderling.train.bootstrap import model_settings
 from sanderling.train.model_shapes import PUBLISHED_VOCABULARY, SIZES, ModelShape, find_size

@@ -11,14 +11,16 @@ from safetensors.numpy import load_file
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.sampling import Sampling
-from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig
-from sanderling.reward.gain import GainConfig, Probe
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.core.sampling import Sampling
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import CispoConfig, GrpoConfig, GspoConfig, IgpoConfig, MinirlConfig, PpoConfig, RatioTo
+from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
+from sanderling.train.gain import GainConfig, Probe
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask
@@ -27,8 +29,6 @@ from sanderling.train.rl.curriculum_config import CurriculumConfig
 from sanderling.train.rl.rollouts import episode_seed
 from sanderling.train.rl.run import run_rl
 from sanderling.train.trainer import Trainer
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
 QUESTIONS = [Question(id=f"q{i}", text="?", answers=("Oslo",)) for i in range(3)]

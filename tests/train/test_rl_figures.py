@@ -7,9 +7,10 @@ import pytest
 import torch
 from train_records import record
 
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import ToolCall
-from sanderling.protocol.profile import ToolNames
+from sanderling.core.endings import Ending
+from sanderling.core.messages import ToolCall
+from sanderling.core.profile import ToolNames
+from sanderling.core.record import Trajectory
 from sanderling.train.credit_config import CispoConfig, CorrectionConfig, GrpoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.estimators import build_estimator
 from sanderling.train.estimators.groups import Components
@@ -28,7 +29,6 @@ from sanderling.train.rl.figures import (
     update_figures,
 )
 from sanderling.train.turn_table import Graded, build_table
-from sanderling.trajectory.record import Trajectory
 
 
 def said(trajectory: Trajectory, *turns: dict) -> Trajectory:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.train.rl.health import Health, HealthPause, Kind, rules
 from sanderling.train.rl.health_config import Alarm, HealthConfig

@@ -11,10 +11,11 @@ from test_rl_pipeline import Broken, Late, Slow, changed, run
 from test_rl_pipeline import base as base
 from train_records import PROFILE, WordTokenizer
 
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
-from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.train.contract import Row
+from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, SelectionConfig, Straggler
@@ -25,7 +26,6 @@ from sanderling.train.rl.learning import Learner, dealt
 from sanderling.train.rl.ledger import Ledger
 from sanderling.train.rl.rollouts import Rollouts
 from sanderling.train.rl.run import LEDGER, apart_from, run_rl
-from sanderling.trajectory.record import Question
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
 

@@ -10,12 +10,13 @@ from test_rl_pipeline import Slow, by_token, changed, run, same_weights
 from test_rl_pipeline import base as base
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.errors import UserError
-from sanderling.protocol.endings import Ending
-from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig
-from sanderling.reward.gain import GainConfig
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
 from sanderling.train.credit_config import IgpoConfig, IgpoMode
+from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
+from sanderling.train.gain import GainConfig
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl import rollouts
 from sanderling.train.rl.config import PipelineConfig, RlConfig, SelectionConfig
@@ -23,7 +24,6 @@ from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, ScorerA
 from sanderling.train.rl.ledger import Ledger
 from sanderling.train.rl.run import LEDGER, run_rl
 from sanderling.train.rl.sifting import fate, sift
-from sanderling.trajectory.record import Question, Trajectory
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
 

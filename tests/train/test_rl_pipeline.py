@@ -10,11 +10,12 @@ from test_rl import CONFIG, QUESTIONS, Bandit, weights
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
 from sanderling.policy.sync.copying import twin
 from sanderling.policy.sync.tensors import put
-from sanderling.protocol.endings import Ending
-from sanderling.reward.denoise_config import DenoiseConfig
+from sanderling.train.denoise_config import DenoiseConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, RlConfig, SelectionConfig, Straggler
@@ -22,7 +23,6 @@ from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, oldest_
 from sanderling.train.rl.ledger import Ledger
 from sanderling.train.rl.run import LEDGER, run_rl
 from sanderling.train.rl.sifting import STALE, fate, sift
-from sanderling.trajectory.record import Question, Trajectory
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
 

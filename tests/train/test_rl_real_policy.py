@@ -8,19 +8,21 @@ import numpy as np
 import pytest
 
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import FixedClock
+from sanderling.core.profiles import TINY
+from sanderling.core.record import Question, Seeds
+from sanderling.core.sampling import Sampling
+from sanderling.core.tokens import load_tokenizer
+from sanderling.core.turns import turn_indices
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.profiles import TINY
-from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.base import PHRASES
-from sanderling.reward.gain import PROBES
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import GrpoConfig
 from sanderling.train.encoding import Encoding
+from sanderling.train.gain import PROBES
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
@@ -29,8 +31,6 @@ from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.rl.run import run_rl
 from sanderling.train.trainer import row_logprobs
-from sanderling.trajectory.record import Question, Seeds
-from sanderling.trajectory.turns import turn_indices
 
 PROFILE = TINY.model_copy(update={"sampling": Sampling(temperature=0.8, max_tokens=12)})
 TRAINER = TrainerConfig(lr=1e-3, temperature=0.8, entropy=True)

@@ -15,24 +15,25 @@ from tiny_qwen3 import VOCAB, save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import FixedClock
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.profiles import TINY
+from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.core.sampling import Sampling
+from sanderling.core.status import ToolStatus
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.profiles import TINY
-from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.status import ToolStatus
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.base import PHRASES
-from sanderling.reward.format import turn_penalties
-from sanderling.reward.gain import GainConfig, Probe
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.credit_config import GrpoConfig, IgpoConfig, IgpoMode
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
+from sanderling.train.format import turn_penalties
+from sanderling.train.gain import GainConfig, Probe
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
 from sanderling.train.rl.config import RlConfig
@@ -40,7 +41,6 @@ from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.run import run_rl
 from sanderling.train.rl.teaching import Lesson, Try, give_credit, give_credit_to_go, teach
 from sanderling.train.turn_table import Graded, build_table
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 
 QUESTIONS = [Question(id=f"q{i}", text=f"question {i}", answers=("Oslo", "Oslo fjord")) for i in range(4)]
 PREFIX = "so </think> <answer>"

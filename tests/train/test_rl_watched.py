@@ -8,13 +8,14 @@ from test_rl import CONFIG, QUESTIONS, train, weights
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.protocol.endings import Ending
-from sanderling.reward.denoise import sift
-from sanderling.reward.denoise_config import DenoiseConfig, ExtremeConfig, FormatConfig, Place
-from sanderling.reward.format import turn_penalties
+from sanderling.core.endings import Ending
+from sanderling.core.record import Trajectory
 from sanderling.train.credit_config import LeaveOneOutConfig
+from sanderling.train.denoise import sift
+from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig, FormatConfig, Place
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
+from sanderling.train.format import turn_penalties
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.curriculum_config import CurriculumConfig
 from sanderling.train.rl.health import HealthPause, rules
@@ -22,7 +23,6 @@ from sanderling.train.rl.health_config import Alarm, HealthConfig
 from sanderling.train.rl.learning import credit_rows
 from sanderling.train.rl.run import HealthWarning
 from sanderling.train.turn_table import Graded, build_table
-from sanderling.trajectory.record import Trajectory
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit, Overlong
 from sanderling.train.row_files import left_out_file, read_rows, write_rows

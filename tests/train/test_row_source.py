@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation
 from sanderling.train.contract import Row
 from sanderling.train.row_files import SCHEMA

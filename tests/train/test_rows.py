@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.turns import turn_tools
 from sanderling.train.contract import Row, TurnTool
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.sft_rows import TrainTurn, rows_of, sft_rows
 from sanderling.train.turn_table import Graded, build_table
-from sanderling.trajectory.record import NodeKind, Trajectory
-from sanderling.trajectory.turns import turn_tools
 
 
 def sft_row(trajectory: Trajectory, encoding: Encoding, train_turn: TrainTurn | None = None) -> Row | None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig, Packing, Precision, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest

@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.status import ToolStatus
-from sanderling.reward.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
+from sanderling.core.turns import turn_indices, turn_tools
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import TurnTool
 from sanderling.train.encoding import Encoding
+from sanderling.train.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.scorer_gains import gains_and_logprobs
 from sanderling.train.trainer import row_logprobs
-from sanderling.trajectory.record import Node, NodeKind, ToolEvent, Trajectory
-from sanderling.trajectory.turns import turn_indices, turn_tools
 
 MODEL = tiny_model(seed=5).eval()
 TOKENS = WordTokenizer()

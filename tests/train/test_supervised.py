@@ -14,14 +14,14 @@ import pytest
 from safetensors.numpy import load_file
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.runs.jsonl import TornLineWarning
 from sanderling.train.checkpoint import checkpoints, load_model, save_checkpoint
 from sanderling.train.config import GuardConfig, SupervisedConfig, TrainerConfig
 from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.row_source import ListSource
 from sanderling.train.sft import run_sft
 from sanderling.train.supervised_plan import batches, schedule
-from sanderling.trajectory.jsonl import TornLineWarning
 
 CONFIG = SupervisedConfig(
     trainer=TrainerConfig(lr=1e-2, micro_batch_tokens=64, schedule="cosine", warmup_steps=2),

@@ -18,15 +18,15 @@ from test_rl_real_policy import TRAINER, base  # noqa: F401  # a fixture
 from tiny_qwen3 import save_tiny, tiny_model
 from torch.distributed import HashStore
 
-from sanderling.errors import UserError
-from sanderling.reward.gain import GainConfig, Probe
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.credit_config import IgpoConfig, PpoConfig, RatioTo
+from sanderling.train.gain import GainConfig, Probe
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal
 from sanderling.train.rl.config import PipelineConfig, RlConfig
 from sanderling.train.team import SOLO, Replicated, Solo, joined, share
-from sanderling.trajectory.record import Question
 
 STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)
 """With a large eps Adam does not blow rounding errors up to steps of full size."""

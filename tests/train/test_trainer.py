@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiny_qwen3 import random_rows, tiny_model
 from transformers import MistralConfig, MistralForCausalLM
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, Schedule, TrainerConfig
 from sanderling.train.contract import Row

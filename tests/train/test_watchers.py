@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.watchers import WATCHERS, check_watchers, open_watcher
 
 

@@ -6,7 +6,7 @@ import torch
 from test_trainer import one_by_one
 from tiny_qwen3 import random_rows, tiny_model
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.losses.sft import sft

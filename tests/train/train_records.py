@@ -3,11 +3,11 @@
 import hashlib
 import re
 
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.profile import Guards, Profile
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.profile import Guards, Profile
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
 
 PROFILE = Profile(
     name="tiny", source="test", system_prompt="s", force_hint="now", malformed_hint="{problem}", guards=Guards(max_retries=0)

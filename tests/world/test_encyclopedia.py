@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import Encyclopedia, Names, Site, generate_encyclopedia, generate_pages
 from sanderling.world.encyclopedia.graph import LARGEST, SMALLEST, generate_facts

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.profiles import get_profile
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
 from sanderling.world.blocked_addresses import Blocklist

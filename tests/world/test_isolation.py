@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from sanderling.protocol.profile import Profile, ResultLayout
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.profile import Profile, ResultLayout
+from sanderling.core.profiles import get_profile
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.paced import PacedTool
 from sanderling.tools.registry import world_tools

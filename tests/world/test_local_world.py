@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sanderling.errors import UserError
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.errors import UserError
+from sanderling.core.status import ToolStatus
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world, open_world

@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
-from sanderling.errors import UserError
-from sanderling.protocol.messages import Role, ToolCall, ToolSpec
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role, ToolCall, ToolSpec
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolResult
 from sanderling.tools.replay import ReplayTool
-from sanderling.trajectory.record import Node, NodeKind, Question, Trajectory
 from sanderling.world.recorded import answerable_questions, pages_from_trajectories
 from sanderling.world.replay import ReplayTable, call_key
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
 from sanderling.world.blocked_addresses import Blocklist

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.duplicates import file_name
 from sanderling.world.manifest import read_manifest
@@ -126,7 +126,7 @@ def test_kill_9_leaves_no_half_world_and_the_next_build_clears_up(tmp_path):
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.store import build_world
 

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
 from sanderling.world.encyclopedia import generate_pages

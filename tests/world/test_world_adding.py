@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.duplicates import load_groups
 from sanderling.world.dynamics.opening import open_as_met
@@ -187,7 +187,7 @@ def test_there_must_be_a_world(tmp_path):
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.feed import PlainFeed
 from sanderling.world.store import add_to_world

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.building import building_place
 from sanderling.world.contract import Page
 from sanderling.world.manifest import read_manifest
@@ -146,7 +146,7 @@ def test_two_builders_of_one_place(tmp_path):
 RACER = """
 import sys
 from pathlib import Path
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.registry import open_sources
 from sanderling.world.store import build_from_feed

@@ -9,8 +9,8 @@ Knows nothing of texts, tokens' values or policies.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profile import Budgets
+from sanderling.core.endings import Ending
+from sanderling.core.profile import Budgets
 
 CUT_MARK = "\n[... cut to fit the context ...]\n"
 

@@ -11,10 +11,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from sanderling.agent.guards import signature
-from sanderling.protocol.messages import ToolCall
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.messages import ToolCall
+from sanderling.core.record import ToolEvent
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
-from sanderling.trajectory.record import ToolEvent
 
 
 @dataclass(frozen=True)

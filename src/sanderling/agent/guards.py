@@ -8,8 +8,8 @@ from collections.abc import Container, Sequence
 from enum import StrEnum
 from typing import Any
 
-from sanderling.protocol.messages import ToolCall
-from sanderling.protocol.profile import Guards
+from sanderling.core.messages import ToolCall
+from sanderling.core.profile import Guards
 
 
 class Verdict(StrEnum):

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.core.codec import encode_record
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import JsonlLog
 
 FORMAT = 1
 _LOCK = ".lock"

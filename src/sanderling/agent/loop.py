@@ -21,18 +21,18 @@ from sanderling.agent.resume import Means, journaled
 from sanderling.agent.scribe import NEXT_RESPONSE, Draft, Scribe
 from sanderling.agent.state import Transcript, turn_node
 from sanderling.agent.stopping import Stopped, unless_stopped
+from sanderling.core.chat import ChatRenderer
+from sanderling.core.clock import Clock
+from sanderling.core.endings import Ending
+from sanderling.core.messages import ToolCall
+from sanderling.core.parse import ParsedTurn, explain, parse_turn
+from sanderling.core.profile import Profile
+from sanderling.core.prompts import render_malformed, render_system
+from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.policy.contract import Completion, Delta, Policy, PolicyOutageError, SampleKey, Session
 from sanderling.policy.metered import sampled_tokens
-from sanderling.protocol.chat import ChatRenderer
-from sanderling.protocol.clock import Clock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import ToolCall
-from sanderling.protocol.parse import ParsedTurn, explain, parse_turn
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.prompts import render_malformed, render_system
 from sanderling.tools.contract import Tool
 from sanderling.tools.registry import tool_roles
-from sanderling.trajectory.record import NodeKind, Question, Seeds, Trajectory
 
 FORCED = "forced_answer"
 """Problem code of a message that the closing hint was added to."""

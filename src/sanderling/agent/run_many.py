@@ -12,12 +12,12 @@ from typing import Any
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
-from sanderling.errors import UserError
+from sanderling.core.clock import Clock
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.policy.contract import Policy
-from sanderling.protocol.clock import Clock
-from sanderling.protocol.profile import Profile
 from sanderling.tools.contract import Tool
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ Knows the profile's words and the chat renderer; knows no budget, tool or policy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sanderling.protocol.chat import ChatRenderer, wrap_observation
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.prompts import render_question
-from sanderling.trajectory.record import Node, NodeKind, ToolEvent
+from sanderling.core.chat import ChatRenderer, wrap_observation
+from sanderling.core.messages import Message, Role
+from sanderling.core.profile import Profile
+from sanderling.core.prompts import render_question
+from sanderling.core.record import Node, NodeKind, ToolEvent
 
 MESSAGE_TOKENS = 6
 """Estimated tokens of a message's scaffold, for text-level policies."""

@@ -6,10 +6,10 @@ Knows nothing of budgets, tools or when an episode ends.
 """
 
 from sanderling.agent.scribe import Draft
+from sanderling.core.messages import Role
+from sanderling.core.parse import ParsedTurn
+from sanderling.core.record import Node, NodeKind
 from sanderling.policy.contract import Completion, Delta
-from sanderling.protocol.messages import Role
-from sanderling.protocol.parse import ParsedTurn
-from sanderling.trajectory.record import Node, NodeKind
 
 
 class Transcript:

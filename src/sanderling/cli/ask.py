@@ -25,17 +25,17 @@ from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorO
 from sanderling.cli.watch import Watcher, show_retry
 from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
 from sanderling.cli.world_embed import Search
-from sanderling.errors import UserError
+from sanderling.core.clock import SystemClock
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import PROFILES, get_profile
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.policy.contract import Policy
-from sanderling.protocol.clock import SystemClock
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import PROFILES, get_profile
+from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.extractor.contract import OnOutage
 from sanderling.tools.recording import open_recording, recorded_tools
 from sanderling.tools.registry import tool_roles
-from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.dense.opening import SearchMode
 
 _DEFAULT = "tiny"

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.watch import show_retry
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.ledger import Ledger, Limits, Prices, Spent
-from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.runs.jsonl import JsonlLog
 
 if TYPE_CHECKING:
     from sanderling.policy.asker import PolicyAsker

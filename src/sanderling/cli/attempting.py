@@ -24,25 +24,25 @@ from sanderling.cli.eval_progress import Shown, showing
 from sanderling.cli.extractor import ExtractorChoice, opened_extractor
 from sanderling.cli.judges import opened_judges, required
 from sanderling.cli.watch import show_retry
-from sanderling.errors import UserError
+from sanderling.core.clock import SystemClock
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import PROFILES, TINY, get_profile
+from sanderling.core.record import Question
+from sanderling.core.terminal import visible
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.live import Live
 from sanderling.evaluate.made_with import placed
 from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.watch import Watch
+from sanderling.judge.forms.ours import OURS
+from sanderling.judge.judge import Judge
 from sanderling.policy.contract import Policy
 from sanderling.policy.ledger import Prices
-from sanderling.protocol.clock import SystemClock
-from sanderling.protocol.profiles import PROFILES, TINY, get_profile
-from sanderling.reward.forms.ours import OURS
-from sanderling.reward.judge import Judge
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.generate import generate
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
-from sanderling.terminal import visible
 from sanderling.tools.extractor.contract import Extractor
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.record import Question
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import Guard
 from sanderling.world.sources.encyclopedia import EncyclopediaSource

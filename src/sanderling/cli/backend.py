@@ -9,9 +9,9 @@ from typing import Annotated, TypeVar
 import typer
 
 from sanderling.cli.world_embed import search_choice
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile
 from sanderling.policy.contract import Policy
-from sanderling.protocol.profile import Profile
 from sanderling.tools.contract import Tool
 from sanderling.tools.extractor.contract import Extractor
 from sanderling.tools.paced import PacedTool

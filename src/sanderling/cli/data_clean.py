@@ -13,16 +13,16 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from sanderling.cli import exits
-from sanderling.config import load_config, read_config, to_toml
-from sanderling.errors import UserError
-from sanderling.protocol.profiles import get_profile
-from sanderling.terminal import visible
-from sanderling.trajectory.cleaning import CleaningRecipe, CleanReport, Reason, Target, get_recipe
-from sanderling.trajectory.cleaning.explain import explain
-from sanderling.trajectory.cleaning.file import Advance, CleanedFile, clean_file
-from sanderling.trajectory.cleaning.report import Count
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.record import Trajectory
+from sanderling.core.config import load_config, read_config, to_toml
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Trajectory
+from sanderling.core.terminal import visible
+from sanderling.data.cleaning import CleaningRecipe, CleanReport, Reason, Target, get_recipe
+from sanderling.data.cleaning.explain import explain
+from sanderling.data.cleaning.file import Advance, CleanedFile, clean_file
+from sanderling.data.cleaning.report import Count
+from sanderling.data.files import open_trajectories
 
 _SHOWN = 110
 

@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
-from sanderling.terminal import visible
-from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.core.errors import UserError
+from sanderling.core.terminal import visible
+from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.runs.files import replace_file
 
 _SHOWN = 8
 _LONGEST = 300
@@ -37,9 +37,9 @@ def contamination(
     ] = THRESHOLD,
 ) -> None:
     """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
-    from sanderling.trajectory.contamination import kinds
-    from sanderling.trajectory.contamination_file import check_file
-    from sanderling.trajectory.writing import check_places
+    from sanderling.data.contamination import kinds
+    from sanderling.data.contamination_file import check_file
+    from sanderling.runs.writing import check_places
 
     check_places([file, *against], [place for place in (out, report) if place is not None])
     if out is not None and out.suffix != ".jsonl":

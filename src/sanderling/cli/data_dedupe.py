@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sanderling.files import replace_file
-from sanderling.terminal import visible
-from sanderling.trajectory.dedupe import Prefer
-from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.core.terminal import visible
+from sanderling.data.dedupe import Prefer
+from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.runs.files import replace_file
 
 _SHOWN = 5
 _LONGEST = 300
@@ -34,8 +34,8 @@ def dedupe(
     ] = None,
 ) -> None:
     """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
-    from sanderling.trajectory.curating import dedupe_file
-    from sanderling.trajectory.writing import check_places
+    from sanderling.data.curating import dedupe_file
+    from sanderling.runs.writing import check_places
 
     check_places([file], [place for place in (out, report) if place is not None])
     done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)

@@ -18,10 +18,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from sanderling.terminal import visible
+from sanderling.core.terminal import visible
 
 if TYPE_CHECKING:
-    from sanderling.trajectory.importers.store import Progress as Report
+    from sanderling.data.importers.store import Progress as Report
 
 _SECONDS = 0.2
 """Between two moves of the bar."""
@@ -42,7 +42,7 @@ def import_(
     Messages nobody can classify are kept raw and counted. Beside the output stand FILE.import.json (the report) and, for
     entries that could not be read at all, FILE.unread.jsonl. Files appear whole or not at all; a killed import starts over.
     """
-    from sanderling.trajectory.importers.store import import_to
+    from sanderling.data.importers.store import import_to
 
     with _bar() as report:
         written = import_to(sources, out, questions, report)

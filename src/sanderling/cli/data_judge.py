@@ -16,13 +16,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from sanderling.cli import exits
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, spent_line
 from sanderling.cli.judges import FormKey, JudgePrices, JudgeSpecs, Verdicts, opened_judge
-from sanderling.reward.by_hand import ByHand
-from sanderling.reward.forms.ours import OURS
-from sanderling.reward.judged_file import JudgeReport, Keep, judge_file
-from sanderling.reward.verdict import Ruling
-from sanderling.terminal import visible
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.writing import check_places
+from sanderling.core.terminal import visible
+from sanderling.data.files import open_trajectories
+from sanderling.judge.by_hand import ByHand
+from sanderling.judge.forms.ours import OURS
+from sanderling.judge.judged_file import JudgeReport, Keep, judge_file
+from sanderling.judge.verdict import Ruling
+from sanderling.runs.writing import check_places
 
 
 def judge(

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 
 def resample(
@@ -21,9 +21,9 @@ def resample(
     seed: Annotated[int, typer.Option("--seed", help="Of the order.")] = 0,
 ) -> None:
     """Repeat trajectories by their turns, shuffled, copies of one never side by side where that is possible."""
-    from sanderling.trajectory.resample import Schedule
-    from sanderling.trajectory.resample_file import resample_file
-    from sanderling.trajectory.writing import check_places
+    from sanderling.data.resample import Schedule
+    from sanderling.data.resample_file import resample_file
+    from sanderling.runs.writing import check_places
 
     check_places([file], [out])
     schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))

@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
 
 
 class By(StrEnum):
@@ -35,8 +35,8 @@ def split(
     ] = False,
 ) -> None:
     """Share out trajectories so that no question stands in two parts; adding rows later moves no other."""
-    from sanderling.trajectory.curating import split_file
-    from sanderling.trajectory.split import Shares
+    from sanderling.data.curating import split_file
+    from sanderling.data.split import Shares
 
     done = split_file(file, out, Shares.read(share), seed=seed, threshold=threshold, by_answers=by_answers)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sanderling.terminal import visible
+from sanderling.core.terminal import visible
 
 
 def stats(
@@ -23,13 +23,13 @@ def stats(
     """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
     import json
 
+    from sanderling.core.tokens import load_tokenizer
+    from sanderling.data.distributions import in_tokens, in_words, portray
+    from sanderling.data.files import open_trajectories
     from sanderling.evaluate.data_page import data_page, figures_table
     from sanderling.evaluate.provenance import command_line
-    from sanderling.files import replace_file
-    from sanderling.protocol.tokens import load_tokenizer
-    from sanderling.trajectory.distributions import in_tokens, in_words, portray
-    from sanderling.trajectory.files import open_trajectories
-    from sanderling.trajectory.writing import check_places
+    from sanderling.runs.files import replace_file
+    from sanderling.runs.writing import check_places
 
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     console = Console()

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sanderling.core.terminal import visible
 from sanderling.evaluate.agreeing import Comparison
 from sanderling.evaluate.format import MISSING, percent, span
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt
-from sanderling.reward.verdict import Code
-from sanderling.terminal import visible
+from sanderling.judge.verdict import Code
 
 _SHOWN = 10
 
@@ -31,7 +31,7 @@ def agree(
 
     Cohen's kappa is 1 for judges that always agree and 0 for such as agree no more than their habits would by chance.
     """
-    from sanderling.errors import UserError
+    from sanderling.core.errors import UserError
     from sanderling.evaluate.agreeing import comparisons, write_to_settle
     from sanderling.evaluate.judged import read_judged
     from sanderling.evaluate.result import EvalResult

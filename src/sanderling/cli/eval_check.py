@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sanderling.terminal import visible
+from sanderling.core.terminal import visible
 
 
 def check(
@@ -33,12 +33,12 @@ def check(
 
     from rich.console import Console
 
+    from sanderling.data.questions import write_questions
     from sanderling.evaluate.benchmarks.checking import figures, sample_lines, sentences, warnings
     from sanderling.evaluate.benchmarks.columns import Columns
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark
-    from sanderling.trajectory.questions import write_questions
-    from sanderling.trajectory.writing import check_places
+    from sanderling.runs.writing import check_places
 
     benchmark = get_benchmark(key)
     check_places([file], [out] if out else [])

@@ -23,9 +23,9 @@ def export(
     """Write a finished run as a log of Inspect (https://inspect.aisi.org.uk): needs the extra "inspect"."""
     from rich.console import Console
 
+    from sanderling.core.terminal import visible
     from sanderling.evaluate.inspect_log.exporting import export_run
     from sanderling.evaluate.inspect_log.package import InspectLog
-    from sanderling.terminal import visible
 
     made = export_run(run, out, InspectLog(), texts=texts)
     console = Console(highlight=False, soft_wrap=True)

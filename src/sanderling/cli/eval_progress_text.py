@@ -8,9 +8,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from sanderling.core.terminal import visible
 from sanderling.evaluate.format import compact, duration, percent, roughly, span
 from sanderling.evaluate.live_snapshot import Attempt, Doing, Snapshot
-from sanderling.terminal import visible
 
 _NAME_CHARS = 20
 _WARNING_CHARS = 220

@@ -24,13 +24,13 @@ def report(
     from rich.table import Table
     from rich.text import Text
 
-    from sanderling.errors import UserError
+    from sanderling.core.errors import UserError
+    from sanderling.core.terminal import visible
     from sanderling.evaluate.comparing.model import compared
     from sanderling.evaluate.comparing.opening import open_runs
     from sanderling.evaluate.comparing.tables import tables
     from sanderling.evaluate.comparing.written import html, markdown
-    from sanderling.files import replace_file
-    from sanderling.terminal import visible
+    from sanderling.runs.files import replace_file
 
     opened = open_runs(runs, readings if out is not None else 0)
     if baseline and baseline not in {run.name for run in opened}:

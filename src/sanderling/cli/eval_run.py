@@ -30,8 +30,8 @@ from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorO
 from sanderling.cli.judges import FormOfBenchmark, JudgePrices, SecondJudge, Verdicts, form_for
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search
+from sanderling.core.profiles import PROFILES
 from sanderling.evaluate.attempts import Made
-from sanderling.protocol.profiles import PROFILES
 from sanderling.tools.extractor.contract import OnOutage
 from sanderling.world.dense.opening import SearchMode
 

@@ -10,7 +10,7 @@ import typer
 
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens
 from sanderling.cli.judges import FormOfBenchmark, JudgePrices, SecondJudge, Verdicts
-from sanderling.trajectory.importers.layouts import Layout
+from sanderling.data.importers.layouts import Layout
 
 if TYPE_CHECKING:
     from sanderling.evaluate.benchmarks.benchmark import Benchmark
@@ -69,7 +69,7 @@ def score(
     from sanderling.evaluate.provenance import command_line
     from sanderling.evaluate.run_directory import RunDirectory
     from sanderling.evaluate.settled import by_hand_of
-    from sanderling.trajectory.writing import check_places
+    from sanderling.runs.writing import check_places
 
     directory = RunDirectory(out)
     check_places([*files, *([questions] if questions else [])], [directory.store.path])
@@ -94,7 +94,7 @@ def _benchmark(
     key: str, questions: Path | None, split: str, columns: str, canary: str
 ) -> tuple["Benchmark | None", "Loaded | None"]:
     """The benchmark and its questions; neither where the records' own are taken. Raises UserError."""
-    from sanderling.errors import UserError
+    from sanderling.core.errors import UserError
     from sanderling.evaluate.benchmarks.columns import Columns
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sanderling.cli import exits
 from sanderling.cli.eval_said import said_lines
+from sanderling.core.terminal import visible
 from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
 from sanderling.evaluate.benchmarks.checking import left_out, warnings
@@ -24,7 +25,6 @@ from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.evaluate.run_directory import About
 from sanderling.evaluate.why_unscored import why_unscored
-from sanderling.terminal import visible
 from sanderling.world.guard import GuardKind
 
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.watch import show_retry
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.page_reader import extractor_of
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.tools.extractor.contract import Counts, OnOutage

@@ -9,13 +9,13 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
+from sanderling.judge.forms.ours import OURS
+from sanderling.judge.forms.registry import FORMS, get_form
+from sanderling.judge.judge import Judge
+from sanderling.judge.judges.named import judge_named
 from sanderling.policy.load import names_model
-from sanderling.reward.forms.ours import OURS
-from sanderling.reward.forms.registry import FORMS, get_form
-from sanderling.reward.judge import Judge
-from sanderling.reward.judges.named import judge_named
 
 JudgeSpecs = Annotated[
     list[str],

@@ -1,7 +1,7 @@
 """The one command, ``sanderling``: it finds the sub-command, runs it, and turns failures into one sentence.
 
 A sub-command's module is imported only when it is called, so ``--help`` is quick and works without torch. Failures a person can
-mend (:class:`~sanderling.errors.UserError`, full disks, places without permission) are printed as one sentence with exit status
+mend (:class:`~sanderling.core.errors.UserError`, full disks, places without permission) are printed as one sentence with exit status
 2; an interrupt exits with 130; anything else is a bug, and its traceback is shown. Holds no logic of any room.
 """
 
@@ -18,7 +18,7 @@ import typer
 
 from sanderling import __version__
 from sanderling.cli import exits
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,6 @@ def _say(label: str, style: str, message: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from sanderling.terminal import visible
+    from sanderling.core.terminal import visible
 
     Console(stderr=True).print(Text.assemble((label, style), " ", visible(message)), soft_wrap=True)

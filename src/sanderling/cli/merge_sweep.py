@@ -28,15 +28,15 @@ from sanderling.cli.merge_run import (
 )
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search
-from sanderling.errors import UserError
+from sanderling.core.clock import SystemClock
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import PROFILES, get_profile
+from sanderling.core.terminal import visible
+from sanderling.data.questions import read_questions, require_distinct
 from sanderling.evaluate.provenance import command_line
 from sanderling.evaluate.run import Progress
 from sanderling.merge.axis import Axis
-from sanderling.protocol.clock import SystemClock
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import PROFILES, get_profile
-from sanderling.terminal import visible
-from sanderling.trajectory.questions import read_questions, require_distinct
 from sanderling.world.dense.opening import SearchMode
 
 if TYPE_CHECKING:

@@ -52,8 +52,8 @@ def base(
     out: Annotated[Path, typer.Option("--out", help="Directory of the run; the model is in its model/.")],
 ) -> None:
     """Train the tiny recipe's base model on generated worlds, with the settings of the shipped one."""
-    from sanderling.locks import locked
     from sanderling.recipes.base import BaseConfig, train_base
+    from sanderling.runs.locks import locked
 
     config = BaseConfig()
     report = Report(Console())

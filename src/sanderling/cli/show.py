@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sanderling.trajectory.show import show_file
+from sanderling.data.show import show_file
 
 
 def show(

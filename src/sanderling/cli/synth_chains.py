@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.terminal import visible
+from sanderling.data.questions import write_questions
 from sanderling.synth.graph.encyclopedia import encyclopedia_of
 from sanderling.synth.questions import chain_questions
-from sanderling.terminal import visible
-from sanderling.trajectory.questions import write_questions
 from sanderling.world.manifest import read_manifest
 
 

@@ -13,7 +13,9 @@ from rich.table import Table
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending
 from sanderling.cli.synth_making import Concurrency, JudgeModels, JudgePrices, ModelChoice, Prices
 from sanderling.cli.synth_reading import PagesRead, PerStart, ReaderSpecs, ReadingCommand, Starts
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.terminal import visible
+from sanderling.data.questions import write_questions
 from sanderling.synth.graph.contract import Capability
 from sanderling.synth.graph.draft import Range
 from sanderling.synth.graph.making import Made, Wish, make
@@ -21,8 +23,6 @@ from sanderling.synth.graph.opening import open_ground
 from sanderling.synth.graph.records import question_of
 from sanderling.synth.reading.crawl import CrawlSettings
 from sanderling.synth.reading.questions import OF_WHAT_IS_READ, ReadingSettings
-from sanderling.terminal import visible
-from sanderling.trajectory.questions import write_questions
 
 
 def graph(

@@ -11,11 +11,11 @@ from rich.console import Console
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
 from sanderling.cli.backend import ReaderUrl, SearchUrl, Web
 from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, tell_open, work_bar
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.terminal import visible
 from sanderling.synth.growing.finder import Finder, WebFinder, WorldFinder
 from sanderling.synth.growing.grow import GrowthReport, GrowthSettings
 from sanderling.synth.growing.grow import grow as grow_world
-from sanderling.terminal import visible
 from sanderling.world.store import open_world
 
 

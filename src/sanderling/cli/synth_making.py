@@ -15,13 +15,13 @@ from rich.table import Table
 
 from sanderling.cli import exits
 from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers, spent_line
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.core.terminal import visible
+from sanderling.data.questions import read_questions
 from sanderling.synth.from_pages import MakingReport
 from sanderling.synth.models import Models
 from sanderling.synth.pages import sample_pages
-from sanderling.terminal import visible
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.manifest import read_manifest

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sanderling.config import read_config
-from sanderling.errors import UserError
+from sanderling.core.config import read_config
+from sanderling.core.errors import UserError
+from sanderling.core.terminal import visible
+from sanderling.data.questions import read_questions, write_questions
 from sanderling.synth.mix import Mix, mix
-from sanderling.terminal import visible
-from sanderling.trajectory.questions import read_questions, write_questions
 
 
 def mix_stages(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from sanderling.core.terminal import visible
+from sanderling.data.questions import read_questions
 from sanderling.synth.show import shown
-from sanderling.terminal import visible
-from sanderling.trajectory.questions import read_questions
 
 
 def show(

@@ -17,9 +17,10 @@ from rich.table import Table
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, opened_askers, spent_line
 from sanderling.cli.judges import JudgePrices, opened_judge
 from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, tell_open, work_bar
-from sanderling.errors import UserError
-from sanderling.protocol.asking import Asker
-from sanderling.reward.judge import Judge
+from sanderling.core.asking import Asker
+from sanderling.core.errors import UserError
+from sanderling.core.terminal import visible
+from sanderling.judge.judge import Judge
 from sanderling.synth.verify.closed_book import ClosedBook
 from sanderling.synth.verify.contract import Check, Checker
 from sanderling.synth.verify.evidence import Evidence
@@ -28,7 +29,6 @@ from sanderling.synth.verify.rivals import Rivals
 from sanderling.synth.verify.run import VerifyReport
 from sanderling.synth.verify.run import verify as verify_questions
 from sanderling.synth.verify.snippets import Snippets
-from sanderling.terminal import visible
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.store import open_world
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sanderling.cli.train_plan_rl import Asked, check_described, duration, plan_of_rl
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 if TYPE_CHECKING:
     from sanderling.recipes.sft.plan import Plan

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 if TYPE_CHECKING:
     from sanderling.recipes.rl.plan import StagePlan

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from sanderling.cli import exits
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 _LAST_WORDS_S = 5
 """torchrun ends all processes as soon as one has failed: the first gets so long to say why."""

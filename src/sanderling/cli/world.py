@@ -22,10 +22,10 @@ from sanderling.cli.world_push import push
 from sanderling.cli.world_serve import serve
 from sanderling.cli.world_shown import AsProfile, Where, changed, plain, readable
 from sanderling.cli.world_visit import visit
-from sanderling.protocol.profile import ResultLayout
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
-from sanderling.terminal import visible
+from sanderling.core.profile import ResultLayout
+from sanderling.core.profiles import get_profile
+from sanderling.core.status import ToolStatus
+from sanderling.core.terminal import visible
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools
@@ -99,7 +99,7 @@ def build_recorded(
 
     Their questions that have accepted answers are laid beside them, for sanderling eval run world.
     """
-    from sanderling.trajectory.questions import write_questions
+    from sanderling.data.questions import write_questions
     from sanderling.world.fidelity.split import built_from, split, write_built_from
     from sanderling.world.recorded import answerable_questions, pages_from_trajectories
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 if TYPE_CHECKING:
     from sanderling.evaluate.result import EvalResult
@@ -70,7 +70,7 @@ def _show_calls(console: Console, local: Sequence[Path], live: Sequence[Path]) -
 
 def _calls(files: Sequence[Path], role: str) -> list[int]:
     """Calls of each episode on its main branch; ``role``: of one kind only."""
-    from sanderling.trajectory.files import open_trajectories
+    from sanderling.data.files import open_trajectories
 
     return [
         sum(role in ("", event.role) for node in trajectory.branch() for event in node.events)

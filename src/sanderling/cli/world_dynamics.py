@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.config import to_toml
-from sanderling.errors import UserError
-from sanderling.files import replace_file
+from sanderling.core.config import to_toml
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file
 from sanderling.world.duplicates import THRESHOLD
 from sanderling.world.dynamics.profile import NAMED
 from sanderling.world.manifest import read_manifest

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sanderling.cli import exits
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.approximate import build_cells, has_cells
 from sanderling.world.dense.build import embed_world, rows_of, settings_for
 from sanderling.world.dense.cache import CachedEmbedder

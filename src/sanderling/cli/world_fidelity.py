@@ -16,10 +16,10 @@ from rich.text import Text
 
 import sanderling
 from sanderling.cli.world_embed import Search, search_choice
-from sanderling.errors import UserError
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.importers.report import ImportReport
-from sanderling.trajectory.record import Trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.core.status import ToolStatus
+from sanderling.data.importers.report import ImportReport
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.dynamics.opening import open_as_met
@@ -117,9 +117,9 @@ class Recorded:
 
 def read_recorded(place: Path) -> Recorded:
     """Trajectories of a directory in any known layout, or of a recording. Raises UserError when there are none."""
+    from sanderling.data.importers import import_tree
     from sanderling.tools.recording import is_recording, read_recording
     from sanderling.tools.recording_readers import replay_table, trajectories_of
-    from sanderling.trajectory.importers import import_tree
 
     if not place.is_file():
         imported = import_tree(place)

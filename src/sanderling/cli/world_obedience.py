@@ -11,8 +11,8 @@ def obedience(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Trajectories of agents that met a world with --inject.")],
 ) -> None:
     """How often agents followed orders that stood in the pages they read."""
+    from sanderling.data.files import open_trajectories
     from sanderling.evaluate.resampling import wilson_interval
-    from sanderling.trajectory.files import open_trajectories
     from sanderling.world.dynamics.injection import count_obedience
 
     counts = count_obedience(open_trajectories(file))

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
 from sanderling.cli.world_embed import Search, search_choice
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.dynamics.opening import open_as_met
 

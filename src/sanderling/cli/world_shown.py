@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from sanderling.errors import UserError
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import PROFILES
-from sanderling.terminal import visible
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import PROFILES
+from sanderling.core.terminal import visible
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.extractor.contract import ExtractorOutageError
 

@@ -18,10 +18,10 @@ from sanderling.cli.extractor import (
 )
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_shown import AsProfile, Where, changed, plain, readable
-from sanderling.protocol.profile import Profile, ResultLayout
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
-from sanderling.terminal import visible
+from sanderling.core.profile import Profile, ResultLayout
+from sanderling.core.profiles import get_profile
+from sanderling.core.status import ToolStatus
+from sanderling.core.terminal import visible
 from sanderling.tools.contract import ToolContext, ToolResult
 from sanderling.tools.extractor.contract import OnOutage
 from sanderling.tools.extractor.visiting import read_replies

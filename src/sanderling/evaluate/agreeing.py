@@ -12,9 +12,9 @@ from pathlib import Path
 from sanderling.evaluate.agreement import AgreementFigures, Pair, agreement_of
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt
 from sanderling.evaluate.rows import AttemptRow, Key
-from sanderling.files import replace_file
-from sanderling.reward.by_hand import plain
-from sanderling.reward.verdict import Code
+from sanderling.judge.by_hand import plain
+from sanderling.judge.verdict import Code
+from sanderling.runs.files import replace_file
 
 _SEED = 0
 

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sanderling.core.endings import Ending
+from sanderling.core.record import Question
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.result_parts import BrowseShare
 from sanderling.evaluate.spending import mean
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.record import Question
 
 
 def counts_and_means(rows: Sequence[Episode], judged: Sequence[Episode], questions: Sequence[Question]) -> dict[str, Any]:

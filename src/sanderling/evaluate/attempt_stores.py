@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
+from sanderling.core.codec import decode_record, encode_record
+from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rows import AttemptRow, accepted_digest, row_of
-from sanderling.files import replace_file
-from sanderling.reward.verdict import META_KEY
-from sanderling.trajectory.codec import decode_record, encode_record
-from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
-from sanderling.trajectory.record import Question, Trajectory
+from sanderling.judge.verdict import META_KEY
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 
 VERSION = 2
 """Of the meaning of rows: those of another version are made again."""

@@ -15,19 +15,19 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from sanderling.errors import UserError
+from sanderling.core.asking import BudgetSpentError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.attempt_stores import AttemptStore
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rows import ROUND, AttemptRow, Key, asked_digest
 from sanderling.evaluate.watch import Watch
+from sanderling.judge.judge import Judge, rule_on
+from sanderling.judge.silence import Silence, silence
+from sanderling.judge.verdict import META_KEY, Verdict, recorded
 from sanderling.policy.contract import PolicyOutageError
-from sanderling.protocol.asking import BudgetSpentError
-from sanderling.protocol.endings import Ending
-from sanderling.reward.judge import Judge, rule_on
-from sanderling.reward.silence import Silence, silence
-from sanderling.reward.verdict import META_KEY, Verdict, recorded
 from sanderling.tools.contract import ToolOutageError
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 Rollout = Callable[[Question, int], Awaitable[Trajectory]]
 """``(question, attempt) -> trajectory``; its ``seeds.attempt`` is the attempt."""

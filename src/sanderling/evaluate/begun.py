@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.made_with import go_on_with, without_places
-from sanderling.files import replace_file
-from sanderling.trajectory.jsonl import TrajectoryStore
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import TrajectoryStore
 
 WAY_OUT = "go on with those, or choose another store"
 AGENT, PROFILE, WORLD, JUDGE = "agent", "profile", "world", "judge"

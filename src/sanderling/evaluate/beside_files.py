@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.registry import get_benchmark
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.guarding import guard_counts
@@ -11,7 +11,7 @@ from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.result_parts import GuardFigures
 from sanderling.evaluate.run_directory import RunDirectory, RunFile
 from sanderling.evaluate.scores import as_table, read_scores
-from sanderling.files import replace_file
+from sanderling.runs.files import replace_file
 
 
 def beside_of(directory: RunDirectory, run: RunFile, judged: Sequence[JudgedAttempt]) -> Beside:

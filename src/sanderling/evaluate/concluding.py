@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sanderling import __version__
-from sanderling.errors import UserError
+from sanderling.core.asking import BudgetSpentError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.attempts import PATIENT, Retry, verdict_on
 from sanderling.evaluate.beside_files import beside_of
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt, JudgedBy, judged_by, read_judged, write_judged
@@ -21,13 +23,11 @@ from sanderling.evaluate.rows import AttemptRow
 from sanderling.evaluate.run_directory import Kind, RunDirectory, RunFile
 from sanderling.evaluate.said_before import SaidBefore, first_before, second_before
 from sanderling.evaluate.summary import RunInfo, summarise
-from sanderling.protocol.asking import BudgetSpentError
-from sanderling.reward.booked import BookedJudge
-from sanderling.reward.by_hand import ByHand
-from sanderling.reward.judge import Judge, rule_on
-from sanderling.reward.judging import BY_HAND, VerdictBook
-from sanderling.reward.verdict import Code, Verdict, recorded
-from sanderling.trajectory.record import Question, Trajectory
+from sanderling.judge.booked import BookedJudge
+from sanderling.judge.by_hand import ByHand
+from sanderling.judge.judge import Judge, rule_on
+from sanderling.judge.judging import BY_HAND, VerdictBook
+from sanderling.judge.verdict import Code, Verdict, recorded
 
 _WORD = ("correct", "score", "code", "reason", "grade", "extracted", "confidence", "parts", "excessive")
 

@@ -1,6 +1,6 @@
 """What sets of trajectories are made of, side by side: one HTML page that needs nothing else, and a table for the terminal.
 
-Figures come from :mod:`sanderling.trajectory.distributions`; none is computed here. The same portraits give the same page.
+Figures come from :mod:`sanderling.data.distributions`; none is computed here. The same portraits give the same page.
 """
 
 from collections import Counter
@@ -11,14 +11,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from sanderling.core.terminal import visible
+from sanderling.data.distributions import Distribution, Portrait
 from sanderling.evaluate.bars import Part, said, stack
 from sanderling.evaluate.columns import bin_edges, columns
 from sanderling.evaluate.format import MISSING, mean, percent
 from sanderling.evaluate.markup import Html, join, tag
 from sanderling.evaluate.page import figure, page, section
 from sanderling.evaluate.plots import legend
-from sanderling.terminal import visible
-from sanderling.trajectory.distributions import Distribution, Portrait
 
 _COLOURS = 6
 _OTHER = "others"

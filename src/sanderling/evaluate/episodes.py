@@ -6,14 +6,14 @@ verdict counts.
 
 from dataclasses import dataclass
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.evaluate.contaminated import read_its_question
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profiles import get_profile
-from sanderling.reward.format import turn_violations
-from sanderling.reward.outcome import answer_tokens
-from sanderling.reward.verdict import verdict_of
-from sanderling.trajectory.record import Node, NodeKind, Trajectory
+from sanderling.judge.outcome import answer_tokens
+from sanderling.judge.verdict import verdict_of
+from sanderling.train.format import turn_violations
 
 
 @dataclass(frozen=True)

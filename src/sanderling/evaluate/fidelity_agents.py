@@ -13,7 +13,7 @@ from math import factorial, sqrt
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.fidelity import distance
 from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult

@@ -12,7 +12,7 @@ from sanderling.evaluate.format import duration, memory, percent
 from sanderling.evaluate.markup import Html, join, tag
 from sanderling.evaluate.page import figure, page, section
 from sanderling.evaluate.plots import Line, curves, legend
-from sanderling.files import replace_file
+from sanderling.runs.files import replace_file
 
 HTML_NAME = "fidelity.html"
 JSON_NAME = "fidelity.json"

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
 from sanderling.evaluate.fidelity import Part, part
 from sanderling.evaluate.report_model import RunFacts
-from sanderling.trajectory.record import Trajectory
 from sanderling.world.contract import World
 from sanderling.world.fidelity.calls import RecordedCalls, RecordedSearch, recorded_calls
 from sanderling.world.fidelity.compare import Settings, compare_searches, compare_visits

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sanderling.core.record import Question
 from sanderling.evaluate.result_parts import Estimate, Group, QuestionCounts
-from sanderling.trajectory.record import Question
 
 
 def groups_of(question: Question) -> dict[str, tuple[str, ...]]:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
 from sanderling.evaluate.benchmarks.contract import Loaded
 from sanderling.evaluate.benchmarks.registry import leaks
 from sanderling.evaluate.result import Record
-from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.runs.jsonl import JsonlLog
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.guard import Guard, GuardKind, GuardLine
 from sanderling.world.masking import read_blocklist

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from sanderling.errors import UserError
+from sanderling.core.codec import encode_record
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
 from sanderling.evaluate.result import Record
 from sanderling.evaluate.rows import Key
-from sanderling.protocol.endings import Ending
-from sanderling.reward.verdict import Code
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.jsonl import JsonlLog
-from sanderling.trajectory.writing import write_lines
+from sanderling.judge.verdict import Code
+from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.writing import write_lines
 
 PUBLISHED = "published"
 """Who spoke where others' own verdicts on what they made are compared with a judge's."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.protocol.asking import Asker
+from sanderling.core.asking import Asker
+from sanderling.core.errors import UserError
 
 _MODEL, _AT = "model", "at"
 _LONGEST = 60

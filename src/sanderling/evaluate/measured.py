@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sanderling.agent.journal import Journal
-from sanderling.errors import UserError
+from sanderling.core.asking import BudgetSpentError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_attempts
 from sanderling.evaluate.begun import JUDGE, require_begun_with
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
@@ -24,8 +26,6 @@ from sanderling.evaluate.recorded_calls import Recording
 from sanderling.evaluate.rollouts import Agent, rollout_of
 from sanderling.evaluate.run_directory import About, RunDirectory, RunFile, sha256_of_questions
 from sanderling.evaluate.watch import Watch
-from sanderling.protocol.asking import BudgetSpentError
-from sanderling.trajectory.record import Question
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ How a page is read is the affair of `tools/extractor`; whoever opens the policy 
 
 from collections.abc import Sequence
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.reply_cache import ReplyCache
-from sanderling.protocol.messages import Message
-from sanderling.protocol.sampling import Sampling
 from sanderling.tools.extractor.contract import Complete, ExtractorOutageError, ExtractorRefusedError, OnOutage
 from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 
+from sanderling.core.endings import Ending
+from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.evaluate.result import Record
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.record import Node, NodeKind, Trajectory
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sanderling.core.arguments import normalise_arguments
+from sanderling.core.messages import ToolCall
+from sanderling.core.profile import ToolNames
+from sanderling.core.record import Trajectory
+from sanderling.core.roles import tool_role
 from sanderling.evaluate.format import percent
 from sanderling.evaluate.result_parts import RecordedShare
-from sanderling.protocol.arguments import normalise_arguments
-from sanderling.protocol.messages import ToolCall
-from sanderling.protocol.profile import ToolNames
-from sanderling.trajectory.record import Trajectory
-from sanderling.trajectory.roles import tool_role
 from sanderling.world.replay import REPLAY_FILE, ReplayTable
 from sanderling.world.store import open_world
 

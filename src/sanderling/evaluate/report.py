@@ -15,7 +15,7 @@ from sanderling.evaluate.page import figure, page, section
 from sanderling.evaluate.plots import Line, curves, legend
 from sanderling.evaluate.report_model import Chart, Comparison, FactSheet, RecipeReport
 from sanderling.evaluate.report_readings import readings_html
-from sanderling.files import replace_file
+from sanderling.runs.files import replace_file
 
 HTML_NAME = "report.html"
 JSON_NAME = "report.json"

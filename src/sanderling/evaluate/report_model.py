@@ -10,13 +10,13 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
 from sanderling.evaluate.format import chance, points
 from sanderling.evaluate.paired import paired_difference
 from sanderling.evaluate.reading import Reading
 from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult, Record
-from sanderling.protocol.endings import Ending
 
 ENOUGH_QUESTIONS = 200
 """With fewer held-out questions a run is a check of the machinery, and its report claims nothing."""

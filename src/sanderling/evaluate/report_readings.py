@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from sanderling.core.record import NodeKind
 from sanderling.evaluate.format import duration, ending_words
 from sanderling.evaluate.markup import Html, join, tag
 from sanderling.evaluate.reading import Outcome, Reading, Step
-from sanderling.trajectory.record import NodeKind
 
 _LONG = 600
 """Characters of an observation that are shown without a click."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from sanderling.core.endings import Ending
 from sanderling.evaluate import bars
 from sanderling.evaluate.format import duration, ending_words, mean, percent, span
 from sanderling.evaluate.markup import Html, join, tag
 from sanderling.evaluate.report_model import Comparison, Stage
-from sanderling.protocol.endings import Ending
 
 _HEAD = {
     "Stage": "What was evaluated",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
 from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result_parts import (
     Agreed,
@@ -26,8 +27,7 @@ from sanderling.evaluate.result_parts import (
     Sets,
     Spending,
 )
-from sanderling.files import replace_file
-from sanderling.protocol.endings import Ending
+from sanderling.runs.files import replace_file
 
 
 class EvalResult(Record):

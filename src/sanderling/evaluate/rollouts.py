@@ -14,15 +14,15 @@ from typing import Any
 from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
+from sanderling.core.clock import Clock
+from sanderling.core.profile import Profile
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.attempts import Rollout
 from sanderling.evaluate.begun import AGENT, PROFILE, WORLD
 from sanderling.evaluate.made_with import placed
 from sanderling.evaluate.watch import Watch
 from sanderling.policy.contract import Policy
-from sanderling.protocol.clock import Clock
-from sanderling.protocol.profile import Profile
 from sanderling.tools.contract import Tool
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from sanderling.core.codec import encode_record
+from sanderling.core.endings import Ending
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.episodes import Episode, episode_of
-from sanderling.protocol.endings import Ending
-from sanderling.reward.verdict import META_KEY, said_in
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.jsonl import Line
-from sanderling.trajectory.record import Question, Seeds, Trajectory
+from sanderling.judge.verdict import META_KEY, said_in
+from sanderling.runs.jsonl import Line
 
 ROUND = "round"
 """In a record's meta: the round that made it."""

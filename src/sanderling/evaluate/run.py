@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sanderling import __version__
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import PATIENT, Attempts, Retry, Rollout, make_attempts
 from sanderling.evaluate.episodes import Episode
@@ -18,9 +19,8 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rows import AttemptRow
 from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.evaluate.watch import Watch
-from sanderling.reward.judge import Judge
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question
+from sanderling.judge.judge import Judge
+from sanderling.runs.jsonl import TrajectoryStore
 
 
 @dataclass(frozen=True)

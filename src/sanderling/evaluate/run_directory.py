@@ -19,17 +19,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from sanderling.errors import UserError
+from sanderling.core.codec import encode_record
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.attempt_stores import IndexedRecords
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
 from sanderling.evaluate.peers.facts import PeerFacts
 from sanderling.evaluate.result import Record
-from sanderling.files import close_directory, replace_file
 from sanderling.policy.ledger import Prices
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions, write_questions
-from sanderling.trajectory.record import Question
+from sanderling.runs.files import close_directory, replace_file
+from sanderling.runs.jsonl import TrajectoryStore
 
 
 class Kind(StrEnum):

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sanderling.core.record import Trajectory
 from sanderling.evaluate.judged import JudgedAttempt
-from sanderling.reward.verdict import Code, Ruling, Verdict, unscored
-from sanderling.trajectory.record import Trajectory
+from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
 
 _DETAILS = ("grade", "extracted", "confidence", "parts", "excessive")
 _WORD = {"correct", "score", "code", "reason", *_DETAILS}

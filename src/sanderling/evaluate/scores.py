@@ -15,12 +15,12 @@ from typing import TypeGuard
 
 import numpy as np
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.choosing import best_of_every
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.resampling import FloatArray
-from sanderling.reward.calibration import has_known_scale
+from sanderling.judge.calibration import has_known_scale
 
 Scores = dict[tuple[str, int], float]
 """By question and attempt."""

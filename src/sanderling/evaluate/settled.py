@@ -9,8 +9,8 @@ import io
 from pathlib import Path
 
 from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.files import replace_file
-from sanderling.reward.by_hand import ByHand, plain
+from sanderling.judge.by_hand import ByHand, plain
+from sanderling.runs.files import replace_file
 
 _HEADING = ("question", "answer", "correct", "note")
 

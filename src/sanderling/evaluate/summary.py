@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sanderling.core.ids import question_id
+from sanderling.core.record import Question
 from sanderling.evaluate.attempt_means import counts_and_means
 from sanderling.evaluate.beside import NOTHING, Beside
 from sanderling.evaluate.choosing import ORDERS, majority, tries
@@ -25,8 +27,6 @@ from sanderling.evaluate.result_parts import Contamination, Estimate, QuestionCo
 from sanderling.evaluate.scores import best_of_scores
 from sanderling.evaluate.spending import Taken, latency
 from sanderling.evaluate.tables_k import FloatArray, all_right, any_right
-from sanderling.trajectory.ids import question_id
-from sanderling.trajectory.record import Question
 
 _SEED = 0
 _MANY_ATTEMPTS = 10_000

@@ -6,12 +6,12 @@ Reads a bounded number of records, where they stand. Knows no figure.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from sanderling.core.codec import decode_record
 from sanderling.evaluate.judged import read_judged
 from sanderling.evaluate.rows import AttemptRow, Key
 from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.reward.verdict import Code
-from sanderling.trajectory.codec import decode_record
-from sanderling.trajectory.jsonl import Line
+from sanderling.judge.verdict import Code
+from sanderling.runs.jsonl import Line
 
 _MOST = 200
 """Unscored attempts that are looked at; more say nothing else."""

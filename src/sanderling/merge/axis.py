@@ -10,7 +10,7 @@ from enum import StrEnum
 import numpy as np
 from pydantic import ValidationError
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.resampling import RESAMPLES, Interval
 from sanderling.evaluate.tables_k import FloatArray
 from sanderling.merge.settings import MergeSettings, Method

@@ -3,7 +3,7 @@
 import os
 from importlib.metadata import version
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 
 def require_mergekit() -> str:

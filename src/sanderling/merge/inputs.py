@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.merge.settings import Dtype, MergeSettings, Method
 from sanderling.policy.model_directory import quiet
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.agent.journal import Journal
+from sanderling.core.clock import Clock
+from sanderling.core.profile import Profile
+from sanderling.core.record import Question
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rollouts import Agent, rollout_of
 from sanderling.evaluate.run import Progress, evaluate
+from sanderling.judge.judge import Judge
 from sanderling.policy.contract import Policy
-from sanderling.protocol.clock import Clock
-from sanderling.protocol.profile import Profile
-from sanderling.reward.judge import Judge
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import Tool
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question
 
 
 @dataclass(frozen=True)

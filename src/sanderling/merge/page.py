@@ -11,9 +11,9 @@ from sanderling.evaluate.format import duration, percent, points, span
 from sanderling.evaluate.markup import Html, tag
 from sanderling.evaluate.page import figure, page, section
 from sanderling.evaluate.plots import Line, curves, legend
-from sanderling.files import replace_file
 from sanderling.merge.axis import Axis
 from sanderling.merge.report import Measured, Score, SweepReport
+from sanderling.runs.files import replace_file
 
 HTML_NAME = "sweep.html"
 _AXES = {

@@ -13,12 +13,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sanderling import __version__
-from sanderling.errors import UserError
-from sanderling.files import replace_file, sync
-from sanderling.locks import locked_place
+from sanderling.core.errors import UserError
 from sanderling.merge.extra import require_mergekit
 from sanderling.merge.inputs import TOKENIZER_FILES, ModelFiles, open_models, read_model
 from sanderling.merge.settings import Dtype, MergeSettings
+from sanderling.runs.files import replace_file, sync
+from sanderling.runs.locks import locked_place
 
 RECORD = "merge.json"
 _PARTIAL = ".partial-"

@@ -17,12 +17,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sanderling import __version__
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress
-from sanderling.files import replace_file
-from sanderling.locks import LOCK, locked
 from sanderling.merge.axis import RULE, Axis, at, check_axis, label
 from sanderling.merge.extra import require_mergekit
 from sanderling.merge.inputs import open_models
@@ -30,6 +28,8 @@ from sanderling.merge.measuring import Measuring, Skill, measure
 from sanderling.merge.report import SweepReport, best_value, better_input, gain, measured
 from sanderling.merge.run import merge, read_merge
 from sanderling.merge.settings import MergeSettings
+from sanderling.runs.files import replace_file
+from sanderling.runs.locks import LOCK, locked
 
 REPORT = "sweep.json"
 _SETTINGS = "settings.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.merge.inputs import ModelFiles
 
 _BLOCK = 1 << 22

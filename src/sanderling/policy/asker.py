@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from weakref import WeakValueDictionary
 
+from sanderling.core.asking import AskingOutageError, AskingRefusedError, Reply, Usage
+from sanderling.core.chat import conversation_ids
+from sanderling.core.messages import Message
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.http_client import RefusedError
 from sanderling.policy.ledger import Ledger
 from sanderling.policy.metered import MeteredPolicy, Till
 from sanderling.policy.reply_cache import Kept, ReplyCache
-from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, Reply, Usage
-from sanderling.protocol.chat import conversation_ids
-from sanderling.protocol.messages import Message
-from sanderling.protocol.sampling import Sampling
 
 _MOST_OUTAGES = 5
 _AGAIN_S = 60.0

@@ -6,9 +6,9 @@ A subclass says only how one turn is spoken. Whatever that raises, cancellation 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from sanderling.core.messages import Message, Role
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Completion, Delta, SampleKey
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.sampling import Sampling
 
 OnText = Callable[[str], None] | None
 

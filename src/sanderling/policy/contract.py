@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from sanderling.protocol.messages import Message
-from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.tokens import Tokenizer
+from sanderling.core.messages import Message
+from sanderling.core.sampling import Sampling
+from sanderling.core.tokens import Tokenizer
 
 
 class PolicyOutageError(Exception):

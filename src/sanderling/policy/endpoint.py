@@ -21,15 +21,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message, Role
+from sanderling.core.sampling import Sampling
+from sanderling.core.tokens import Tokenizer
 from sanderling.policy.branches import MessageSession, OnText, TokenSession
 from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
 from sanderling.policy.door import Door
 from sanderling.policy.http_client import HttpClient, RefusedError
 from sanderling.policy.turn_text import cut_at_stop
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.tokens import Tokenizer
 
 END_TOKEN = "<|im_end|>"
 

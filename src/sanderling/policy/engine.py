@@ -27,14 +27,14 @@ from typing import Any
 
 import torch
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Finish, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, borrowed
 from sanderling.policy.prefill import plan_prefill
 from sanderling.policy.sampler import Settings, Uniforms, sample
 from sanderling.policy.twins import alike
 from sanderling.policy.usage import Meter, Usage
-from sanderling.protocol.sampling import Sampling
 
 _PATIENCE = 16
 """Yields to the event loop within which a session that has just finished a turn is expected to submit its next."""

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.contract import PolicyOutageError
 
 _RETRIED = frozenset({408, 409, 425, 429})

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sanderling.errors import UserError
-from sanderling.protocol.asking import BudgetSpentError
+from sanderling.core.asking import BudgetSpentError
+from sanderling.core.errors import UserError
 
 _MILLION = 1_000_000
 _ROUNDING = 1e-9

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.contract import Policy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
 from sanderling.policy.http_client import HttpClient
-from sanderling.protocol.tokens import load_tokenizer
 
 _OPTIONS = ("key_env", "context", "tokenizer", "timeout", "retries")
 _DEFAULT_KEY = "OPENAI_API_KEY"

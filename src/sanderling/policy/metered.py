@@ -10,11 +10,11 @@ nothing. Changes nothing of what is sampled; knows no prompt.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from sanderling.core.messages import Message
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, Policy, SampleKey, Session
 from sanderling.policy.ledger import Ledger, Prices
 from sanderling.policy.wrapped import WrappedPolicy
-from sanderling.protocol.messages import Message
-from sanderling.protocol.sampling import Sampling
 
 _SCAFFOLD = 16
 """Most tokens that a chat template puts around one message."""

@@ -14,7 +14,7 @@ import torch
 import transformers
 from transformers.utils import logging
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_files import check_model
 
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "vocab.json", "merges.txt",

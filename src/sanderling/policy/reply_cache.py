@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.errors import UserError
-from sanderling.files import close_directory
-from sanderling.protocol.messages import Message
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message
+from sanderling.runs.files import close_directory
 
 _FORMAT = 1
 

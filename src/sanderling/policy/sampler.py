@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import SampleKey
-from sanderling.protocol.sampling import Sampling
 
 _BLOCK = 64
 _CANDIDATES = 64

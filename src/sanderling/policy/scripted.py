@@ -7,11 +7,11 @@ Knows no model and draws no random numbers; a reply that wants some keys them by
 import asyncio
 from collections.abc import Callable, Sequence
 
+from sanderling.core.messages import Message
+from sanderling.core.sampling import Sampling
 from sanderling.policy.branches import MessageSession, OnText
 from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
 from sanderling.policy.turn_text import cut_at_stop
-from sanderling.protocol.messages import Message
-from sanderling.protocol.sampling import Sampling
 
 Reply = Callable[[Sequence[Message], SampleKey], str]
 """Everything said on the branch so far, ending with what is new, and the turn's key, to the text of the next turn."""

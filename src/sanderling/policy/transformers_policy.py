@@ -21,7 +21,9 @@ from typing import Any, Self
 
 import torch
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.sampling import Sampling
+from sanderling.core.tokens import Tokenizer, load_tokenizer
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.policy.engine import Engine, Request, Sampled
 from sanderling.policy.forward import Branch
@@ -30,8 +32,6 @@ from sanderling.policy.model_files import check_rows, positions_of
 from sanderling.policy.sampler import Uniforms
 from sanderling.policy.turn_text import StopTokens, TurnText, cut_at_stop
 from sanderling.policy.usage import Meter, Usage
-from sanderling.protocol.sampling import Sampling
-from sanderling.protocol.tokens import Tokenizer, load_tokenizer
 
 END_TOKEN = "<|im_end|>"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -1,7 +1,7 @@
 """A policy around another one: it tells of itself what the other tells. Its sessions are its own business."""
 
+from sanderling.core.tokens import Tokenizer
 from sanderling.policy.contract import Policy
-from sanderling.protocol.tokens import Tokenizer
 
 
 class WrappedPolicy:

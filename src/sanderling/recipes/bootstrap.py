@@ -14,10 +14,10 @@ from typing import Any
 
 import tokenizers
 
-from sanderling.config import check_config
-from sanderling.errors import UserError
+from sanderling.core.config import check_config
+from sanderling.core.errors import UserError
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.model_files import TOKENIZER_FILES
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.train.bootstrap import (
     CONTROL_TOKENS,

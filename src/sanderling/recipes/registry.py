@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.config import load_config, read_config
-from sanderling.errors import UserError
+from sanderling.core.config import load_config, read_config
+from sanderling.core.errors import UserError
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.config import TinyConfig
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.tokens import load_tokenizer
+from sanderling.core.profiles import get_profile
+from sanderling.core.tokens import load_tokenizer
+from sanderling.data.files import open_trajectories
+from sanderling.runs.writing import check_places
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit
 from sanderling.train.overlong import Overlong as Overlong
 from sanderling.train.row_files import RowCounts, left_out_file, write_rows
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.writing import check_places
 
 
 def rows_of_file(

@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from sanderling.config import to_toml
-from sanderling.errors import UserError
-from sanderling.files import replace_file
-from sanderling.locks import LOCK
+from sanderling.core.config import to_toml
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file
+from sanderling.runs.locks import LOCK
 
 INPUTS = "inputs.json"
 

@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.lenient import without_surrogates
 from sanderling.evaluate.provenance import peak_memory_mb
-from sanderling.files import replace_file, sync
-from sanderling.locks import LOCK, locked
-from sanderling.protocol.lenient import without_surrogates
+from sanderling.runs.files import replace_file, sync
+from sanderling.runs.locks import LOCK, locked
 
 
 class StageRecord(BaseModel):

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.processes import end_with_parent
+from sanderling.core.errors import UserError
+from sanderling.runs.processes import end_with_parent
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sanderling.reward.verdict import verdict_of
-from sanderling.trajectory.record import Question, Trajectory
+from sanderling.core.record import Question, Trajectory
+from sanderling.judge.verdict import verdict_of
 
 META = "difficulty"
 """Where the figures stand in a question's ``meta``."""

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sanderling.protocol.asking import AskingRefusedError
+from sanderling.core.asking import AskingRefusedError
+from sanderling.core.record import Question
+from sanderling.data.questions import write_questions
 from sanderling.synth.keeping import Work, work_through
-from sanderling.trajectory.questions import write_questions
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 
 REFUSED = "refused_by_the_model"

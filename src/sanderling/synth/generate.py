@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.agent.journal import Journal
+from sanderling.core.codec import encode_record
+from sanderling.core.record import Question
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_attempts
 from sanderling.evaluate.begun import JUDGE, require_begun_with
 from sanderling.evaluate.made_with import placed
 from sanderling.evaluate.rollouts import Agent, attempt_id, rollout_of
 from sanderling.evaluate.watch import Watch
-from sanderling.reward.judge import Judge
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question
-from sanderling.trajectory.writing import Shelf, write_lines
+from sanderling.judge.judge import Judge
+from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.writing import Shelf, write_lines
 
 
 async def generate(

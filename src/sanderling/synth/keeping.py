@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from sanderling.errors import UserError
+from sanderling.core.asking import AskingOutageError, BudgetSpentError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.made_with import go_on_with
-from sanderling.protocol.asking import AskingOutageError, BudgetSpentError
-from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.runs.jsonl import JsonlLog
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

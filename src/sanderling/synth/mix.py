@@ -14,11 +14,11 @@ from math import ceil
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.data.questions import require_distinct
 from sanderling.synth.difficulty import META
 from sanderling.synth.sharing import Takers, give_out
-from sanderling.trajectory.questions import require_distinct
-from sanderling.trajectory.record import Question
 
 _SLACK = 1e-9
 """Sums of shares may fall short of whole numbers by rounding."""

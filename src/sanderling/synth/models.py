@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sanderling.core.asking import Asker
 from sanderling.evaluate.made_with import all_placed
-from sanderling.protocol.asking import Asker
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sanderling.core.messages import Message
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.protocol.messages import Message
 from sanderling.world.encyclopedia.names import CODAS, ONSETS, VOWELS
 from sanderling.world.encyclopedia.pages import Site
 from sanderling.world.encyclopedia.schema import (

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.protocol.asking import Reply
-from sanderling.protocol.messages import Message, Role
+from sanderling.core.asking import Reply
+from sanderling.core.messages import Message, Role
 
 
 @dataclass(frozen=True)

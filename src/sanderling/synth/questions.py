@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.trajectory.record import Question
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.world.encyclopedia import Encyclopedia, Facts
 from sanderling.world.encyclopedia.schema import BY_NAME, BY_SUBJECT, QUESTION_FORMS, Relation
 

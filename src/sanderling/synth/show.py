@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sanderling.trajectory.record import Question
+from sanderling.core.record import Question
 
 _MOST_ANSWERS = 4
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import TINY
+from sanderling.core.record import Question
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
-from sanderling.protocol.profiles import TINY
-from sanderling.protocol.sampling import Sampling
 from sanderling.synth.questions import Path
-from sanderling.trajectory.record import Question
 from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Entity, Site
 from sanderling.world.encyclopedia.pages import url_of
 from sanderling.world.encyclopedia.schema import BY_NAME

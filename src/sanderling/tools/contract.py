@@ -8,8 +8,8 @@ Tools do not know which model calls them.
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sanderling.protocol.messages import ToolSpec
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.messages import ToolSpec
+from sanderling.core.status import ToolStatus
 
 
 class ToolOutageError(Exception):

@@ -15,14 +15,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sanderling.errors import UserError
-from sanderling.protocol.arguments import normalise_arguments
-from sanderling.protocol.messages import ToolCall, ToolSpec
-from sanderling.protocol.profile import ToolNames
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.arguments import normalise_arguments
+from sanderling.core.errors import UserError
+from sanderling.core.messages import ToolCall, ToolSpec
+from sanderling.core.observations import ListedPage, Reading, SearchBlock, read_observation
+from sanderling.core.profile import ToolNames
+from sanderling.core.status import ToolStatus
+from sanderling.runs.jsonl import JsonlLog
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
-from sanderling.trajectory.jsonl import JsonlLog
-from sanderling.trajectory.observations import ListedPage, Reading, SearchBlock, read_observation
 
 VERSION = 1
 _HEAD = b'{"recording":'

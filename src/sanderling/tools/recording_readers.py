@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.tools.recording import RecordedCall, RecordedPage
-from sanderling.trajectory.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.world.replay import Replay, ReplayTable, call_key
 
 _BETWEEN = "\n=======\n"

@@ -5,10 +5,10 @@ Knows a table of recordings (`world.replay`), no model and no world.
 
 from typing import Any
 
-from sanderling.protocol.messages import ToolSpec
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.messages import ToolSpec
+from sanderling.core.observations import read_observation
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
-from sanderling.trajectory.observations import read_observation
 from sanderling.world.replay import ReplayTable
 
 _NOT_RECORDED = "This call was not recorded, and a replay has nothing else to answer with; try another call."

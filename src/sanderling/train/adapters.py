@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model, stored_dtype
 from sanderling.train.config import LoraConfig
 from sanderling.train.supervised_plan import ADAPTER_WEIGHTS

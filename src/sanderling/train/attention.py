@@ -23,7 +23,7 @@ from torch.nn.attention.bias import CausalBias, causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.context import Context
 from sanderling.train.rectangles import Continuing, attend, places_of
 from sanderling.train.rectangles import Span as Span

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.reward.contract import Scorer as Scorer
-from sanderling.reward.contract import ScoreRequest as ScoreRequest
-from sanderling.trajectory.turns import TurnTool as TurnTool
+from sanderling.core.turns import TurnTool as TurnTool
+from sanderling.judge.contract import Scorer as Scorer
+from sanderling.judge.contract import ScoreRequest as ScoreRequest
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sanderling.errors import UserError
-from sanderling.protocol.chat import ChatRenderer
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.tokens import Tokenizer
-from sanderling.trajectory.observations import unwrap
-from sanderling.trajectory.record import Node, NodeKind, Trajectory
+from sanderling.core.chat import ChatRenderer
+from sanderling.core.errors import UserError
+from sanderling.core.observations import unwrap
+from sanderling.core.profile import Profile
+from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.tokens import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from statistics import median
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.config import GuardConfig
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.sft_config import ParallelConfig, ParallelKind
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.attention import Stretch
 from sanderling.train.config import LOGIT_CHUNK
 from sanderling.train.context import Context

@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 from transformers import PreTrainedModel
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.config import MemoryConfig, Recompute
 from sanderling.train.tiles import tiled
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.jsonl import JsonlLog
+from sanderling.core.codec import encode_record
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import JsonlLog
 
 
 class MetricsLog:

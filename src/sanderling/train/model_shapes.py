@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 PUBLISHED_VOCABULARY = 151_936
 """Rows of every published model's embedding; its tokenizer uses 151,669 of them."""

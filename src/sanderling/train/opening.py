@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_empty, load_model
 from sanderling.train.adapters import add_adapter, load_adapter
 from sanderling.train.config import Precision, SupervisedConfig

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.config import OptimizerKind, TrainerConfig
 from sanderling.train.sharding import load_optimizer_state, optimizer_state
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from sanderling.core.record import NodeKind
 from sanderling.train.encoding import Piece
-from sanderling.trajectory.record import NodeKind
 
 _HEAD = (NodeKind.SYSTEM, NodeKind.QUESTION)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_files import positions_of, read_model_config
 from sanderling.train.config import GRADIENT_BUCKET, LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 

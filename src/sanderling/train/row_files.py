@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanderling.errors import UserError
-from sanderling.files import refuse_device
-from sanderling.protocol.lenient import without_surrogates
+from sanderling.core.codec import encode_record
+from sanderling.core.errors import UserError
+from sanderling.core.lenient import without_surrogates
+from sanderling.core.record import Trajectory
+from sanderling.runs.files import refuse_device
+from sanderling.runs.writing import Lines
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit
 from sanderling.train.sft_rows import Made, rows_of
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.record import Trajectory
-from sanderling.trajectory.writing import Lines
 
 SCHEMA = pa.schema(
     [

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.contract import IntArray, Row
 from sanderling.train.row_files import SCHEMA
 

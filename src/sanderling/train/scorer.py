@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, TrainerConfig
 from sanderling.train.contract import FloatArray, Row, ScoreRequest

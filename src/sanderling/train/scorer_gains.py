@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from sanderling.protocol.tokens import Tokenizer
-from sanderling.reward.gain import GainConfig, plan_gains
+from sanderling.core.record import Trajectory
+from sanderling.core.tokens import Tokenizer
 from sanderling.train.contract import FloatArray, Row
+from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.scorer import ModelScorer
-from sanderling.trajectory.record import Trajectory
 
 
 def gains_and_logprobs(
@@ -16,7 +16,7 @@ def gains_and_logprobs(
     scorer: ModelScorer,
     config: GainConfig,
 ) -> tuple[list[list[float | None]], list[list[FloatArray]]]:
-    """:func:`sanderling.reward.gain.information_gains`, and each trajectory's rows as `row_logprobs` would score them.
+    """:func:`sanderling.train.gain.information_gains`, and each trajectory's rows as `row_logprobs` would score them.
 
     A row's advantages are not looked at, so that rows can be made before there are any. Collective, and the same on every rank.
     """

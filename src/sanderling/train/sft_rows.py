@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.train.contract import Row
 from sanderling.train.encoding import Encoding, branch_leaves, branch_pieces
 from sanderling.train.overlong import Limit, Part, fit
-from sanderling.trajectory.record import Node, NodeKind, Trajectory
 
 TrainTurn = Callable[[int, Node], bool]
 """Whether a turn, by its number on its branch and node, is trained."""

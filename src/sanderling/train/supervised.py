@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.checkpoint import checkpoints, final_dtype, load_state, save_checkpoint, save_model
 from sanderling.train.config import SupervisedConfig
 from sanderling.train.contract import Row

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.distributed_c10d import Store
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.context import Context
 from sanderling.train.gradients import sum_gradients
 from sanderling.train.logprobs import TokenLogprobs

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import Aggregation, Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import PER_TOKEN, FloatArray, Row

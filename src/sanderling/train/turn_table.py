@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sanderling.core.record import Trajectory
+from sanderling.core.turns import turn_indices, turn_tools
 from sanderling.train.contract import TurnTable
-from sanderling.trajectory.record import Trajectory
-from sanderling.trajectory.turns import turn_indices, turn_tools
 
 
 @dataclass(frozen=True)
 class Graded:
-    """A trajectory and what reward said of it; per-turn sequences follow :func:`sanderling.trajectory.turns.turn_indices`."""
+    """A trajectory and what reward said of it; per-turn sequences follow :func:`sanderling.core.turns.turn_indices`."""
 
     trajectory: Trajectory
     outcome: float | None

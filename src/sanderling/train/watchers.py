@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file
 
 
 class Watcher(Protocol):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation
 from sanderling.train.contract import Row
 

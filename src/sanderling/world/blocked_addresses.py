@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from urllib.parse import unquote, unquote_plus
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.canonical import canonical_url
 
 _DEEPEST = 3

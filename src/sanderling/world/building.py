@@ -21,8 +21,8 @@ from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.errors import UserError
-from sanderling.files import sync
+from sanderling.core.errors import UserError
+from sanderling.runs.files import sync
 from sanderling.world.contract import Page
 from sanderling.world.duplicates import signature
 from sanderling.world.feed import Feed

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.status import ToolStatus
 
 
 class Page(BaseModel):

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file
 from sanderling.world.contract import Page
 from sanderling.world.terms import words
 from sanderling.world.text import plain

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tantivy
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world import terms
 from sanderling.world.text import spoken
 

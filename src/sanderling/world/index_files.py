@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from sanderling.files import replace_file
+from sanderling.runs.files import replace_file
 from sanderling.world.index import INDEX_VERSION, IndexBuilder, TextIndex
 from sanderling.world.pages import PageStore
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file
 
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"

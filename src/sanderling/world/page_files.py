@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.links import site

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
-from sanderling.trajectory.observations import Reading, read_observation
-from sanderling.trajectory.record import NodeKind, Question, Trajectory
+from sanderling.core.observations import Reading, read_observation
+from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 

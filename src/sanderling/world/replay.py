@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
-from sanderling.protocol.arguments import normalise_arguments
-from sanderling.protocol.messages import ToolCall
-from sanderling.protocol.profile import ToolNames
-from sanderling.trajectory.jsonl import JsonlLog
-from sanderling.trajectory.observations import unwrap
-from sanderling.trajectory.record import NodeKind, Trajectory
-from sanderling.trajectory.roles import tool_role
+from sanderling.core.arguments import normalise_arguments
+from sanderling.core.errors import UserError
+from sanderling.core.messages import ToolCall
+from sanderling.core.observations import unwrap
+from sanderling.core.profile import ToolNames
+from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.roles import tool_role
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import JsonlLog
 
 _NAMES = ToolNames()
 REPLAY_FILE = "replay.jsonl"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import sanderling
-from sanderling.errors import UserError
-from sanderling.files import sync
+from sanderling.core.errors import UserError
+from sanderling.runs.files import sync
 from sanderling.world.building import (
     Progress,
     Stage,

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from extractor_fakes import PAGE, TEXT, Model, said
 
+from sanderling.core.profile import ResultLayout
+from sanderling.core.profiles import get_profile
+from sanderling.core.status import ToolStatus
 from sanderling.policy.reply_cache import ReplyCache
-from sanderling.protocol.profile import ResultLayout
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.extractor.contract import ExtractorOutageError, ExtractorRefusedError, Fallback, OnOutage
 from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits

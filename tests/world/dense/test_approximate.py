@@ -8,7 +8,7 @@ from dense_fakes import made_pages
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.approximate import build_cells, open_cells
 from sanderling.world.dense.build import embed_world, settings_for
 from sanderling.world.dense.hashed import HashedEmbedder

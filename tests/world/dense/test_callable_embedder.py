@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.embedder import Kind, embed_units
 from sanderling.world.dense.local import CallableEmbedder
 from sanderling.world.dense.registry import open_embedder

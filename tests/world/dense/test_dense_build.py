@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from dense_fakes import made_pages
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.dense import build
 from sanderling.world.dense.build import embed_world, settings_for

@@ -6,7 +6,7 @@ from dense_fakes import TableEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense import index as dense_index
 from sanderling.world.dense.build import settings_for
 from sanderling.world.dense.index import DenseIndex

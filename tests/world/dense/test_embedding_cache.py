@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.cache import CachedEmbedder
 from sanderling.world.dense.embedder import Kind
 from sanderling.world.dense.hashed import HashedEmbedder

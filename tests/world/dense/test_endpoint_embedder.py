@@ -12,8 +12,8 @@ from dense_fakes import made_pages
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.errors import UserError
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import world_tools
 from sanderling.world.dense.embedder import EmbedderOutageError, Kind

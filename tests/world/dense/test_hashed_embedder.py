@@ -6,7 +6,7 @@ from dense_fakes import TableEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.embedder import Kind, Prefixes, embed_units
 from sanderling.world.dense.hashed import HashedEmbedder
 from sanderling.world.dense.registry import open_embedder

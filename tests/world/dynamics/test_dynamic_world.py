@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from sanderling.errors import UserError
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.errors import UserError
+from sanderling.core.status import ToolStatus
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.contract import Occasion
 from sanderling.world.dynamics.addresses import Made, made_page, made_url

@@ -15,18 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.agent.loop import run_episode
-from sanderling.errors import UserError
+from sanderling.core.clock import FixedClock
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Message, Role
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
+from sanderling.data.importers import import_tree
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import Reply, ScriptedPolicy
-from sanderling.protocol.clock import FixedClock
-from sanderling.protocol.messages import Message, Role
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.paced import PacedTool
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.importers import import_tree
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.world.contract import World
 from sanderling.world.dynamics.fit import fit_profile
 from sanderling.world.dynamics.injection import obedience, obeyed, order, with_order

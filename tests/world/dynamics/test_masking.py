@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.errors import UserError
+from sanderling.core.status import ToolStatus
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Occasion, Page

@@ -8,10 +8,10 @@ from fidelity_fakes import extract, results, trajectory
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.fidelity import by_question, distance, lengths, measures
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS, UNSEEN
-from sanderling.protocol.status import ToolStatus
 from sanderling.world.contract import Page
 from sanderling.world.fidelity.compare import VisitRow
 from sanderling.world.store import build_world

@@ -5,8 +5,8 @@ from fidelity_fakes import extract, results, trajectory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.fidelity import measures, part
-from sanderling.trajectory.record import Question, Trajectory
 from sanderling.world.contract import Page
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.fidelity.compare import Settings, compare_searches

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.trajectory.importers import import_tree
+from sanderling.data.importers import import_tree
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.fidelity.compare import Settings, compare_searches
 from sanderling.world.fidelity.split import Unit, built_from, sides, split

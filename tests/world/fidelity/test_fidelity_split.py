@@ -7,7 +7,7 @@ from fidelity_fakes import results, trajectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.fidelity.split import (
     Unit,

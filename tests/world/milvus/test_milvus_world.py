@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from sanderling.errors import UserError
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import Occasion, Page, World

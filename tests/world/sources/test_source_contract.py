@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from source_makers import WRITERS
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Skipped, Source
 from sanderling.world.sources.registry import SOURCES, open_source

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from source_makers import pdf
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped

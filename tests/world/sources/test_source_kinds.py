@@ -5,7 +5,7 @@ import json
 import pytest
 from source_makers import WRITERS, write_folder, write_recorded, write_world
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.sources.contract import Reason, Skipped

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from source_makers import WRITERS
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.sources.contract import Limits
 from sanderling.world.sources.folder import FolderSource
 from sanderling.world.sources.parallel import ParallelSource

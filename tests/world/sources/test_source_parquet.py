@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from source_makers import write_parquet
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.parquet import ParquetSource

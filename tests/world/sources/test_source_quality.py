@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.sources import quality
 from sanderling.world.sources.contract import HtmlExtractor, Limits, Reason
 from sanderling.world.sources.html import Document, read_html

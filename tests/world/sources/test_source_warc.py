@@ -6,7 +6,7 @@ import resource
 import pytest
 from source_makers import BODY, block, record
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.warc import WarcSource

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from source_makers import HEAD, element
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.wikipedia import WikipediaSource

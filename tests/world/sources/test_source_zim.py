@@ -4,7 +4,7 @@ import pytest
 from libzim.writer import Creator
 from source_makers import Entry
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.zim import ZimSource

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.sources.registry import kind_of, open_source, open_sources

@@ -13,15 +13,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.ids import question_id
+from sanderling.core.record import Question
 from sanderling.evaluate.benchmarks.columns import Fields, MissingColumnError
 from sanderling.evaluate.benchmarks.contract import Loaded, Options, Row, Split
 from sanderling.evaluate.benchmarks.decrypt import Cipher, looks_encrypted
 from sanderling.evaluate.benchmarks.rows import Broken, read_rows
 from sanderling.evaluate.benchmarks.sources import find_files, sha256_of
 from sanderling.evaluate.benchmarks.unread import RowError, Unread, UnreadWhy
-from sanderling.trajectory.ids import question_id
-from sanderling.trajectory.record import Question
 
 NOT_KNOWN = "not known"
 _EXAMPLES = 3

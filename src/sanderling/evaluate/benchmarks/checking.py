@@ -6,9 +6,9 @@ Of private questions the first letter and the length are told, of their answers 
 from collections import Counter
 from typing import Any
 
+from sanderling.core.record import Question
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
 from sanderling.evaluate.benchmarks.contract import Loaded
-from sanderling.trajectory.record import Question
 
 _SAMPLES = 3
 _MOST_TOPICS = 12

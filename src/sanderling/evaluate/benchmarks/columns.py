@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.values import opened, plain_text, text_list
 
 ROLES = ("question", "answer", "id", "level", "topic")

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sanderling.core.record import Question
 from sanderling.evaluate.benchmarks.columns import Columns
 from sanderling.evaluate.benchmarks.unread import BROKEN, Unread, UnreadWhy
-from sanderling.trajectory.record import Question
 
 
 @dataclass(frozen=True)

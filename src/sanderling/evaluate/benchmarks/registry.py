@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 from importlib.resources import files
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
 from sanderling.evaluate.benchmarks.browsecomp import BROWSECOMP, BROWSECOMP_ZH
 from sanderling.evaluate.benchmarks.browsecomp_plus import BROWSECOMP_PLUS

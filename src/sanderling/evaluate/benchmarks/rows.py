@@ -16,12 +16,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.data.importers.items import Unread as UnreadValue
+from sanderling.data.importers.items import Value
+from sanderling.data.importers.jsonfile import JsonValues
+from sanderling.data.importers.textfile import TextFile
 from sanderling.evaluate.benchmarks.xlsx import sheet_rows
-from sanderling.trajectory.importers.items import Unread as UnreadValue
-from sanderling.trajectory.importers.items import Value
-from sanderling.trajectory.importers.jsonfile import JsonValues
-from sanderling.trajectory.importers.textfile import TextFile
 
 _LONGEST_CELL = 64 << 20
 _HEAD = 4_096

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 _DATA = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
 _PACKED = (".gz", ".bz2", ".zst")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 _MOST_BYTES = 512 << 20
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"

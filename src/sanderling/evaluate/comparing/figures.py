@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from sanderling.core.endings import Ending
 from sanderling.evaluate import bars
 from sanderling.evaluate.columns import bin_edges, columns
 from sanderling.evaluate.comparing.evidence import group_id, pair_id
@@ -12,7 +13,6 @@ from sanderling.evaluate.markup import Html, join, tag
 from sanderling.evaluate.page import figure
 from sanderling.evaluate.plots import legend
 from sanderling.evaluate.scaling import Curve, scaling
-from sanderling.protocol.endings import Ending
 
 _MOST_BARS = 24
 """Of a plot of groups, those of all runs together."""

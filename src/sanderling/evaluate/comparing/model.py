@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sanderling.core.endings import Ending
 from sanderling.evaluate.comparing.pairing import Common, in_common
 from sanderling.evaluate.paired import PairedDifference, holm, paired_difference
 from sanderling.evaluate.peers.facts import notes_of
@@ -16,7 +17,6 @@ from sanderling.evaluate.reading import Outcome, Reading
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, Kind
-from sanderling.protocol.endings import Ending
 
 _SEED = 0
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.evaluate.comparing.model import Attempted, Run
 from sanderling.evaluate.guarding import hidden_from
 from sanderling.evaluate.judged import JudgedAttempt, read_judged
@@ -17,7 +17,7 @@ from sanderling.evaluate.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rows import AttemptRow
 from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.reward.verdict import Code, said_in
+from sanderling.judge.verdict import Code, said_in
 
 READINGS = 12
 _OUTCOMES = {True: Outcome.CORRECT, False: Outcome.WRONG, None: Outcome.UNSCORED}

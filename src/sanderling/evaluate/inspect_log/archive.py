@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from sanderling.files import refuse_device
+from sanderling.runs.files import refuse_device
 
 Json = dict[str, Any]
 _LEVEL = 1

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile
+from sanderling.core.record import Trajectory
 from sanderling.evaluate.guarding import guarded_attempts
 from sanderling.evaluate.inspect_log.archive import EvalArchive
 from sanderling.evaluate.inspect_log.header import header_of, log_id, reductions_of
@@ -23,9 +26,6 @@ from sanderling.evaluate.judged import read_judged
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rows import Key
 from sanderling.evaluate.run_directory import RunDirectory, RunFile
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profile import Profile
-from sanderling.trajectory.record import Trajectory
 
 FORMATS = (".eval", ".json")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}[:-]\d{2}[:-]\d{2}")

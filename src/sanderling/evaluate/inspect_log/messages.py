@@ -8,11 +8,11 @@ where it holds as many results as there were calls; else it stays whole, and not
 import re
 from typing import Any
 
-from sanderling.protocol.calls import CALL, CALL_END, THINK, THINK_END
-from sanderling.protocol.messages import Role
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.cleaning.responses import split_blocks
-from sanderling.trajectory.record import Node, NodeKind, Trajectory
+from sanderling.core.calls import CALL, CALL_END, THINK, THINK_END
+from sanderling.core.messages import Role
+from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.status import ToolStatus
+from sanderling.data.cleaning.responses import split_blocks
 
 Json = dict[str, Any]
 _ERRORS = {

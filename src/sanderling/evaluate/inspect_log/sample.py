@@ -7,12 +7,12 @@ stands beside it is counted. Token counts that nobody made are left out, never z
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sanderling.core.endings import Ending
+from sanderling.core.record import NodeKind, Trajectory
 from sanderling.evaluate.episodes import episode_of
 from sanderling.evaluate.inspect_log.messages import messages_of
 from sanderling.evaluate.inspect_log.scores import Said, score_of
 from sanderling.evaluate.summary import groups_of
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.record import NodeKind, Trajectory
 from sanderling.world.guard import GuardKind
 
 Json = dict[str, Any]

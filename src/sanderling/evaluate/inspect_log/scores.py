@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import Any
 
+from sanderling.core.record import Trajectory
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt
-from sanderling.reward.verdict import META_KEY, Code, verdict_of
-from sanderling.trajectory.record import Trajectory
+from sanderling.judge.verdict import META_KEY, Code, verdict_of
 
 Json = dict[str, Any]
 _REASONS: dict[str, str] = {Code.NO_ANSWER: "no_response", Code.UNREADABLE: "grader_failed", Code.REFUSED: "grader_failed"}

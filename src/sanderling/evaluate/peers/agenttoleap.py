@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.data.importers import Layout, open_import
 from sanderling.evaluate.benchmarks.sources import sha256_of
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 from sanderling.evaluate.peers.folders import Attempt, attempts_in
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.importers import Layout, open_import
-from sanderling.trajectory.record import Trajectory
 
 CONFIG = "meta_config.json"
 _ONLY_RIGHT = "the folders hold copies of right attempts alone"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from sanderling.trajectory.record import Trajectory
+from sanderling.core.record import Trajectory
 
 
 @dataclass(frozen=True)

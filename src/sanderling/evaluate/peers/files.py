@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.data.importers import Layout, open_import
+from sanderling.data.importers.places import find_places
 from sanderling.evaluate.benchmarks.sources import sha256_of
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
-from sanderling.trajectory.importers import Layout, open_import
-from sanderling.trajectory.importers.places import find_places
-from sanderling.trajectory.record import Trajectory
 
 _TRAINING = "these are published as training data, which is chosen for being right"
 _VERDICTS = {"CORRECT": True, "INCORRECT": False}

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.data.importers.agenttoleap import REPEATED
 from sanderling.evaluate.peers.contract import Left
-from sanderling.trajectory.importers.agenttoleap import REPEATED
 
 RESULT = "result.json"
 _HEAD = 1 << 20

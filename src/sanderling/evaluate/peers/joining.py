@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sanderling.trajectory.question_text import normalised
-from sanderling.trajectory.record import Question
+from sanderling.core.question_text import normalised
+from sanderling.core.record import Question
 
 
 class How(StrEnum):

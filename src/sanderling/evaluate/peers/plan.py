@@ -10,11 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sanderling.errors import UserError
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.evaluate.peers.contract import Found, Lost, Records
 from sanderling.evaluate.peers.joining import Joiner, Why
-from sanderling.protocol.endings import Ending
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 UNMATCHED = "unmatched"
 """What ids of questions begin with that the benchmark does not ask."""

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.data.importers import Layout
 from sanderling.evaluate.benchmarks.contract import Loaded
 from sanderling.evaluate.benchmarks.named import is_private_name
 from sanderling.evaluate.peers.agenttoleap import LeapFolders
@@ -19,10 +21,8 @@ from sanderling.evaluate.peers.folders import holds_results
 from sanderling.evaluate.peers.joining import Joiner
 from sanderling.evaluate.peers.plan import UNMATCHED, Plan, planned, rewritten
 from sanderling.evaluate.run_directory import About, Kind, RunDirectory, RunFile, sha256_of_questions
-from sanderling.files import replace_file
-from sanderling.trajectory.importers import Layout
-from sanderling.trajectory.record import Question
-from sanderling.trajectory.writing import write_trajectories
+from sanderling.runs.files import replace_file
+from sanderling.runs.writing import write_trajectories
 
 _UNNAMED = (
     "Its texts are left out of reports and logs, since AgentToLeaP's records do not say of which benchmark they are: "

@@ -10,12 +10,12 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Completion, Delta, PolicyOutageError, SampleKey, Session
 from sanderling.policy.sync.tensors import put
 from sanderling.policy.sync.weight_files import WeightFiles
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.wrapped import WrappedPolicy
-from sanderling.protocol.sampling import Sampling
 
 Tell = Callable[[Path, int], Awaitable[None]]
 """Has a sampler load a version's directory, and returns when it samples with it."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 
 def put(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:

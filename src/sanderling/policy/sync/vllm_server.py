@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.door import Door
 from sanderling.policy.http_client import HttpClient
 

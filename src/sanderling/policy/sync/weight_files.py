@@ -12,10 +12,10 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from sanderling.errors import UserError
-from sanderling.files import sync
+from sanderling.core.errors import UserError
 from sanderling.policy.model_files import TOKENIZER_FILES
 from sanderling.policy.sync.tensors import untied
+from sanderling.runs.files import sync
 
 _NAME = re.compile(r"weights-(\d{8})")
 _FILE = "model.safetensors"

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sanderling.config import check_config
-from sanderling.protocol.profiles import PROFILES
+from sanderling.core.config import check_config
+from sanderling.core.profiles import PROFILES
 from sanderling.recipes.rl.config import RolloutConfig
 from sanderling.recipes.tiny.config import Questions, Worlds, checked_hops
 from sanderling.train.rl.config import RlConfig

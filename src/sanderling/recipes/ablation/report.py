@@ -15,9 +15,9 @@ from sanderling.evaluate.page import figure, page, section
 from sanderling.evaluate.plots import Line, curves, legend
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import Interval
-from sanderling.files import replace_file
 from sanderling.recipes.ablation.figures import Cells, Estimate, cells_of, difference, estimate, mean_curve, rollouts_to
 from sanderling.recipes.ablation.layout import Layout
+from sanderling.runs.files import replace_file
 
 Units = Mapping[str, Sequence[Mapping[str, Any]]]
 """By arm."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sanderling.config import load_config
+from sanderling.core.config import load_config
 from sanderling.policy.model_files import check_model
 from sanderling.recipes.ablation.layout import Layout
 from sanderling.recipes.data.inputs import content_hash

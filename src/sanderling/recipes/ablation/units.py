@@ -15,20 +15,20 @@ from typing import Any
 from rich.console import Console
 
 from sanderling.agent.journal import Journal
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, Made, make_attempts
 from sanderling.evaluate.rollouts import Agent, rollout_of
-from sanderling.files import replace_file
 from sanderling.recipes.ablation.layout import Layout, Unit
 from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.tiny.measure import JUDGE
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.registry import world_tools
 from sanderling.train.metrics import read_metrics
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions
 
 
 def run_unit(layout: Layout, unit: Unit, start: Path) -> None:

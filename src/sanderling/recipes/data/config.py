@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from sanderling.config import check_config
+from sanderling.core.config import check_config
+from sanderling.data.cleaning import CleaningRecipe, get_recipe
+from sanderling.data.dedupe import Prefer
+from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.data.resample import Schedule
+from sanderling.data.split import Shares
 from sanderling.train.overlong import Limit, Overlong
-from sanderling.trajectory.cleaning import CleaningRecipe, get_recipe
-from sanderling.trajectory.dedupe import Prefer
-from sanderling.trajectory.near import LEAST_THRESHOLD, THRESHOLD
-from sanderling.trajectory.resample import Schedule
-from sanderling.trajectory.split import Shares
 
 
 class Section(BaseModel):

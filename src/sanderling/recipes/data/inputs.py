@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from sanderling.errors import UserError
+from sanderling.core.codec import encode_record
+from sanderling.core.errors import UserError
+from sanderling.core.tokens import load_tokenizer
+from sanderling.data.importers.places import find_places
 from sanderling.policy.load import is_endpoint, names_model, weights_of
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.data.layout import Layout
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.importers.places import find_places
 
 WHOLE = 64 << 20
 """Most bytes of a file that is hashed whole."""

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.codec import encode_trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.data.files import open_trajectories
+from sanderling.data.standing import Standing, standing
+from sanderling.judge.judge import Judge, in_order
+from sanderling.judge.judged_file import JudgeReport
+from sanderling.judge.judges import rule_judge
+from sanderling.judge.judging import Judged, VerdictBook, judge_stream
 from sanderling.policy.load import names_model
 from sanderling.recipes.data.config import Keep
 from sanderling.recipes.data.layout import Layout, count_lines
 from sanderling.recipes.progress import Report
-from sanderling.reward.judge import Judge, in_order
-from sanderling.reward.judged_file import JudgeReport
-from sanderling.reward.judges import rule_judge
-from sanderling.reward.judging import Judged, VerdictBook, judge_stream
-from sanderling.trajectory.codec import encode_trajectory
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.record import Trajectory
-from sanderling.trajectory.standing import Standing, standing
-from sanderling.trajectory.writing import Lines
+from sanderling.runs.writing import Lines
 
 
 class OpenVerdictsError(UserError):

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import get_profile
+from sanderling.core.tokens import load_tokenizer
+from sanderling.data.distributions import Measure, in_tokens, in_words
+from sanderling.data.questions import read_questions
+from sanderling.data.split import Shares
+from sanderling.judge.judges import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model
-from sanderling.protocol.profile import Profile
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.data.config import DataConfig
-from sanderling.reward.judges import rule_judge
-from sanderling.trajectory.distributions import Measure, in_tokens, in_words
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.split import Shares
 
 
 @dataclass(frozen=True)

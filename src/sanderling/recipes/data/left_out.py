@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sanderling.core.codec import encode_record
+from sanderling.data.cleaning.batch import DROPPED_KEY
+from sanderling.data.files import open_trajectories
+from sanderling.data.standing import VERDICT_KEY, standing
 from sanderling.recipes.data.layout import Layout
+from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.writing import write_lines
 from sanderling.train.row_files import left_out_file
-from sanderling.trajectory.cleaning.batch import DROPPED_KEY
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.jsonl import JsonlLog
-from sanderling.trajectory.standing import VERDICT_KEY, standing
-from sanderling.trajectory.writing import write_lines
 
 
 def write_left_out(layout: Layout) -> int:

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from sanderling.config import load_config, read_config
-from sanderling.errors import UserError
+from sanderling.core.config import load_config, read_config
+from sanderling.core.errors import UserError
+from sanderling.core.terminal import visible
+from sanderling.data.distributions import Portrait, portray
+from sanderling.data.files import open_trajectories
 from sanderling.evaluate.data_page import Step, data_page, figures_table
 from sanderling.evaluate.provenance import machine
-from sanderling.files import replace_file
 from sanderling.recipes.data.config import DataConfig
 from sanderling.recipes.data.inputs import run_fingerprint
 from sanderling.recipes.data.judging import RULES_ONLY, Judges, judge
@@ -18,9 +20,7 @@ from sanderling.recipes.data.left_out import write_left_out
 from sanderling.recipes.data.steps import STEPS
 from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, run_stages
-from sanderling.terminal import visible
-from sanderling.trajectory.distributions import Portrait, portray
-from sanderling.trajectory.files import open_trajectories
+from sanderling.runs.files import replace_file
 
 RECIPES = ("dr-venus", "literesearcher", "agentcpm")
 """The named recipes, each a file beside this one."""

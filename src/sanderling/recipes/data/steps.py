@@ -8,20 +8,20 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from sanderling.core.codec import encode_record
+from sanderling.data.cleaning import Target
+from sanderling.data.cleaning.file import clean_file
+from sanderling.data.contamination import Hit, kinds
+from sanderling.data.contamination_file import check_file
+from sanderling.data.curating import LeftOut, dedupe_file, split_file
+from sanderling.data.files import open_trajectories
+from sanderling.data.importers.store import import_to
+from sanderling.data.resample_file import resample_file
+from sanderling.data.split import Shares
 from sanderling.recipes.data.judging import judge
 from sanderling.recipes.data.layout import Layout, count_lines
 from sanderling.recipes.progress import Report
-from sanderling.trajectory.cleaning import Target
-from sanderling.trajectory.cleaning.file import clean_file
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.contamination import Hit, kinds
-from sanderling.trajectory.contamination_file import check_file
-from sanderling.trajectory.curating import LeftOut, dedupe_file, split_file
-from sanderling.trajectory.files import open_trajectories
-from sanderling.trajectory.importers.store import import_to
-from sanderling.trajectory.resample_file import resample_file
-from sanderling.trajectory.split import Shares
-from sanderling.trajectory.writing import write_lines
+from sanderling.runs.writing import write_lines
 
 Figures = dict[str, Any]
 
@@ -132,7 +132,7 @@ def repeat(layout: Layout, report: Report) -> Figures:
 
 def make_rows(layout: Layout, report: Report) -> Figures:
     """Token rows of every part; the first from its resampled trajectories."""
-    from sanderling.protocol.tokens import load_tokenizer
+    from sanderling.core.tokens import load_tokenizer
     from sanderling.train.encoding import Encoding
     from sanderling.train.row_files import write_rows
 

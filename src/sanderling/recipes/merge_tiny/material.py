@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.data.questions import read_questions, write_questions
 from sanderling.recipes.merge_tiny.config import MergeTinyConfig
 from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.data import is_right
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions, write_questions
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.encyclopedia.schema import BY_NAME
 from sanderling.world.store import build_world
 

@@ -11,22 +11,22 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from sanderling.core.tokens import load_tokenizer
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress
+from sanderling.judge.judge import Judge
 from sanderling.merge.axis import Axis
 from sanderling.merge.measuring import Measuring, Skill, measure
 from sanderling.merge.report import SweepReport
 from sanderling.merge.settings import TRAITS, MergeSettings
 from sanderling.policy.contract import Policy
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.merge_tiny.material import Material
 from sanderling.recipes.tiny.layout import WorldPlan
 from sanderling.recipes.tiny.measure import JUDGE
-from sanderling.reward.judge import Judge
 from sanderling.tools.registry import world_tools
 from sanderling.train.config import SupervisedConfig
 from sanderling.train.metrics import read_metrics
-from sanderling.trajectory.questions import read_questions
 
 ANCESTOR, BOTH, MERGED = "ancestor", "both", "merged"
 

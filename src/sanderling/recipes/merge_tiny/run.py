@@ -14,7 +14,6 @@ from sanderling import __version__
 from sanderling.evaluate.format import percent, span
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.result import EvalResult
-from sanderling.files import replace_file
 from sanderling.merge.extra import require_mergekit
 from sanderling.merge.report import SweepReport
 from sanderling.recipes.merge_tiny.config import MergeTinyConfig
@@ -35,6 +34,7 @@ from sanderling.recipes.merge_tiny.models import (
 from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, fingerprint, run_stages
 from sanderling.recipes.workers import Task, run_tasks
+from sanderling.runs.files import replace_file
 from sanderling.train.metrics import read_metrics
 
 FIGURES = "figures.json"

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanderling.agent.journal import Journal
-from sanderling.errors import UserError
+from sanderling.core.clock import Clock, FixedClock, SystemClock
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.tokens import load_tokenizer
 from sanderling.evaluate.page_reader import extractor_of
 from sanderling.evaluate.rollouts import Agent
 from sanderling.policy.contract import Policy, PolicyOutageError
 from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.policy.sync.contract import WeightSync
-from sanderling.protocol.clock import Clock, FixedClock, SystemClock
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.config import RlRecipe, Stage
 from sanderling.recipes.rl.judging import opened_judge, score_by
 from sanderling.recipes.rl.places import Dynamics, Places, directories
@@ -29,7 +30,6 @@ from sanderling.recipes.rl.seldom import Seldom
 from sanderling.tools.extractor.contract import Extractor, OnOutage
 from sanderling.train.rl.config import Placement
 from sanderling.train.rl.contract import Actor, Ask, Score
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 if TYPE_CHECKING:
     from sanderling.policy.endpoint import CompletionEndpointPolicy

@@ -10,13 +10,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from sanderling.agent.journal import Journal
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, Made, make_attempts
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.watch import Watch
-from sanderling.files import replace_file
+from sanderling.judge.judge import RuleJudge
+from sanderling.judge.outcome import OUTCOMES
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import open_policy
 from sanderling.recipes.progress import Report
@@ -25,13 +28,10 @@ from sanderling.recipes.rl.config import RlRecipe, Stage
 from sanderling.recipes.rl.judging import opened_judge
 from sanderling.recipes.rl.places import Dynamics, Places, directories
 from sanderling.recipes.workers import Task, run_tasks
-from sanderling.reward.judge import RuleJudge
-from sanderling.reward.outcome import OUTCOMES
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.difficulty import Band, BandSettings, by_difficulty, try_of
 from sanderling.train.rl.config import Placement
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions, write_questions
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 DIRECTORY = "difficulty"
 _COUNT = "count"

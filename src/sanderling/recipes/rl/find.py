@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sanderling.config import load_config, read_config
-from sanderling.errors import UserError
+from sanderling.core.config import load_config, read_config
+from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe, StageConfig
 
 RECIPES = ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b", "tiny")

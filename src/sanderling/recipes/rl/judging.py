@@ -9,27 +9,27 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.asking import Asker
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.attempts import PATIENT, verdict_on
+from sanderling.judge.booked import BookedJudge
+from sanderling.judge.forms.ours import OURS
+from sanderling.judge.judge import Judge
+from sanderling.judge.judges import rule_judge
+from sanderling.judge.judges.named import judge_named
+from sanderling.judge.judging import VerdictBook
+from sanderling.judge.outcome import answer_tokens
+from sanderling.judge.verdict import Code
 from sanderling.policy.asker import PolicyAsker
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.ledger import Ledger
 from sanderling.policy.load import check_model, close_policy, is_endpoint, models_at, names_model, open_policy, place_of
 from sanderling.policy.metered import Till
-from sanderling.protocol.asking import Asker
 from sanderling.recipes.rl.seldom import Seldom
-from sanderling.reward.booked import BookedJudge
-from sanderling.reward.forms.ours import OURS
-from sanderling.reward.judge import Judge
-from sanderling.reward.judges import rule_judge
-from sanderling.reward.judges.named import judge_named
-from sanderling.reward.judging import VerdictBook
-from sanderling.reward.outcome import answer_tokens
-from sanderling.reward.verdict import Code
+from sanderling.runs.jsonl import JsonlLog
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Score, ScorerAwayError
-from sanderling.trajectory.jsonl import JsonlLog
-from sanderling.trajectory.record import Question, Trajectory
 
 _AWAY = frozenset({Code.OUTAGE, Code.BUDGET})
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.errors import UserError
-from sanderling.protocol.profile import Profile
+from sanderling.core.errors import UserError
+from sanderling.core.profile import Profile
+from sanderling.core.record import Question
+from sanderling.data.questions import read_questions, require_distinct
 from sanderling.tools.contract import Tool
 from sanderling.tools.extractor.contract import Extractor
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.questions import read_questions, require_distinct
-from sanderling.trajectory.record import Question
 from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.manifest import read_manifest
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.sft.devices import Devices
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, Recompute

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sanderling.config import read_config
-from sanderling.errors import UserError
+from sanderling.core.config import read_config
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.model_files import check_model, check_vocabulary
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.judging import check_answers, check_judges, check_rule, check_there
@@ -28,7 +29,6 @@ from sanderling.train.plan import read_shape
 from sanderling.train.rl.checks import check_run
 from sanderling.train.rl.config import Placement
 from sanderling.train.watchers import check_watchers
-from sanderling.trajectory.record import Question
 from sanderling.world.dynamics.profile import NAMED
 
 Look = Callable[[], Devices]

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.config import read_config
-from sanderling.errors import UserError
+from sanderling.core.config import read_config
+from sanderling.core.errors import UserError
 from sanderling.recipes.data.inputs import content_hash
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.run_record import RunRecord, flat, model_files, unlike

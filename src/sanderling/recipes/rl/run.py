@@ -11,16 +11,16 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sanderling.errors import UserError
-from sanderling.locks import locked
+from sanderling.core.errors import UserError
+from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.contract import PolicyOutageError
-from sanderling.protocol.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.acting import opened_acting
 from sanderling.recipes.rl.difficulty import band_of
 from sanderling.recipes.rl.prepare import Job, Look, Order, Prepared, look_here, prepare
 from sanderling.recipes.rl.shown import chosen, figures, told
 from sanderling.recipes.workers import run_team
+from sanderling.runs.locks import locked
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team, torchrun_place
 from sanderling.train.metrics import read_metrics

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.recipes.sft.devices import Devices
 from sanderling.recipes.sft.plan import Plan, plan_run
 from sanderling.train.config import Packing

@@ -6,8 +6,8 @@ All arithmetic is in `train.plan` and `train.plan_fit`; here settings become its
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sanderling.errors import UserError
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.train.config import Precision
 from sanderling.train.launch import check_parallel

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.policy.model_files import check_model
 from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.devices import Devices, devices_here

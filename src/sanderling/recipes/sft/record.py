@@ -7,14 +7,14 @@ beyond rounding may be changed between a kill and going on. Importable without t
 from pathlib import Path
 from typing import Any
 
-from sanderling.config import read_config
-from sanderling.errors import UserError
+from sanderling.core.config import read_config
+from sanderling.core.errors import UserError
+from sanderling.data.importers.places import find_places
 from sanderling.recipes.data.inputs import content_hash
 from sanderling.recipes.run_record import RunRecord, flat, model_files, unlike
 from sanderling.recipes.sft.rows import ROWS
 from sanderling.train.config import Aggregation
 from sanderling.train.sft_config import SftConfig
-from sanderling.trajectory.importers.places import find_places
 
 SETTINGS = "sft.toml"
 _HANDS = "hands"

@@ -6,15 +6,15 @@ Importable without torch.
 from collections.abc import Sequence
 from pathlib import Path
 
-from sanderling.errors import UserError
-from sanderling.protocol.profiles import get_profile
-from sanderling.protocol.tokens import load_tokenizer
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
+from sanderling.core.tokens import load_tokenizer
+from sanderling.data.files import open_trajectories
 from sanderling.recipes.progress import Report
 from sanderling.train.encoding import Encoding
 from sanderling.train.row_files import RowCounts, write_rows
 from sanderling.train.row_source import holds_rows
 from sanderling.train.sft_config import SftConfig
-from sanderling.trajectory.files import open_trajectories
 
 ROWS = "rows.parquet"
 

@@ -5,17 +5,17 @@ from collections import Counter
 from typing import Any
 
 from sanderling.agent.run_many import Job, run_episodes
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.data.questions import read_questions, write_questions
+from sanderling.judge.outcome import exact_match, score_trajectory
 from sanderling.recipes.data.judging import judge
 from sanderling.recipes.data.steps import bring_in, clean
 from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
-from sanderling.reward.outcome import exact_match, score_trajectory
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions, split_by_hops
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.questions import read_questions, write_questions
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 from sanderling.world.store import build_world
 
 

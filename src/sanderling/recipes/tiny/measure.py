@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.agent.journal import Journal
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Rollout
 from sanderling.evaluate.concluding import booked
 from sanderling.evaluate.episodes import Episode
@@ -18,16 +19,15 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rollouts import Agent, rollout_of
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.watch import Watch
+from sanderling.judge.by_hand import ByHand
+from sanderling.judge.judge import RuleJudge
+from sanderling.judge.outcome import exact_match
 from sanderling.policy.contract import Policy
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.recipes.workers import Task, run_tasks
-from sanderling.reward.by_hand import ByHand
-from sanderling.reward.judge import RuleJudge
-from sanderling.reward.outcome import exact_match
 from sanderling.tools.contract import Tool
 from sanderling.tools.registry import world_tools
-from sanderling.trajectory.questions import read_questions
 from sanderling.world.contract import World
 
 JUDGE = RuleJudge("exact", exact_match)

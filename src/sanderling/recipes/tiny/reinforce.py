@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.agent.journal import Journal
-from sanderling.protocol.tokens import Tokenizer, load_tokenizer
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.tokens import Tokenizer, load_tokenizer
+from sanderling.data.questions import read_questions
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import agent_of, measure_all
@@ -20,8 +22,6 @@ from sanderling.recipes.workers import run_team
 from sanderling.tools.registry import world_tools
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.contract import Actor, Ask
-from sanderling.trajectory.questions import read_questions
-from sanderling.trajectory.record import Question, Seeds, Trajectory
 
 
 def choose_arm(layout: Layout, command: str, report: Report) -> dict[str, Any]:

@@ -6,13 +6,13 @@ training. Knows no RL.
 
 from typing import Any
 
-from sanderling.protocol.tokens import load_tokenizer
+from sanderling.core.record import Trajectory
+from sanderling.core.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.workers import Task, run_tasks
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.metrics import read_metrics
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Trajectory
 
 ARMS = ("sft-all", "sft-correct")
 """On everything the teacher wrote, and on what was judged right."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from starlette.responses import JSONResponse
 
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.status import ToolStatus
 
 
 class RefusalError(Exception):

@@ -1,6 +1,6 @@
 """All dialects by name. A new one is a module with a ``DIALECT`` and a line here."""
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.serve.world import asearcher, jina, literesearcher, native, search_r1, serper
 from sanderling.serve.world.dialect import Dialect
 

@@ -13,7 +13,7 @@ from types import FrameType
 
 import uvicorn
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.patience import PatientProtocol
 from sanderling.serve.world.settings import ServerSettings

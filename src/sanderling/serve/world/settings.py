@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 
 class ServerSettings(BaseModel):

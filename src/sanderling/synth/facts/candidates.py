@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.protocol.asking import Read
-from sanderling.protocol.lenient import find_object
+from sanderling.core.asking import Read
+from sanderling.core.lenient import find_object
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.world.contract import Page
 from sanderling.world.parts import split_page

@@ -9,7 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.protocol.asking import first_readable
+from sanderling.core.asking import first_readable
+from sanderling.core.ids import question_id
+from sanderling.core.record import Question
 from sanderling.synth.facts.candidates import WRITER, Candidate, page_material, proposed, read_candidates
 from sanderling.synth.facts.checks import Bounds, problem_of
 from sanderling.synth.facts.rubric import JUDGE, Marks, read_marks, rubric_material
@@ -17,8 +19,6 @@ from sanderling.synth.from_pages import PageResult
 from sanderling.synth.graph.contract import Capability
 from sanderling.synth.models import Models
 from sanderling.tools.extractor.quotes import PageText
-from sanderling.trajectory.ids import question_id
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 
 UNREADABLE_REPLY = "unreadable_reply"

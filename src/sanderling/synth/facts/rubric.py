@@ -6,7 +6,7 @@ the page: a person who gets the question does not either. A reply that lacks a p
 
 from dataclasses import dataclass
 
-from sanderling.protocol.lenient import find_object
+from sanderling.core.lenient import find_object
 from sanderling.synth.facts.candidates import Candidate
 from sanderling.synth.prompt import Prompt
 

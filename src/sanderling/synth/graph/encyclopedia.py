@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.synth.graph.contract import Entity, Fact, FactGraph
 from sanderling.synth.graph.words.contract import claim_of
 from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Names, Site, generate_encyclopedia

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.synth.graph.contract import Uniqueness
 from sanderling.synth.graph.documents.evidence import Evidence
 from sanderling.synth.graph.documents.graph import documents_graph

@@ -5,11 +5,11 @@ reader needs, mostly on that one alone, and no page holds them all (`checks.on_o
 page that is not needed is masked where the graph's maker knows of it (`Draft.hidden`). Knows no world.
 """
 
+from sanderling.core.record import Question
 from sanderling.synth.graph.contract import Fact, Uniqueness
 from sanderling.synth.graph.draft import Draft
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.query import object_of, subject_of
-from sanderling.trajectory.record import Question
 
 MAKER = "graph"
 MAKER_VERSION = 5

@@ -6,8 +6,8 @@ Knows no question.
 from dataclasses import dataclass
 from typing import Protocol
 
-from sanderling.protocol.asking import AskingOutageError
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.asking import AskingOutageError
+from sanderling.core.status import ToolStatus
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.world.contract import Page, VisitReply

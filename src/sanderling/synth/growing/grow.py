@@ -15,16 +15,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sanderling.core.asking import Asker, first_readable
+from sanderling.core.codec import decode_record, encode_record
+from sanderling.core.ids import question_id
+from sanderling.core.lenient import find_object
+from sanderling.core.record import Question
 from sanderling.evaluate.made_with import all_placed
-from sanderling.files import replace_file
-from sanderling.protocol.asking import Asker, first_readable
-from sanderling.protocol.lenient import find_object
+from sanderling.runs.files import replace_file
 from sanderling.synth.growing.finder import Finder
 from sanderling.synth.keeping import Work, work_through
 from sanderling.synth.prompt import Prompt
-from sanderling.trajectory.codec import decode_record, encode_record
-from sanderling.trajectory.ids import question_id
-from sanderling.trajectory.record import Question
 from sanderling.world.building import Progress, ignore
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page

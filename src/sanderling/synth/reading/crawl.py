@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.protocol.asking import Asker
+from sanderling.core.asking import Asker
 from sanderling.synth.graph.contract import FactGraph
 from sanderling.synth.reading.extraction import PageFacts, Unused, read_page
 from sanderling.synth.reading.merge import merged

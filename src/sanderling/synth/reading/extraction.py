@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sanderling.protocol.asking import Asker, first_readable
-from sanderling.protocol.lenient import find_object
+from sanderling.core.asking import Asker, first_readable
+from sanderling.core.lenient import find_object
 from sanderling.synth.facts.checks import holds
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.tools.extractor.quotes import PageText

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sanderling.core.ids import question_id
+from sanderling.core.record import Question
 from sanderling.synth.from_pages import PageResult
 from sanderling.synth.graph.contract import Capability, Uniqueness
 from sanderling.synth.graph.draft import Draft, Range
@@ -22,8 +24,6 @@ from sanderling.synth.models import Models
 from sanderling.synth.reading.crawl import Crawled, CrawlSettings, crawl
 from sanderling.synth.reading.extraction import READER
 from sanderling.synth.reading.rewording import COMPARER, REWRITER, reword
-from sanderling.trajectory.ids import question_id
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sanderling.protocol.asking import first_readable
-from sanderling.protocol.lenient import find_object
+from sanderling.core.asking import first_readable
+from sanderling.core.lenient import find_object
 from sanderling.synth.facts.checks import holds, leans_on_the_page
 from sanderling.synth.models import Models
 from sanderling.synth.prompt import Prompt

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.protocol.asking import Asker, first_readable
-from sanderling.protocol.endings import Ending
-from sanderling.reward.judge import Judge, Ruling, rule_on
+from sanderling.core.asking import Asker, first_readable
+from sanderling.core.endings import Ending
+from sanderling.core.record import Question, Trajectory
+from sanderling.judge.judge import Judge, Ruling, rule_on
 from sanderling.synth.prompt import Prompt
-from sanderling.trajectory.record import Question, Trajectory
 
 UNKNOWN = "unknown"
 _LONGEST = 400

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sanderling.core.asking import Asker
+from sanderling.core.record import Question
 from sanderling.evaluate.made_with import all_placed, placed
-from sanderling.protocol.asking import Asker
-from sanderling.reward.judge import Judge, Ruling
+from sanderling.judge.judge import Judge, Ruling
 from sanderling.synth.prompt import Prompt
 from sanderling.synth.verify.answering import answered_by, ruling_on
 from sanderling.synth.verify.contract import Check, Finding, Result
-from sanderling.trajectory.record import Question
 
 FROM_MEMORY = Prompt(
     "answer-from-memory",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from sanderling.trajectory.record import Question
+from sanderling.core.record import Question
 
 
 class Check(StrEnum):

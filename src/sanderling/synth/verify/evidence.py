@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.protocol.status import ToolStatus
+from sanderling.core.record import Question
+from sanderling.core.status import ToolStatus
 from sanderling.synth.facts.checks import holds
 from sanderling.synth.verify.contract import Check, Finding, Result
 from sanderling.tools.extractor.quotes import PageText
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Occasion, Page, World
 
 

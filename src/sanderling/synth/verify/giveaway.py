@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from sanderling.core.record import Question
 from sanderling.synth.facts.checks import holds, words
 from sanderling.synth.verify.contract import Check, Finding, Result
-from sanderling.trajectory.record import Question
 
 _LEAST_STREWN = 2
 """An answer of one word that stands in the question holds it; several words may also be strewn."""

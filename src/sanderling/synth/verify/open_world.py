@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.made_with import placed
-from sanderling.reward.judge import Judge, Ruling
+from sanderling.judge.judge import Judge, Ruling
 from sanderling.synth.verify.contract import Check, Finding, Result
-from sanderling.trajectory.record import Question, Trajectory
 
 Attempt = Callable[[Question, int], Awaitable[Trajectory]]
 """A question and the number of the attempt, to the episode."""

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sanderling.core.asking import Asker, first_readable
+from sanderling.core.lenient import find_object
+from sanderling.core.record import Question
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.made_with import all_placed
-from sanderling.protocol.asking import Asker, first_readable
-from sanderling.protocol.lenient import find_object
-from sanderling.protocol.status import ToolStatus
 from sanderling.synth.facts.checks import words
 from sanderling.synth.graph.contract import Uniqueness
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.synth.verify.contract import Check, Finding, Result
 from sanderling.tools.extractor.quotes import PageText
-from sanderling.trajectory.record import Question
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Occasion, World
 

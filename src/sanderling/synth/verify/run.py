@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.protocol.asking import AskingRefusedError
+from sanderling.core.asking import AskingRefusedError
+from sanderling.core.codec import encode_record
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.data.questions import require_distinct, write_questions
 from sanderling.synth.keeping import Work, work_through
 from sanderling.synth.verify.contract import Check, Checker, Finding, Result
-from sanderling.trajectory.codec import encode_record
-from sanderling.trajectory.questions import require_distinct, write_questions
-from sanderling.trajectory.record import Question
 
 _TAKEN_OVER = ("uniqueness",)
 """What a result knows of the question itself goes into the question's own ``meta``."""

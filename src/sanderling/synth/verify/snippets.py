@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sanderling.core.asking import Asker
+from sanderling.core.record import Question
 from sanderling.evaluate.made_with import all_placed, placed
-from sanderling.protocol.asking import Asker
-from sanderling.reward.judge import Judge, Ruling
+from sanderling.judge.judge import Judge, Ruling
 from sanderling.synth.facts.checks import holds
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.synth.verify.answering import Answered, answered_by, ruling_on
 from sanderling.synth.verify.contract import Check, Finding, Result
-from sanderling.trajectory.record import Question
 from sanderling.world.contract import Occasion, SearchHit, World
 
 FROM_RESULTS = Prompt(

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.protocol.lenient import find_object
-from sanderling.protocol.messages import Message, Role
+from sanderling.core.lenient import find_object
+from sanderling.core.messages import Message, Role
 
 _READ = (
     "You read a web page for a researcher who cannot see it. Reply with one JSON object and nothing else:\n"

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 SEARCH_URL = "https://google.serper.dev"
 READER_URL = "https://r.jina.ai"

@@ -6,9 +6,9 @@ which ends at the last turn. A turn's *place* is its number, or its segment's, b
 
 import numpy as np
 
+from sanderling.core.turns import TurnTool
 from sanderling.train.contract import BoolArray, FloatArray, IntArray
 from sanderling.train.credit_config import Assignment, Discount, IgpoConfig
-from sanderling.trajectory.turns import TurnTool
 
 
 def segments(scored: BoolArray) -> IntArray:

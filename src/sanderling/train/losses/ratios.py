@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.train.credit_config import RatioTo
 from sanderling.train.losses.contract import LossInputs
 

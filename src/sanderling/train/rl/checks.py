@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.train.encoding import Encoding
 from sanderling.train.rl.config import Placement, RlConfig, Straggler
-from sanderling.trajectory.record import Question
 
 
 def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequence[Question], encoding: Encoding) -> None:

@@ -5,10 +5,10 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sanderling.reward.denoise_config import DenoiseConfig
-from sanderling.reward.gain import GainConfig
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import EstimatorConfig, GrpoConfig, LossConfig, PpoConfig
+from sanderling.train.denoise_config import DenoiseConfig
+from sanderling.train.gain import GainConfig
 from sanderling.train.rl.curriculum_config import CurriculumConfig
 from sanderling.train.rl.health_config import HealthConfig
 

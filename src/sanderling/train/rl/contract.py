@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sanderling.core.record import Question, Trajectory
 from sanderling.policy.sync.contract import WeightSync
-from sanderling.trajectory.record import Question, Trajectory
 
 
 @dataclass(frozen=True)

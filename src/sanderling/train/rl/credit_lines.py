@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.files import replace_file
+from sanderling.data.credit import CreditLine, CreditParts
+from sanderling.runs.files import replace_file
 from sanderling.train.contract import TurnTable
 from sanderling.train.estimators.groups import Components
 from sanderling.train.rl.sifting import Sifted
 from sanderling.train.turn_table import Graded
-from sanderling.trajectory.credit import CreditLine, CreditParts
 
 _DIGITS = 6
 

@@ -13,10 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from sanderling.reward.denoise import RIGHT_ABOVE
+from sanderling.core.record import Question
 from sanderling.train.contract import IntArray
+from sanderling.train.denoise import RIGHT_ABOVE
 from sanderling.train.rl.curriculum_config import CurriculumConfig
-from sanderling.trajectory.record import Question
 
 
 class Standing(StrEnum):

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.profile import ToolNames
-from sanderling.reward.denoise import repeated_turns
+from sanderling.core.endings import Ending
+from sanderling.core.profile import ToolNames
+from sanderling.core.record import Node, Trajectory
+from sanderling.core.turns import turn_indices
 from sanderling.train.contract import FloatArray, TurnTable, TurnTool
+from sanderling.train.denoise import repeated_turns
 from sanderling.train.estimators.groups import Components, differ, outcomes
 from sanderling.train.rl.contract import Ended, Group
 from sanderling.train.turn_table import Graded
-from sanderling.trajectory.record import Node, Trajectory
-from sanderling.trajectory.turns import turn_indices
 
 _TOOLS = (TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH, TurnTool.OTHER)
 _VISITS = (TurnTool.VISIT, TurnTool.BOTH)

@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from sanderling.data.credit import CreditLine
 from sanderling.policy.model_directory import load_empty
-from sanderling.reward.format import turn_penalties
 from sanderling.train.checkpoint import load_model, load_state, save_checkpoint
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
+from sanderling.train.format import turn_penalties
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.losses import build_loss
 from sanderling.train.losses.watching import Watching
@@ -35,7 +36,6 @@ from sanderling.train.row_source import grouped
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer
 from sanderling.train.turn_table import Graded, build_table
-from sanderling.trajectory.credit import CreditLine
 
 
 @dataclass(frozen=True)

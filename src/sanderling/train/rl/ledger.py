@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.train.rl.contract import Ended, Fate, Group
-from sanderling.trajectory.jsonl import JsonlLog, TrajectoryStore
-from sanderling.trajectory.record import Question, Trajectory
 
 META = "rl"
 """Where a trajectory's ``meta`` says its group and outcome."""

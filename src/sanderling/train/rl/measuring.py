@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sanderling.reward.gain import information_gains
+from sanderling.core.record import Trajectory
+from sanderling.core.turns import turn_indices
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding
+from sanderling.train.gain import information_gains
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.rows import rl_rows
@@ -20,8 +22,6 @@ from sanderling.train.scorer import ModelScorer
 from sanderling.train.scorer_gains import gains_and_logprobs
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer, row_logprobs
-from sanderling.trajectory.record import Trajectory
-from sanderling.trajectory.turns import turn_indices
 
 
 @dataclass(frozen=True)

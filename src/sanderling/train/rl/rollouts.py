@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from sanderling.errors import UserError
-from sanderling.reward.silence import silence
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.judge.silence import silence
 from sanderling.train.rl.config import RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, Score, ScorerAwayError
 from sanderling.train.rl.ledger import Begun, Ledger
-from sanderling.trajectory.record import Question, Trajectory
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
 """Before a judge who is away is asked again, doubled each time."""

@@ -24,8 +24,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import torch
 from transformers import PreTrainedModel
 
-from sanderling.errors import UserError
-from sanderling.reward.outcome import OUTCOMES, score_trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.judge.outcome import OUTCOMES, score_trajectory
 from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import MetricsLog, read_metrics
@@ -43,7 +44,6 @@ from sanderling.train.rl.sifting import fate
 from sanderling.train.supervised import OnProgress, Progress, RunResult
 from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import NotFiniteError
-from sanderling.trajectory.record import Question, Trajectory
 
 LEDGER, METRICS, CHECKPOINTS, CREDIT = "ledger", "metrics.jsonl", "checkpoints", "credit"
 P = ParamSpec("P")

@@ -10,7 +10,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.checkpoint import save_model
 from sanderling.train.metrics import MetricsLog, read_metrics
 from sanderling.train.rl.config import RlConfig
@@ -18,8 +20,6 @@ from sanderling.train.rl.contract import Actor, Ask, Ended, Score
 from sanderling.train.rl.learning import Learner
 from sanderling.train.rl.rollouts import episode_seed, made
 from sanderling.train.team import share
-from sanderling.trajectory.jsonl import TrajectoryStore
-from sanderling.trajectory.record import Question, Trajectory
 
 BEST = "best"
 HELD_OUT = "held_out"

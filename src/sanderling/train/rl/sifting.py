@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sanderling.protocol.profile import Profile
-from sanderling.reward.denoise import Noise, is_flat, is_outage
-from sanderling.reward.denoise import sift as denoise
+from sanderling.core.profile import Profile
+from sanderling.core.turns import turn_indices
+from sanderling.train.denoise import Noise, is_flat, is_outage
+from sanderling.train.denoise import sift as denoise
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Ended, Fate, Group, oldest_version
-from sanderling.trajectory.turns import turn_indices
 
 STALE = "stale"
 _TELLING = 2

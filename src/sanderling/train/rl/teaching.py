@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.train.rl.contract import Ask
-from sanderling.trajectory.record import NodeKind, Question, Trajectory
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file, sync
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file, sync
 from sanderling.world.dense.embedder import Vectors
 from sanderling.world.dense.store import DenseInfo
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.dense.chunks import passages
 from sanderling.world.dense.embedder import Embedder, Kind, embed_units

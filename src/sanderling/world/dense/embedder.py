@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 Vectors = NDArray[np.float32]
 _SMALLEST = 1e-12

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.embedder import EmbedderOutageError, Kind, Vectors
 
 _RETRIED = frozenset({408, 409, 425, 429})

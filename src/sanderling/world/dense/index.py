@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.approximate import Cells, open_cells
 from sanderling.world.dense.embedder import Embedder, Kind, Vectors, embed_units
 from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info

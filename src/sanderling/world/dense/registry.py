@@ -9,7 +9,7 @@
 import os
 from urllib.parse import parse_qsl, urlsplit
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.embedder import Embedder
 from sanderling.world.dense.endpoint import EndpointEmbedder
 from sanderling.world.dense.hashed import DIMENSION, SMALLEST, HashedEmbedder

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file, sync
+from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file, sync
 from sanderling.world.contract import Page
 from sanderling.world.dense.chunks import Chunking
 from sanderling.world.dense.embedder import Prefixes, Vectors

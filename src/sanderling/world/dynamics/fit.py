@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sanderling.errors import UserError
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.observations import read_observation
-from sanderling.trajectory.record import Node, NodeKind, Trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.observations import read_observation
+from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.world.dynamics.profile import WEB, DynamicsProfile, Latency, SearchFaults, VisitFaults
 
 FEWEST_DELAYS = 20

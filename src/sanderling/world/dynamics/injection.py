@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sanderling.trajectory.record import NodeKind, Trajectory
+from sanderling.core.record import NodeKind, Trajectory
 
 _CANARY = re.compile(r"sdl-canary-[0-9a-f]{10}")
 _HOST = "verify.example"

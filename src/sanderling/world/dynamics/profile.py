@@ -9,8 +9,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sanderling.config import read_config
-from sanderling.errors import UserError
+from sanderling.core.config import read_config
+from sanderling.core.errors import UserError
 
 Chance = Annotated[float, Field(ge=0, le=1)]
 

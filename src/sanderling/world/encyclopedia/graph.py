@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.encyclopedia.names import SYLLABLE_LETTERS, Names, draw_word
 from sanderling.world.encyclopedia.schema import (
     BY_SUBJECT,

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.observations import ListedPage, Reading, read_observation
-from sanderling.trajectory.record import NodeKind, ToolEvent, Trajectory
+from sanderling.core.observations import ListedPage, Reading, read_observation
+from sanderling.core.record import NodeKind, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.world.fidelity.gold import gold_pages, telling
 
 

@@ -10,10 +10,10 @@ signs that those words lose (C++, -40), as `question_text` has them too.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.observations import read_observation
-from sanderling.trajectory.question_text import normalised
-from sanderling.trajectory.record import NodeKind, Trajectory
+from sanderling.core.observations import read_observation
+from sanderling.core.question_text import normalised
+from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.world.canonical import canonical_url
 from sanderling.world.terms import words
 

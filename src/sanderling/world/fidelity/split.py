@@ -16,10 +16,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sanderling.errors import UserError
-from sanderling.files import replace_file
-from sanderling.trajectory.observations import unwrap
-from sanderling.trajectory.record import NodeKind, Trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.observations import unwrap
+from sanderling.core.record import NodeKind, Trajectory
+from sanderling.runs.files import replace_file
 from sanderling.world.fidelity.calls import RecordedSearch, recorded_calls
 
 FILE_NAME = "built_from.json"

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.embedder import Vectors
 
 MOST_HITS = 16_384

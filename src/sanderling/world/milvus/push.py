@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world import manifest, terms
 from sanderling.world.contract import Page
 from sanderling.world.dense import store as dense_store

@@ -9,7 +9,7 @@ meanwhile.
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.dense.hybrid import HybridRanker
 from sanderling.world.dense.opening import LEXICAL, SearchChoice, SearchMode, open_for_queries
 from sanderling.world.local import LocalWorld

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import sanderling
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.sources.contract import Skipped, stamp_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from stat import S_ISREG
 from urllib.parse import unquote
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of
 from sanderling.world.sources.html import Document, read_html

@@ -15,8 +15,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.errors import UserError
-from sanderling.processes import end_with_parent
+from sanderling.core.errors import UserError
+from sanderling.runs.processes import end_with_parent
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import DocumentSource, Skipped
 

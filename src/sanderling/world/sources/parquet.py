@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.jsonl import NAMES
 from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of

@@ -10,7 +10,7 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from sanderling.errors import UserError
-from sanderling.trajectory.importers import open_import
-from sanderling.trajectory.importers.places import importable
-from sanderling.trajectory.record import Trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.data.importers import open_import
+from sanderling.data.importers.places import importable
 from sanderling.world.contract import Page
 from sanderling.world.recorded import pages_from_trajectories
 from sanderling.world.sources.contract import Reason, Skipped, file_facts, stamp_of

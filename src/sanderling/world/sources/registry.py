@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.canonical import canonical_url
 from sanderling.world.manifest import FILE_NAME
 from sanderling.world.sources.contract import DocumentSource, Limits, Source

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from xml.parsers import expat
 
-from sanderling.errors import UserError
+from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of, world_extra
 from sanderling.world.sources.links import address

@@ -1,0 +1,187 @@
+"""Settings from a TOML file with dotted overrides, checked by a frozen pydantic model.
+
+A wrong key is refused with the nearest right one; a wrong value with the field's name and what is wrong with it. Importable
+without torch; builds nothing.
+"""
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from sanderling.core.errors import UserError
+
+Config = TypeVar("Config", bound=BaseModel)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_SECTION = "input should be a section of settings, not a single value"
+_NO_LIST = 'input should be a list in TOML, on the command line within single quotes, as in --set \'KEY=["one", "two"]\''
+_PLAIN = (
+    dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _NO_SECTION)
+    | dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), _NO_LIST)
+    | {"path_type": "input should be a path, in quotes"}
+)
+"""Kinds of pydantic's errors whose own words speak of Python."""
+BARE_KEY = re.compile("[A-Za-z0-9_-]+")
+
+
+def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence[str] = ()) -> Config:
+    """The settings in ``toml`` with ``overrides`` (``"rl.steps=20"``) laid over them.
+
+    Values of overrides are TOML (``20``, ``true``, ``[1, 2]``); anything that is not is taken as a plain string.
+    ``origin`` names the text in errors. Raises UserError.
+    """
+    try:
+        values = tomllib.loads(toml)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is not valid TOML ({error}): mend that line.") from error
+    for override in overrides:
+        _lay_over(values, override)
+    return check_config(model, values, origin)
+
+
+def check_config(model: type[Config], values: dict[str, Any], origin: str) -> Config:
+    """Values as settings. ``origin`` names where they come from in errors. Raises UserError."""
+    _check_keys(model, values, origin, ())
+    _check_numbers(values, origin, ())
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = _of_kinds(first) or _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+        end = "" if what.endswith("?") else "."
+        raise UserError(f"In {origin}, {where or 'the settings'}: {what[:1].lower()}{what[1:]}{end}") from error
+
+
+def _of_kinds(error: ErrorDetails) -> str:
+    """What is wrong with a section of several kinds that names none of them; empty for other errors."""
+    told = error.get("ctx", {})
+    name = str(told.get("discriminator", "")).strip("'")
+    if error["type"] == "union_tag_not_found":
+        return f"say which one is meant, with {name}"
+    if error["type"] != "union_tag_invalid":
+        return ""
+    kinds = re.findall("'([^']*)'", told["expected_tags"])
+    near = difflib.get_close_matches(told["tag"], kinds, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(kinds)}"
+    return f"there is no {name} {told['tag']!r}: {hint}"
+
+
+def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) -> Config:
+    """As :func:`load_config`, from a file."""
+    try:
+        return load_config(model, path.read_text(encoding="utf-8"), str(path), overrides)
+    except OSError as error:
+        raise UserError(f"Cannot read {path} ({error.strerror}): give a recipe's name or a TOML file.") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: give a recipe's name or a TOML file.") from error
+
+
+def _lay_over(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    *parents, last = [part.strip() for part in key.split(".")]
+    if not (equals and last and all(parents)):
+        raise UserError(f"{override!r} is no override: write section.key=value.")
+    if _SURROGATE.search(override):
+        raise UserError(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    at = values
+    for part in parents:
+        below = at.setdefault(part, {})
+        if not isinstance(below, dict):
+            raise UserError(f"{override!r} reaches into {part}, which is a value and not a section.")
+        at = below
+    at[last] = value
+
+
+def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, path: tuple[str, ...]) -> None:
+    """Refuse the first key that the model lacks, here or in a section below."""
+    for key, value in values.items():
+        field = model.model_fields.get(key)
+        if field is None:
+            near = difflib.get_close_matches(key, model.model_fields, n=1)
+            hint = f"did you mean {'.'.join((*path, near[0]))}?" if near else f"choose from {', '.join(model.model_fields)}."
+            raise UserError(f"{origin} has no setting {'.'.join((*path, key))}: {hint}")
+        if isinstance(value, dict):
+            below = _section(field, value)
+            if below is not None:
+                _check_keys(below, value, origin, (*path, key))
+            each = _named_sections(field)
+            for name, section in value.items():
+                if each is not None and isinstance(section, dict):
+                    _check_keys(each, section, origin, (*path, key, name))
+
+
+def _check_numbers(value: Any, origin: str, path: tuple[str, ...]) -> None:
+    """Refuse infinities and NaN, wherever they stand: no setting means anything with them."""
+    if isinstance(value, float) and not isfinite(value):
+        raise UserError(f"In {origin}, {'.'.join(path)}: input should be a finite number.")
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in below:
+        _check_numbers(item, origin, (*path, str(key)))
+
+
+def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
+    """The model class of a field that is a section, or that of its kinds which ``value`` names; None for tables and lists."""
+    annotation = field.annotation
+    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    found = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)]
+    if len(found) < 2 or not isinstance(field.discriminator, str):
+        return found[0] if len(found) == 1 else None
+    tag = value.get(field.discriminator)
+    return next((choice for choice in found if choice.model_fields[field.discriminator].default == tag), None)
+
+
+def _named_sections(field: FieldInfo) -> type[BaseModel] | None:
+    """The model class of a field that holds sections by names of a person's choice; None for any other."""
+    choices = get_args(field.annotation)
+    found = choices[1] if get_origin(field.annotation) is dict and len(choices) == 2 else None
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def to_toml(config: BaseModel) -> str:
+    """The resolved settings as TOML, for records: sections in order.
+
+    Reads back as the same settings, but for None, which TOML lacks: such fields are left out and read back as their default.
+    """
+    lines: list[str] = []
+    _write(config.model_dump(mode="json"), (), lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write(values: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict) and value is not None}
+    if path and (plain or not values):
+        lines.append(f"\n[{'.'.join(path)}]")
+    lines.extend(f"{_key(key)} = {_literal(value)}" for key, value in plain.items())
+    for key, value in values.items():
+        if isinstance(value, dict):
+            _write(value, (*path, _key(key)), lines)
+
+
+def _key(key: str) -> str:
+    return key if BARE_KEY.fullmatch(key) else _literal(key)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "[" + ", ".join(_literal(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items() if item is not None) + "}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON's escapes are TOML's, but for DEL
+    return repr(value)

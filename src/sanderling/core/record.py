@@ -1,0 +1,202 @@
+"""The record of an episode: a small message graph.
+
+A node holds only what it adds: role, kind, text, token ids, loss mask, log-probabilities, policy versions. A branch is the path
+from the root to a leaf: what a model once saw. A plain run is one branch; a rejected attempt stays as a leaf of its own; a
+history reset is another branch. Concatenating the token ids along a branch gives exactly what the model saw and sampled.
+
+Where a policy gives token ids they are the truth and text is derived from them. Imports and chat endpoints have text only:
+``token_ids`` is then None, never guessed. Stores, training, evaluation and the viewer all read this one record.
+Knows nothing of models, tools' insides or rewards.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Message, Role, ToolCall
+from sanderling.core.status import ToolStatus
+
+SCHEMA_VERSION = 2
+"""2 adds what a turn took to its node; records of 1 are read as they are."""
+
+
+class NodeKind(StrEnum):
+    """What a node is in the story of the episode."""
+
+    SYSTEM = "system"
+    QUESTION = "question"
+    TURN = "turn"
+    """Something the policy said."""
+    OBSERVATION = "observation"
+    """What the tools returned."""
+    HINT = "hint"
+    """The loop speaking: a notice of a malformed turn, or that the budget is used up."""
+    RAW = "raw"
+    """An imported message nobody could classify; kept as it was."""
+
+
+class ToolEvent(BaseModel):
+    """One call's outcome, beside the observation's text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """The tool's name in the agent's profile."""
+    role: str = ""
+    """What the tool does whatever it is called: "search", "visit", or "" for others."""
+    status: ToolStatus
+    parts: tuple[ToolStatus, ...] = ()
+    latency_s: float = 0.0
+    provenance: tuple[str, ...] = ()
+
+
+class Node(BaseModel):
+    """One message: what it adds to the branch it stands on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    parent: int | None
+    """Index of the message before it; None for the root. Always smaller than the node's own index."""
+    role: Role
+    kind: NodeKind
+    text: str
+    """For a TURN with ids: the decoding of the sampled ids, without the end token."""
+    token_ids: tuple[int, ...] | None = None
+    """A TURN: exactly the sampled ids, the end token included if it was sampled. Any other node: everything the template adds,
+    from the close of the turn before it to the generation prompt after it."""
+    loss_mask: tuple[bool, ...] | None = None
+    """Parallel to ``token_ids``: True where the model is trained. None: all of a TURN's tokens, none of another node's."""
+    logprobs: tuple[float, ...] | None = None
+    """TURN with ids: parallel to ``token_ids``, under the distribution actually sampled from."""
+    versions: tuple[int, ...] | None = None
+    """TURN with ids: parallel to ``token_ids``, the policy version that sampled each token."""
+    think: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    answer: str | None = None
+    problems: tuple[str, ...] = ()
+    """What the tolerant parser or the loop found odd in this node; codes, not sentences."""
+    rejected: bool = False
+    """An attempt that was tried again: a leaf outside the main branch."""
+    events: tuple[ToolEvent, ...] = ()
+    """OBSERVATION: one for each call it answers."""
+    seconds: float = 0.0
+    """Wall time spent producing this node."""
+    prefilled_tokens: int = 0
+    """TURN: prompt tokens computed for it."""
+    prompt_tokens: int = 0
+    """TURN: prompt tokens that the model saw in all; 0 where nobody counted."""
+    sampled_tokens: int = 0
+    """TURN without ids: what its server says it sampled, hidden reasoning included; 0 where it does not say."""
+    raw: dict[str, Any] | None = None
+    """An imported message as it was found, where the node does not hold all of it."""
+
+    @model_validator(mode="after")
+    def _parallel(self) -> Self:
+        size = None if self.token_ids is None else len(self.token_ids)
+        for name in ("loss_mask", "logprobs", "versions"):
+            values = getattr(self, name)
+            if values is not None and len(values) != size:
+                raise ValueError(f"{name} has {len(values)} entries for {size} token ids")
+        return self
+
+
+class Question(BaseModel):
+    """What is asked, and what would be right."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    """Accepted answers; empty: unknown."""
+    masked_urls: tuple[str, ...] = ()
+    hops: int | None = None
+    meta: dict[str, Any] = Field(default_factory=dict)
+
+
+class Seeds(BaseModel):
+    """Everything random about an episode."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: int = 0
+    episode: int = 0
+    """Shared by a group's rollouts: the same faults for all of them."""
+    attempt: int = 0
+
+
+class Trajectory(BaseModel):
+    """One episode, whole.
+
+    Example: a root SYSTEM node, a QUESTION, then TURN and OBSERVATION in turn, ``leaf`` pointing at the last TURN.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    question: Question
+    nodes: tuple[Node, ...]
+    leaf: int | None
+    """The end of the main branch; None for an episode without nodes."""
+    ending: Ending | None
+    """None for imports that do not say."""
+    answer: str | None = None
+    """The agent's own final answer; never text from a tool result."""
+    profile: str = ""
+    model: str = ""
+    world: str = ""
+    tokenizer: str | None = None
+    """Fingerprint of the tokenizer whose ids these are, or would be."""
+    seeds: Seeds = Seeds()
+    seconds: float = 0.0
+    detail: str = ""
+    """One sentence on an unusual ending (which budget, which outage)."""
+    meta: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_graph(self) -> Self:
+        for index, node in enumerate(self.nodes):
+            if node.parent is not None and not 0 <= node.parent < index:
+                raise ValueError(f"node {index} has parent {node.parent}: parents come before their children")
+        if self.leaf is not None and not 0 <= self.leaf < len(self.nodes):
+            raise ValueError(f"leaf {self.leaf} is not one of the {len(self.nodes)} nodes")
+        return self
+
+    def path(self, leaf: int | None = None) -> list[int]:
+        """Node indices from the root to ``leaf`` (the main branch when None)."""
+        at = self.leaf if leaf is None else leaf
+        found: list[int] = []
+        while at is not None:
+            found.append(at)
+            at = self.nodes[at].parent
+        return found[::-1]
+
+    def leaves(self) -> list[int]:
+        """Every branch's end, in order."""
+        parents = {node.parent for node in self.nodes}
+        return [index for index in range(len(self.nodes)) if index not in parents]
+
+    def branch(self, leaf: int | None = None) -> list[Node]:
+        """The nodes of one branch."""
+        return [self.nodes[index] for index in self.path(leaf)]
+
+    def turns(self, leaf: int | None = None) -> Iterator[Node]:
+        """What the policy said on one branch."""
+        return (node for node in self.branch(leaf) if node.kind is NodeKind.TURN)
+
+    def messages(self, leaf: int | None = None) -> list[Message]:
+        """One branch as chat messages."""
+        return [Message(role=node.role, content=node.text) for node in self.branch(leaf)]
+
+    def token_ids(self, leaf: int | None = None) -> list[int] | None:
+        """What the model saw and said on one branch; None when any node has text only."""
+        ids: list[int] = []
+        for node in self.branch(leaf):
+            if node.token_ids is None:
+                return None
+            ids.extend(node.token_ids)
+        return ids

@@ -1,0 +1,186 @@
+"""Questions that a benchmark asks as well: found before training, with both texts to look at.
+
+Four kinds, the strongest first: *exact* (the same words), *near* (shingles similar to 0.7), *contained* (a run of 13 words of
+the benchmark's question stands in ours, as the field checks; a shorter question is looked for whole, from 6 words on, or 10
+characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common).
+
+The rule of phrasing: a run that is only a part of questions, and that more than ten *different* questions share (by their
+words; the same question in eleven files is one), is phrasing and counts for nothing. A whole question always counts, in however
+many files it stands and whatever its runs are shared with. Near ones are judged by similarity alone, so a question of a
+benchmark's template may be called near: the hit says whether the answer is another.
+
+On request what the agent read is searched for runs as well: pages quote benchmarks. Memory holds the benchmarks; what is
+checked streams past. A paraphrase in other words, and a translation, are not found; near ones at 0.5 are missed one time in
+eight (see :mod:`~sanderling.data.near`). Pure; knows no file.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sanderling.core.question_text import normalised, question_tokens
+from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.data.near import THRESHOLD, NearIndex
+
+RUN = 13
+_FEWEST_WORDS = 6
+_FEWEST_CHARACTERS = 10
+_COMMON = 10
+_SIMILAR = 0.5
+
+
+class Kind(StrEnum):
+    """How a question was recognised."""
+
+    EXACT = "exact"
+    NEAR = "near"
+    CONTAINED = "contained"
+    SAME_ANSWER = "similar, same answer"
+    READ = "in what was read"
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A question that a benchmark asks as well."""
+
+    id: str
+    """Of the trajectory or question that was checked."""
+    kind: Kind
+    question: str
+    benchmark: str
+    """The benchmark's name, and the question's place in it."""
+    benchmark_question: str
+    similarity: float | None
+    """Of shingles; None for contained ones."""
+    run: str
+    """The words in common, for contained ones."""
+    same_answer: bool | None
+    """Whether an accepted answer is in common; None when either knows none."""
+
+
+class Benchmarks:
+    """Questions that shall not be trained on.
+
+    Example: ``known = Benchmarks(); known.add("gaia", questions, 0.7); known.check("t1", question)``
+    """
+
+    def __init__(self, threshold: float = THRESHOLD) -> None:
+        self._threshold = threshold
+        self._questions: list[tuple[str, Question]] = []
+        self._answers: list[frozenset[str]] = []
+        self._exact: dict[str, int] = {}
+        self._index = NearIndex()
+        self._runs: dict[int, dict[str, list[int]]] = {}
+        """By length: runs of words, and the different questions that hold them (no more than tell that one is phrasing)."""
+        self._whole: dict[str, dict[int, dict[str, int]]] = {}
+        """By their first run, then by their length: questions that are longer than a run."""
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    def add(self, name: str, questions: Iterable[Question]) -> int:
+        """Add a benchmark's questions; how many there were."""
+        before = len(self._questions)
+        for place, question in enumerate(questions):
+            number = len(self._questions)
+            words = question_tokens(question.text)
+            self._questions.append((f"{name}#{place}", question))
+            self._answers.append(_answers(question))
+            self._index.add(" ".join(words))
+            if words and self._exact.setdefault(" ".join(words), number) == number:
+                self._add_runs(number, words)
+        return len(self._questions) - before
+
+    def _add_runs(self, number: int, words: list[str]) -> None:
+        """Take in the runs of a question that no other asked before in the same words."""
+        size = _run_length(words)
+        for run in set(_runs(words, size)) if size else ():
+            holders = self._runs.setdefault(size, {}).setdefault(run, [])
+            if len(holders) <= _COMMON:
+                holders.append(number)
+        if len(words) > RUN:
+            self._whole.setdefault(" ".join(words[:RUN]), {}).setdefault(len(words), {})[" ".join(words)] = number
+
+    def check(self, id: str, question: Question) -> Hit | None:
+        """The strongest sign that a benchmark asks this; None without any."""
+        words = question_tokens(question.text)
+        text = " ".join(words)
+        if text in self._exact:
+            return self._hit(id, Kind.EXACT, question, self._exact[text], similarity=1.0)
+        near = sorted(self._index.near(text, min(self._threshold, _SIMILAR)), key=lambda found: (-found[1], found[0]))
+        if near and near[0][1] >= self._threshold:
+            return self._hit(id, Kind.NEAR, question, near[0][0], similarity=near[0][1])
+        found = self._contained(words)
+        if found is not None:
+            return self._hit(id, Kind.CONTAINED, question, found[0], run=found[1])
+        own = _answers(question)
+        for number, similarity in near:
+            if own & self._answers[number]:
+                return self._hit(id, Kind.SAME_ANSWER, question, number, similarity=similarity)
+        return None
+
+    def check_read(self, trajectory: Trajectory) -> Hit | None:
+        """The first question of a benchmark that stands in what the tools returned."""
+        for node in trajectory.nodes:
+            if node.kind is NodeKind.OBSERVATION:
+                found = self._contained(question_tokens(node.text))
+                if found is not None:
+                    return self._hit(trajectory.id, Kind.READ, trajectory.question, found[0], run=found[1])
+        return None
+
+    def _contained(self, words: list[str]) -> tuple[int, str] | None:
+        """A question of which a telling run stands in these words, and the run; the longest runs first."""
+        for size in sorted(self._runs, reverse=True):
+            known = self._runs[size]
+            for start, run in enumerate(_runs(words, size)):
+                holders = known.get(run, [])
+                if 0 < len(holders) <= _COMMON:
+                    return holders[0], run
+                if len(holders) > _COMMON and size == RUN:
+                    found = self._whole_from(words, start, run)
+                    if found is not None:
+                        return found
+        return None
+
+    def _whole_from(self, words: list[str], start: int, run: str) -> tuple[int, str] | None:
+        """The longest whole question that begins with this run of phrasing, where it stands in these words, and it."""
+        if run in self._exact:
+            return self._exact[run], run
+        by_length = self._whole.get(run, {})
+        for length in sorted(by_length, reverse=True):
+            text = " ".join(words[start : start + length])
+            if text in by_length[length]:
+                return by_length[length][text], text
+        return None
+
+    def _hit(
+        self, id: str, kind: Kind, question: Question, number: int, *, similarity: float | None = None, run: str = ""
+    ) -> Hit:
+        name, theirs = self._questions[number]
+        own, known = _answers(question), self._answers[number]
+        same = bool(own & known) if own and known else None
+        return Hit(id, kind, question.text, name, theirs.text, similarity, run, same)
+
+
+def kinds(hits: Iterable[Hit]) -> dict[str, int]:
+    """How many of each kind, the strongest first."""
+    counts = Counter(hit.kind for hit in hits)
+    return {kind.value: counts[kind] for kind in Kind if counts[kind]}
+
+
+def _answers(question: Question) -> frozenset[str]:
+    return frozenset(filter(None, map(normalised, question.answers)))
+
+
+def _run_length(words: list[str]) -> int:
+    """How long a run of a question has to be to tell it: 0 for questions too short to be told by a run."""
+    if len(words) >= RUN:
+        return RUN
+    characters = sum(len(word) == 1 and not word.isascii() for word in words)
+    fewest = _FEWEST_CHARACTERS if 2 * characters > len(words) else _FEWEST_WORDS
+    return len(words) if len(words) >= fewest else 0
+
+
+def _runs(words: list[str], size: int) -> Iterator[str]:
+    return (" ".join(words[start : start + size]) for start in range(len(words) - size + 1))

@@ -1,0 +1,117 @@
+"""A person's verdicts, which outweigh every judge's: a CSV file of ids, or of questions with answers.
+
+Two layouts. ``id,correct`` names trajectories, with or without that heading. ``question,answer,correct``, with that heading
+and perhaps a fourth column ``note``, names a question by its id or its text (or a trajectory by its id) and an answer by its
+text (blanks count as one): one line covers each attempt that answers so, in this run and any other. Where several questions
+have that text, whoever knows them all refuses the line (:meth:`ByHand.require_clear`). With a column ``note`` a line without a
+word is still to be settled, and says nothing. A line about a trajectory's id goes before one about
+its answer. Knows no judge.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+
+_YES, _NO = frozenset({"1", "true", "yes", "correct"}), frozenset({"0", "false", "no", "incorrect"})
+_IDS = ("id", "correct")
+_ANSWERS = ("question", "answer", "correct")
+
+Name = tuple[str, ...]
+"""What a line is about: an id alone, or a question and an answer."""
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A person's verdicts.
+
+    Example: ``ByHand.of_ids({"q1-0": True}).verdict(trajectory)``
+    """
+
+    said: Mapping[Name, bool] = field(default_factory=dict[Name, bool])
+
+    @classmethod
+    def of_ids(cls, said: Mapping[str, bool]) -> "ByHand":
+        """Verdicts by the trajectory's id."""
+        return cls({(id_,): correct for id_, correct in said.items()})
+
+    @classmethod
+    def read(cls, path: Path) -> "ByHand":
+        """From a file. Raises UserError for lines that are none, and for two that contradict each other."""
+        found: dict[Name, bool] = {}
+        for number, name, word, may_be_open in _lines(path):
+            if not word and may_be_open:
+                continue
+            if word.casefold() not in _YES | _NO:
+                raise UserError(f"Line {number} of {path} ends in {word!r}, which is no verdict: write yes or no.")
+            correct = word.casefold() in _YES
+            if found.setdefault(name, correct) is not correct:
+                raise UserError(f"{path} says both yes and no of {' '.join(name)!r}: remove one of the lines.")
+        return cls(found)
+
+    def verdict(self, trajectory: Trajectory) -> bool | None:
+        """What was said of it; None: nothing."""
+        return next((self.said[name] for name in _names(trajectory) if name in self.said), None)
+
+    def require_clear(self, questions: Iterable[Question]) -> None:
+        """Raises UserError for a line that several of these questions match: their accepted answers need not be the same."""
+        named = {name[0] for name in self.said if len(name) == len(_ANSWERS) - 1}
+        meant: dict[str, list[str]] = {}
+        for question in questions:
+            for name in {plain(question.id), plain(question.text)} & named:
+                meant.setdefault(name, []).append(question.id)
+        for name, ids in meant.items():
+            if len(ids) > 1:
+                told = ", ".join(map(repr, ids[:3])) + (" …" if len(ids) > 3 else "")
+                raise UserError(
+                    f"{len(ids):,} questions are meant by {name!r} in the verdicts: write the id ({told}) in its place."
+                )
+
+    def lines_about(self, trajectory: Trajectory) -> set[Name]:
+        """The lines that it matches, whichever of them decided."""
+        return {name for name in _names(trajectory) if name in self.said}
+
+    def unused(self, used: Iterable[Name]) -> list[str]:
+        """Lines that match none of what was seen, each in words."""
+        left = dict.fromkeys(self.said)
+        for name in used:
+            left.pop(name, None)
+        return [": ".join(name) for name in left]
+
+
+def _names(trajectory: Trajectory) -> Iterator[Name]:
+    """All by which a trajectory may be meant, the closest first."""
+    yield (trajectory.id,)
+    if trajectory.answer is not None:
+        for question in (trajectory.id, trajectory.question.id, trajectory.question.text):
+            yield plain(question), plain(trajectory.answer)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Name, str, bool]]:
+    """Number, name and word of each line, and whether it may go without one."""
+    try:
+        with io.StringIO(path.read_text(encoding="utf-8-sig"), newline="") as file:
+            reader = csv.reader(file, strict=True)
+            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(cell.strip() for cell in row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"Cannot read {path} ({error}): give a CSV file of id,correct in UTF-8.") from error
+    heading = tuple(cell.casefold() for cell in rows[0][1]) if rows else ()
+    by_answer = heading in (_ANSWERS, (*_ANSWERS, "note"))
+    for number, cells in rows[1:] if by_answer or heading == _IDS else rows:
+        if by_answer and len(cells) in (len(_ANSWERS), len(heading)) and cells[0] and cells[1]:
+            yield number, (plain(cells[0]), plain(cells[1])), cells[2], len(heading) > len(_ANSWERS)
+        elif not by_answer and len(cells) == len(_IDS) and cells[0]:
+            yield number, (cells[0],), cells[1], False
+        else:
+            wanted = "question,answer,correct" if by_answer else "id,correct"
+            hint = "Oslo?,Bergen,no" if by_answer else "q17-0,yes"
+            raise UserError(f"Line {number} of {path} is not {wanted}: write for example {hint}.")
+
+
+def plain(text: str) -> str:
+    """A text as lines and answers are compared: blanks count as one."""
+    return " ".join(text.split())

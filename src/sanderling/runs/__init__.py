@@ -1,0 +1,1 @@
+"""What a run is: its directory, its locks, the files it reads and writes."""

@@ -1,0 +1,78 @@
+"""Files that appear whole or not at all, names that last, and patterns. Knows no format; raises OSError as the system does."""
+
+import errno
+import glob
+import os
+import stat
+from pathlib import Path
+
+from sanderling.core.errors import UserError
+
+
+def replace_file(path: Path, data: str | bytes, *, durable: bool = False, private: bool = False) -> None:
+    r"""Write a file (text as UTF-8) in place of what stood there; a failure leaves that as it was.
+
+    What UTF-8 cannot hold, such as half of a file name's character, is written as its escape ``\udcff``, which JSON reads back.
+    ``durable``: bytes and name are on the disk when this returns. ``private``: only its owner may read it. A device or pipe
+    (``/dev/stdout``) is written to, never replaced.
+    """
+    content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as stream:
+            stream.write(content)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            if private:
+                os.fchmod(file.fileno(), stat.S_IRUSR | stat.S_IWUSR)
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync(path.parent)
+
+
+def close_directory(path: Path) -> None:
+    """A directory for its owner alone, made if it is missing, with all that it holds and will hold.
+
+    Raises PermissionError for one that is there for everybody's files, such as /tmp.
+    """
+    path.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    if path.stat().st_mode & stat.S_ISVTX:
+        raise PermissionError(errno.EPERM, "it is everybody's", str(path))
+    path.chmod(stat.S_IRWXU)
+
+
+def refuse_device(path: Path) -> None:
+    """Raise PermissionError for what a file must not take the place of: a device such as /dev/null, a pipe, a socket."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise PermissionError(errno.EPERM, "a device or a pipe is not replaced by a file", str(path))
+
+
+def matching(path: Path) -> list[Path]:
+    """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other path is itself.
+
+    Raises UserError when nothing matches.
+    """
+    if not glob.has_magic(str(path)) or path.exists():
+        return [path]
+    found = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path)))
+    if not found:
+        raise UserError(f"Nothing matches {path}: check the pattern.")
+    return found
+
+
+def sync(path: Path) -> None:
+    """Bring a file's bytes, or the names in a directory, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,119 @@
+"""Profiles and prompts: the published values, the tool block, and what a person reads after a typing error."""
+
+import datetime
+import json
+import re
+
+import pytest
+
+from sanderling.core.clock import Clock, FixedClock, SystemClock
+from sanderling.core.errors import UserError
+from sanderling.core.messages import ToolSpec
+from sanderling.core.problems import ParseProblem, explain
+from sanderling.core.profile import Profile, ResultLayout, ToolNames
+from sanderling.core.profiles import PROFILES, get_profile
+from sanderling.core.prompts import (
+    default_specs,
+    render_malformed,
+    render_question,
+    render_system,
+    search_spec,
+    tool_block,
+    visit_spec,
+)
+
+CLOCK = FixedClock(datetime.date(2026, 3, 1))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_is_whole(name: str) -> None:
+    profile = get_profile(name)
+    assert profile.name == name
+    assert Profile.model_validate_json(profile.model_dump_json()) == profile
+    assert profile.budgets.answer_reserve_tokens < profile.budgets.max_context_tokens
+    assert profile.sampling.max_tokens < profile.budgets.max_context_tokens
+    assert render_question(profile, "Who {date}?").endswith("Who {date}?")
+    assert "{problem}" not in render_malformed(profile, "Odd.")
+    assert "Odd." in render_malformed(profile, "Odd.")
+    assert not re.search(r"\{(tools|date)\}", render_system(profile, default_specs(profile), CLOCK))
+
+
+def test_published_values() -> None:
+    venus, lite, cpm = (get_profile(name) for name in ("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b"))
+    assert venus.sampling.model_dump() == {
+        "temperature": 1.0,
+        "top_p": 0.95,
+        "top_k": 20,
+        "presence_penalty": 1.1,
+        "max_tokens": 15_000,
+        "stop": ("<tool_response>", "\n<tool_response>"),
+    }
+    assert (venus.budgets.max_turns, venus.budgets.max_context_tokens) == (200, 262_144)
+    assert (lite.sampling.temperature, lite.sampling.top_p, lite.sampling.top_k) == (0.6, 0.95, 20)
+    assert (lite.sampling.presence_penalty, lite.sampling.max_tokens) == (1.1, 10_000)
+    assert (lite.budgets.max_turns, lite.budgets.max_context_tokens, lite.budgets.max_seconds) == (100, 90_000, 9_000.0)
+    assert (cpm.sampling.temperature, cpm.sampling.top_p, cpm.sampling.max_tokens) == (1.0, 1.0, 16_384)
+    assert (cpm.budgets.max_turns, cpm.budgets.max_context_tokens) == (200, 128_000)
+    assert cpm.tools == ToolNames(visit="fetch_url", visit_goal="purpose")
+    assert [profile.results for profile in (venus, lite, cpm)] == [
+        ResultLayout.JSON,
+        ResultLayout.MARKDOWN,
+        ResultLayout.MARKDOWN,
+    ]
+    assert {profile.think_prefix for profile in PROFILES.values()} == {"<think>\n"}
+
+
+def test_the_tiny_profile_is_short() -> None:
+    tiny = get_profile("tiny")
+    wanted = "You are a research agent. Tools: search, visit. Think, then call one tool or answer."
+    assert render_system(tiny, default_specs(tiny), CLOCK) == wanted
+    assert (tiny.results, tiny.results_per_query, tiny.visit_words) == (ResultLayout.COMPACT, 3, 60)
+    assert (tiny.sampling.temperature, tiny.sampling.max_tokens) == (0.6, 96)
+    assert (tiny.budgets.max_turns, tiny.budgets.max_context_tokens, tiny.budgets.answer_reserve_tokens) == (12, 1_536, 64)
+    assert (tiny.guards.max_retries, tiny.guards.max_malformed, tiny.guards.max_repeated_calls) == (0, 3, 4)
+    assert render_malformed(tiny, "No action.") == "Malformed turn: No action."
+
+
+def test_the_tool_block_holds_one_json_line_per_tool() -> None:
+    specs = (search_spec(ToolNames()), visit_spec(ToolNames(visit="fetch_url", visit_goal="purpose")))
+    block = tool_block(specs)
+    lines = block[block.index("<tools>\n") + len("<tools>\n") : block.index("\n</tools>")].split("\n")
+    functions = [json.loads(line)["function"] for line in lines]
+    assert [function["name"] for function in functions] == ["search", "fetch_url"]
+    assert functions[0]["parameters"]["properties"]["query"]["type"] == "array"
+    assert functions[1]["parameters"]["required"] == ["url", "purpose"]
+    assert block.endswith('<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>')
+
+
+def test_the_date_comes_from_the_clock_and_slots_in_specs_stay() -> None:
+    venus = get_profile("dr-venus-4b")
+    spec = ToolSpec(name="calendar", description="Shows {date} and {tools}.", parameters={"type": "object"})
+    prompt = render_system(venus, [spec], CLOCK)
+    assert "Current date: 2026-03-01" in prompt
+    assert "Shows {date} and {tools}." in prompt
+    assert prompt.count("<tools>\n") == 1
+
+
+def test_an_unknown_profile_gets_the_nearest_name() -> None:
+    with pytest.raises(UserError, match=r"^There is no profile 'dr-venus-4': did you mean 'dr-venus-4b'\?$"):
+        get_profile("dr-venus-4")
+    with pytest.raises(UserError, match="choose one of dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, tiny"):
+        get_profile("zzz")
+
+
+def test_clocks() -> None:
+    clock: Clock = FixedClock(datetime.date(2026, 3, 1), 5.0)
+    assert (clock.today().isoformat(), clock.monotonic()) == ("2026-03-01", 5.0)
+    fixed = FixedClock(datetime.date(2026, 3, 1))
+    fixed.advance(2.5)
+    assert fixed.monotonic() == 2.5
+    with pytest.raises(ValueError, match="cannot go back"):
+        fixed.advance(-1.0)
+    system: Clock = SystemClock()
+    assert system.monotonic() <= system.monotonic()
+
+
+def test_explanations_are_one_sentence() -> None:
+    for problem in ParseProblem:
+        assert explain([problem]).endswith(".")
+    assert "answer" in explain([ParseProblem.NO_ACTION, ParseProblem.EMPTY_ANSWER])

@@ -1,0 +1,111 @@
+"""Small trajectories for the tests of cleaning."""
+
+import json
+
+from sanderling.core.messages import Role
+from sanderling.core.parse import parse_turn
+from sanderling.core.profile import Profile
+from sanderling.core.profiles import get_profile
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.data.cleaning import CleaningRecipe, Outcome, StepName, Target
+from sanderling.data.cleaning.registry import STEPS
+
+DR_VENUS = get_profile("dr-venus-4b")
+PYTHON = ("PythonInterpreter", {"code": "1"})
+FIND = ("search", {"query": ["a"]})
+READ = ("visit", {"url": ["https://a.example/"], "goal": "g"})
+MARKDOWN = (
+    "A Google search for '\"it's\" [quoted]' found 2 results:\n\n## Web Results\n"
+    "1. [Alien [1979] [PDF]](https://en.wikipedia.org/wiki/Alien_(film))\nDate published: May 25, 1979\n\n"
+    'In space "no one" can hear [you] (scream).\n\n'
+    "2. [Plain](https://a.example/x?y=(1)_)\n\nDate published: within the text"
+)
+SYSTEM, QUESTION, HINT = NodeKind.SYSTEM, NodeKind.QUESTION, NodeKind.HINT
+ROLES = {SYSTEM: Role.SYSTEM, NodeKind.TURN: Role.ASSISTANT}
+
+
+def call_text(*calls: tuple[str, dict], think: str = "Look it up.") -> str:
+    """A turn that makes calls."""
+    bodies = [json.dumps({"name": name, "arguments": arguments}) for name, arguments in calls]
+    return "\n\n".join([f"<think>\n{think}\n</think>", *(f"<tool_call>\n{body}\n</tool_call>" for body in bodies)])
+
+
+def search(*queries: str, think: str = "Look it up.") -> str:
+    return call_text(("search", {"query": list(queries)}), think=think)
+
+
+def visit(*urls: str, goal: str = "dates") -> str:
+    return call_text(("visit", {"url": list(urls), "goal": goal}))
+
+
+def answer(text: str = "Lisbon") -> str:
+    return f"<think>\nSure.\n</think>\n\n<answer>\n{text}\n</answer>"
+
+
+def results(*queries: str) -> str:
+    hits = [{"title": "A", "url": "https://a.example/x", "snippet": "s", "date": ""}]
+    return json.dumps([{"query": query, "web_page_info_list": hits} for query in queries])
+
+
+def seen(*blocks: str) -> str:
+    """What the tools returned, a block for each call."""
+    return "\n".join(f"<tool_response>\n{block}\n</tool_response>" for block in blocks)
+
+
+def message(kind: NodeKind, text: str, **fields: object) -> Node:
+    """A node without a parent yet; turns are parsed."""
+    told = {}
+    if kind is NodeKind.TURN:
+        parsed = parse_turn(text)
+        told = {"think": parsed.think, "calls": parsed.calls, "answer": parsed.answer}
+        told["problems"] = tuple(problem.value for problem in parsed.problems)
+    return Node(parent=None, role=ROLES.get(kind, Role.USER), kind=kind, text=text, **(told | fields))  # pyright: ignore[reportArgumentType]
+
+
+def chain(*nodes: Node, accepted: tuple[str, ...] = ("Lisbon",), **fields: object) -> Trajectory:
+    """A trajectory of one branch."""
+    linked = tuple(node.model_copy(update={"parent": place - 1 if place else None}) for place, node in enumerate(nodes))
+    last = linked[-1] if linked else None
+    told = {
+        "id": "t",
+        "question": Question(id="q", text="Which city?", answers=accepted),
+        "nodes": linked,
+        "leaf": len(linked) - 1 if linked else None,
+        "ending": None,
+        "answer": last.answer if last is not None and last.kind is NodeKind.TURN else None,
+    }
+    return Trajectory(**(told | fields))  # pyright: ignore[reportArgumentType]
+
+
+def talk(*texts: str, **fields: object) -> Trajectory:
+    """A conversation: system prompt and question, then turns and what was said to them, in turn."""
+    kinds = [NodeKind.TURN if place % 2 == 0 else NodeKind.OBSERVATION for place in range(len(texts))]
+    said = [message(kind, text) for kind, text in zip(kinds, texts, strict=True)]
+    opening = (message(SYSTEM, "You are an agent.\nCurrent date: 2025-07-18"), message(QUESTION, "Which city?"))
+    return chain(*opening, *said, **fields)  # pyright: ignore[reportArgumentType]
+
+
+def texts(trajectory: Trajectory | None) -> list[str]:
+    """The texts of the main branch from the first turn on."""
+    assert trajectory is not None
+    return [node.text for node in trajectory.branch() if node.kind not in (SYSTEM, QUESTION)]
+
+
+def step(name: StepName, found: Trajectory, profile: Profile = DR_VENUS, **settings: object) -> Outcome:
+    """One step alone, with these settings."""
+    recipe = CleaningRecipe.model_validate({"steps": [name], **({name.value: settings} if settings else {})})
+    return STEPS[name](recipe, Target(profile))(found)
+
+
+def codes(outcome: Outcome) -> dict[str, int]:
+    """What a step did, added up."""
+    found: dict[str, int] = {}
+    for note in outcome.notes:
+        found[note.code] = found.get(note.code, 0) + note.number
+    return found
+
+
+def kinds(trajectory: Trajectory | None) -> list[str]:
+    """What the messages of the main branch are."""
+    assert trajectory is not None
+    return [node.kind.value for node in trajectory.branch()]

@@ -1,0 +1,179 @@
+"""Benchmarks' questions in training data: what is recognised, as what, and what is left in peace."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from sanderling.cli.data import app
+from sanderling.core.messages import Role
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.data.contamination import Benchmarks, Kind
+from sanderling.data.contamination_file import check_file
+from sanderling.data.questions import write_questions
+from sanderling.runs.writing import write_trajectories
+
+LONG = (
+    "Which composer, born in a harbour town that was rebuilt after the fire of 1904, wrote the only opera premiered there "
+    "before the second bridge was opened?"
+)
+SHORT = "Who designed the second bridge of Ålesund?"
+WIDE = "哪位作曲家出生在一九零四年大火后重建的港口城市？"
+
+
+def ask(text: str, *answers: str) -> Question:
+    return Question(id="q", text=text, answers=answers)
+
+
+def known(*questions: Question) -> Benchmarks:
+    found = Benchmarks()
+    found.add("bench", questions)
+    return found
+
+
+BENCH = known(ask(LONG, "Ann"), ask(SHORT, "Bo"), ask(WIDE, "安"), ask("Why?", "so"))
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "place", "same"),
+    [
+        (ask(LONG.upper().replace(",", "")), Kind.EXACT, 0, None),
+        (ask("why"), Kind.EXACT, 3, None),
+        (ask(LONG.replace("composer", "musician"), "ann."), Kind.NEAR, 0, True),
+        (ask(LONG.replace("composer", "musician"), "Eve"), Kind.NEAR, 0, False),
+        (
+            ask("Think hard, use at least ten searches, cite all of them and answer in Norwegian: " + SHORT + " Only a name."),
+            Kind.CONTAINED,
+            1,
+            None,
+        ),
+        (
+            ask("True? Rebuilt after the fire of 1904, wrote the only opera premiered there before"),
+            Kind.CONTAINED,
+            0,
+            None,
+        ),
+        (ask("请回答下面的问题并给出所有的资料来源和链接以及推理过程谢谢" + WIDE), Kind.CONTAINED, 2, None),
+        (ask("Who designed the second bridge of a town?", "Bo"), Kind.SAME_ANSWER, 1, True),
+    ],
+)
+def test_what_is_recognised(question: Question, kind: Kind, place: int, same: bool | None) -> None:
+    hit = BENCH.check("t", question)
+    assert hit is not None and (hit.kind, hit.benchmark, hit.same_answer) == (kind, f"bench#{place}", same)
+    assert hit.question == question.text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ask("Who designed the second bridge of a town?", "Eve"),
+        ask("Why is that so, and who says so?"),
+        ask("Which town was rebuilt after a fire?", "Ann"),
+        ask("哪位作曲家写了歌剧？", "安"),
+        ask(""),
+        ask("?!"),
+    ],
+)
+def test_what_is_left_in_peace(question: Question) -> None:
+    assert BENCH.check("t", question) is None
+
+
+def test_phrasing_that_many_questions_share_tells_nothing() -> None:
+    phrase = "answer the following question with one word only and give no explanation whatsoever please "
+    few = known(*[ask(phrase + f"a{n} b{n} c{n} d{n} e{n} f{n} g{n} h{n} i{n} j{n}") for n in range(10)])
+    many = known(*[ask(phrase + f"a{n} b{n} c{n} d{n} e{n} f{n} g{n} h{n} i{n} j{n}") for n in range(11)])
+    other = ask(phrase + "what is the name of the river that runs through the old town of the potters")
+    assert few.check("t", other) is not None and many.check("t", other) is None
+
+
+WRAPPED = (
+    "Search at least ten times, cite every page, and answer in Norwegian with nothing but a name. {} Take the time you need."
+)
+"""Long enough that what it is put around is not near any more."""
+
+
+@pytest.mark.parametrize("files", [1, 10, 11, 40])
+@pytest.mark.parametrize("text", [LONG, " ".join(LONG.split()[:13]), "Who designed the second bridge of the town?", WIDE])
+def test_a_whole_question_counts_in_however_many_files_it_stands(text: str, files: int) -> None:
+    bench = Benchmarks()
+    for number in range(files):
+        bench.add(f"copy {number}", [ask(text.upper() if number % 2 else text)])
+    padded = WRAPPED.format(f"{WRAPPED} {text} {WRAPPED}")
+    hit = bench.check("t", ask(padded))
+    assert hit is not None and (hit.kind, hit.benchmark) == (Kind.CONTAINED, "copy 0#0")
+    found = bench.check_read(read(padded))
+    assert found is not None and found.kind is Kind.READ
+
+
+def test_copies_of_a_question_make_no_phrasing_of_its_runs() -> None:
+    part = " ".join(LONG.split()[:14])
+    bench = known(*[ask(LONG) for _ in range(30)])
+    assert bench.check("t", ask(WRAPPED.format(part))) is not None
+
+
+def test_a_whole_question_counts_where_others_begin_with_it() -> None:
+    whole = "which composer born in a harbour town wrote the only opera that was given there before the war"
+    others = [ask(f"{whole} and in which of the years from {n} to {n + 30} was it given") for n in range(1800, 1815)]
+    bench = known(*others, ask(whole))
+    hit = bench.check("t", ask(WRAPPED.format(f"{WRAPPED} {whole} {WRAPPED}")))
+    assert hit is not None and (hit.kind, hit.benchmark, hit.run) == (Kind.CONTAINED, "bench#15", whole)
+    without = known(*others).check("t", ask(WRAPPED.format(f"{WRAPPED} {whole} {WRAPPED}")))
+    assert without is None, "what fifteen different questions share is phrasing"
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), min_size=6, max_size=18), min_size=1, max_size=30), st.data())
+def test_a_whole_question_is_recognised_between_other_words(questions: list[list[str]], data: st.DataObject) -> None:
+    bench = known(*(ask(" ".join(words)) for words in questions))
+    words = data.draw(st.sampled_from(questions))
+    around = [f"x{n}" for n in range(data.draw(st.integers(0, 40)))]
+    assert bench.check("t", ask(" ".join([*around, *words, *around]))) is not None
+    assert bench.check_read(read(" ".join([*around, *words, *around]))) is not None
+
+
+@given(st.lists(st.text("abc def", min_size=1, max_size=30), max_size=8), st.text("abc def", max_size=30))
+def test_a_question_of_the_benchmark_is_always_recognised(texts: list[str], other: str) -> None:
+    bench = known(*map(ask, texts))
+    for text in texts:
+        hit = bench.check("t", ask(text.upper() + "?"))
+        assert (hit is not None and hit.kind is Kind.EXACT) or not text.strip()
+    bench.check("t", ask(other))
+
+
+def read(text: str) -> Trajectory:
+    nodes = (
+        Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="another"),
+        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text=LONG),
+        Node(parent=1, role=Role.USER, kind=NodeKind.OBSERVATION, text=text),
+    )
+    return Trajectory(id="t", question=ask("another matter"), nodes=nodes, leaf=2, ending=None)
+
+
+def test_pages_that_quote_a_benchmark() -> None:
+    hit = BENCH.check_read(read(f"<p>Number 7: {LONG}</p>"))
+    assert hit is not None and hit.kind is Kind.READ and hit.benchmark == "bench#0"
+    assert BENCH.check_read(read("a page about bridges")) is None
+
+
+def test_a_file_is_parted(tmp_path: Path) -> None:
+    write_questions(tmp_path / "bench.jsonl", [ask(LONG, "Ann")])
+    (tmp_path / "other.jsonl").write_text(json.dumps({"question": SHORT, "answer": "Bo"}) + "\n")
+    bad = read("x").model_copy(update={"id": "bad", "question": ask(SHORT)})
+    write_trajectories(tmp_path / "in.jsonl", [read("x"), bad, read(LONG).model_copy(update={"id": "quoted"})])
+    against = [tmp_path / "bench.jsonl", tmp_path / "other.jsonl"]
+    done = check_file(tmp_path / "in.jsonl", against, out=tmp_path / "out.jsonl")
+    assert (done.rows, done.benchmarks, [hit.id for hit in done.hits]) == (3, 2, ["bad"])
+    assert check_file(tmp_path / "out.jsonl", against).hits == ()
+    assert [hit.id for hit in check_file(tmp_path / "in.jsonl", against, read=True).hits] == ["bad", "quoted"]
+
+
+def test_the_command_prints_both_texts_and_reports(tmp_path: Path) -> None:
+    write_questions(tmp_path / "bench.jsonl", [ask(SHORT, "Bo")])
+    (tmp_path / "mine.jsonl").write_text(json.dumps({"question": SHORT.lower(), "answer": "Bo"}) + "\n")
+    arguments = ["contamination", "mine.jsonl", "--against", "bench.jsonl", "--report", "r.json"]
+    arguments = [str(tmp_path / one) if "json" in one else one for one in arguments]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0 and SHORT in done.output and "exact 1.00, the same answer" in done.output
+    assert json.loads((tmp_path / "r.json").read_text())[0]["benchmark_question"] == SHORT

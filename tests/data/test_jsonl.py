@@ -1,0 +1,248 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import pytest
+from hypothesis import given, settings
+from strategies import trajectories
+
+from sanderling.core.codec import decode_record, decode_trajectory, encode_trajectory
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.runs.jsonl import JsonlLog, TornLineWarning, TrajectoryStore
+
+
+def make(id: str = "t0", **fields) -> Trajectory:
+    node = Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="潮 tide")
+    base = {"id": id, "question": Question(id="q", text="?"), "nodes": (node,), "leaf": 0, "ending": Ending.ANSWERED}
+    return Trajectory(**(base | fields))
+
+
+@given(trajectories())
+@settings(max_examples=150, deadline=None)
+def test_json_round_trip_is_exact(trajectory):
+    line = encode_trajectory(trajectory)
+    again = decode_trajectory(decode_record(line))
+    assert again == trajectory
+    assert repr(again) == repr(trajectory)  # equality alone would take 0.0 for -0.0 and 1 for 1.0 or True
+    assert b"\n" not in line
+
+
+def test_every_byte_of_a_torn_line_is_survived(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("a"))
+    kept = store.path.read_bytes()
+    store.append(make("b"))
+    whole = store.path.read_bytes()
+    for cut in range(len(kept) + 1, len(whole) - 1):
+        store.path.write_bytes(whole[:cut])
+        with pytest.warns(TornLineWarning):
+            assert [t.id for t in store] == ["a"]
+        with pytest.warns(TornLineWarning):
+            store.append(make("c"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert [t.id for t in store] == ["a", "c"]
+
+
+def test_a_whole_last_line_without_newline_is_kept(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("a"))
+    store.path.write_bytes(store.path.read_bytes()[:-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [t.id for t in store] == ["a"]
+        store.append(make("b"))
+        assert [t.id for t in store] == ["a", "b"]
+
+
+def test_a_torn_only_line_and_a_long_torn_line(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.path.write_bytes(b'{"id": "' + b"x" * 200_000)
+    with pytest.warns(TornLineWarning):
+        assert store.read_all() == []
+    with pytest.warns(TornLineWarning):
+        store.append(make("a"))
+    assert store.path.read_bytes() == encode_trajectory(make("a")) + b"\n"
+
+
+@pytest.mark.parametrize("damage", [b"{broken\n", b"\n", b"[1]\n", b'{"id": 3}\n', b"\xff\xfe\n", b"\x00\x00\n"])
+def test_damage_in_the_middle_names_file_and_line(tmp_path, damage):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("a"))
+    with store.path.open("ab") as file:
+        file.write(damage)
+    store.append(make("b"))
+    with pytest.raises(UserError, match=r"Line 2 of .*s\.jsonl"):
+        store.read_all()
+    assert store.path.read_bytes().count(b"\n") == 3
+
+
+def test_a_newer_schema_is_refused_with_advice(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.path.write_text(json.dumps({"schema_version": 99, "id": "x"}) + "\n")
+    with pytest.raises(UserError, match=r"^Line 1 of .* cannot be read yet: .*: update sanderling\.$"):
+        store.read_all()
+
+
+def test_a_record_of_before_turns_said_what_they_took_is_read(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x", prefilled_tokens=5)
+    old = json.loads(encode_trajectory(make("a").model_copy(update={"nodes": (node,), "schema_version": 1})))
+    for one in old["nodes"]:
+        del one["prompt_tokens"], one["sampled_tokens"]
+    store.path.write_text(json.dumps(old) + "\n")
+    (read,) = store.read_all()
+    assert (read.schema_version, read.nodes[0].prefilled_tokens, read.nodes[0].sampled_tokens) == (1, 5, 0)
+
+
+def test_missing_store_is_empty_and_directories_are_made(tmp_path):
+    store = TrajectoryStore(tmp_path / "deep" / "s.jsonl")
+    assert store.read_all() == [] and store.ids() == set()
+    store.append(make("a"))
+    store.append(make("b"))
+    assert store.ids() == {"a", "b"}
+
+
+def test_unwritable_places_are_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="choose another place"):
+        TrajectoryStore(tmp_path / "file" / "s.jsonl").append(make())
+    with pytest.raises(UserError, match="check the path"):
+        TrajectoryStore(tmp_path).read_all()
+
+
+@pytest.mark.parametrize("text", ["A diary, last line cut", '{\n "format": 1\n}\n', "x\n" * 99, "[]", "\n{}"])
+def test_what_is_no_store_is_left_as_it_is(tmp_path, text):
+    store = TrajectoryStore(tmp_path / "diary.txt")
+    store.path.write_text(text)
+    with pytest.raises(UserError, match="holds something else than trajectories: choose another place"):
+        store.prepare()
+    assert store.path.read_text() == text
+
+
+def test_nothing_but_a_torn_record_is_ever_cut_off(tmp_path):
+    store = TrajectoryStore(tmp_path / "diary.txt")
+    store.path.write_text("A diary, last line cut")
+    with pytest.raises(UserError, match="ends in something that is no record"):
+        store.append(make())
+    assert store.path.read_text() == "A diary, last line cut"
+
+
+@pytest.mark.parametrize("head", [b"", b"{", b'{"schema', encode_trajectory(make())[:200], encode_trajectory(make()) + b"\n"])
+def test_empty_torn_and_whole_stores_can_be_added_to(tmp_path, head):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.path.write_bytes(head)
+    store.prepare()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TornLineWarning)
+        store.append(make("b"))
+        assert store.read_all()[-1] == make("b")
+
+
+def test_a_device_keeps_nothing():
+    for place in ("/dev/null", "/dev/full"):
+        with pytest.raises(UserError, match="keeps nothing: choose another place"):
+            TrajectoryStore(place).prepare()
+
+
+@pytest.mark.parametrize("value", [(1, 2), {1: 2}, {"a": {2, 3}}, {"a": object()}])
+def test_free_form_fields_hold_json_only(tmp_path, value):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    with pytest.raises(UserError, match="meta"):
+        store.append(make(meta={"k": value}))
+    assert not store.path.exists()
+
+
+def test_a_full_disk_leaves_the_store_as_it_was(tmp_path, monkeypatch):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("a"))
+    before = store.path.read_bytes()
+    real = os.write
+
+    def stingy(handle, data):
+        if len(data) < 50:
+            raise OSError(28, "No space left on device")
+        return real(handle, bytes(data)[:40])
+
+    monkeypatch.setattr(os, "write", stingy)
+    with pytest.raises(UserError, match="No space left"):
+        store.append(make("b"))
+    assert store.path.read_bytes() == before
+
+
+def test_what_a_model_can_write_is_kept(tmp_path):
+    deep: list = []
+    for _ in range(400):
+        deep = [deep]
+    arguments = {"query": "\ud83d", "deep": deep, "huge": float("inf"), "big": 10**40}
+    call = ToolCall(name="search", arguments=arguments, raw='{"query": "\\ud83d"}')
+    node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="\x00 \ud83d", calls=(call,))
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make(nodes=(node,)))
+    (again,) = store.read_all()
+    assert again.nodes[0].calls[0].arguments["query"] == "\ud83d"
+    assert repr(again.nodes[0]) == repr(node)
+
+
+def test_split_surrogate_pairs_are_refused(tmp_path):
+    with pytest.raises(UserError, match="surrogates"):
+        TrajectoryStore(tmp_path / "s.jsonl").append(make(detail="\ud83d" + "\ude00"))
+
+
+def test_log_round_trip_and_torn_line(tmp_path):
+    log = JsonlLog(tmp_path / "m.jsonl")
+    rows = [{"step": 1, "loss": -0.0}, {"step": 2, "text": "é\u2028"}]
+    for row in rows:
+        log.append(row)
+    assert repr(log.read_all()) == repr(rows)
+    with log.path.open("ab") as file:
+        file.write(b'{"step": 3')
+    with pytest.warns(TornLineWarning):
+        assert log.read_all() == rows
+    with pytest.raises(UserError, match="record"):
+        log.append({"x": (1,)})
+
+
+CHILD = """
+import sys
+from sanderling.runs.jsonl import JsonlLog
+log = JsonlLog(sys.argv[1])
+for step in range(10**9):
+    log.append({"step": step, "pad": "x" * 50_000})
+    print(step, flush=True)
+"""
+
+
+def test_kill_9_loses_nothing_finished(tmp_path):
+    path = tmp_path / "m.jsonl"
+    first = 0
+    for pause in (0.0, 0.013, 0.029):
+        child = subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        for _ in range(5):
+            child.stdout.readline()
+        time.sleep(pause)
+        child.send_signal(signal.SIGKILL)
+        acknowledged = 5 + len(child.stdout.read().split())
+        child.wait()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TornLineWarning)
+            steps = [row["step"] for row in JsonlLog(path)][first:]
+        assert steps == list(range(len(steps)))
+        assert acknowledged <= len(steps) <= acknowledged + 1
+        first += len(steps)
+
+
+def test_two_writers_do_not_mix_lines(tmp_path):
+    path = tmp_path / "m.jsonl"
+    code = CHILD.replace("10**9", "40")
+    children = [subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [child.wait() for child in children] == [0, 0]
+    assert sorted(row["step"] for row in JsonlLog(path)) == sorted([*range(40), *range(40)])

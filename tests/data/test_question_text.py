@@ -1,0 +1,115 @@
+"""The normal form of questions: what is folded away, and what keeps two questions apart."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sanderling.core.folding import folded
+from sanderling.core.question_text import normalised, question_tokens
+from sanderling.data.question_groups import Asked, question_groups
+
+ODD = st.text(
+    st.one_of(st.sampled_from("a5cC+#-−–.,'’/*^%$€ &;\u0301\u0327\u0338²½\u200b\u00ad京٥٫٬♯⁄\"(😀\u0345ŉﬁ"), st.characters()),
+    max_size=14,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Who's the Mayor of U.S. towns?", ["whos", "the", "mayor", "of", "us", "towns"]),
+        ("ＦＵＬＬ　width — Straße", ["full", "width", "strasse"]),
+        ("京都の市長は誰", list("京都の市長は誰")),
+        ("ใครคือ", list("ใครคือ")),
+        ("well-known 3,5 5/7", ["well", "known", "3", "5", "5", "/", "7"]),
+        ("Москва\u0301?", ["москва\u0301"]),
+        ("a\x00b \ud83d \ufffd", ["a", "b"]),
+        ("used C++17, C# and A+ in 1.5 of -5 (−.5)", ["used", "c++", "17", "c#", "and", "a+", "in", "1.5", "of", "-5", "-0.5"]),
+        ("1914–1918, 2-1, (3)-5, \"Catch\"-22, '-7'", ["1914", "1918", "2", "1", "3", "5", "catch", "22", "-7"]),
+        ("2+2 = 2 + 2", ["2", "+", "2", "=", "2", "+", "2"]),
+        ("**why** 1990?! …", ["why", "1990"]),
+        ("من هو رئيس \u200fأوسلو؟", ["من", "هو", "رئيس", "أوسلو"]),
+    ],
+)
+def test_words_of_a_question(text: str, tokens: list[str]) -> None:
+    assert question_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1.5", "15"), ("1.5", "1 5"), ("1,5", "15"), (".5", "5"),
+        ("-5", "5"), ("−5 °C", "5 °C"), ("-$5", "$5"), ("1.2.3", "123"),
+        ("C++", "C"), ("C#", "C"), ("C++", "C#"), ("F♯", "F"),
+        ("A+", "A"), ("5%", "5"), ("5‰", "5%"), ("$5", "5"), ("$5", "€5"),
+        ("10²", "102"), ("10^2", "102"), ("1½", "11/2"),
+        ("2+2", "22"), ("2+2", "2*2"), ("2/3", "2-3"), ("5'11", "511"),
+        ("是-5", "是5"), ("20°", "20"), ("==", "==="), ("😀", "😭"),
+        ("5 m", "5 km"), ("12:30", "1230"), ("٥", "٦"), ("👍🏽", "👍🏿"),
+    ],
+)  # fmt: skip
+def test_what_makes_another_question(one: str, other: str) -> None:
+    asked = [Asked(f"What is {text} good for in this case?") for text in (one, other, one.upper())]
+    assert normalised(asked[0].text) != normalised(asked[1].text)
+    assert normalised(asked[0].text) == normalised(asked[2].text)
+    assert question_groups([Asked(one), Asked(other)]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("–5", "-5"), ("1,234,567.5", "1234567.5"), (".5", "0.5"),
+        ("５ ％", "5%"), ("F♯", "F#"), ("C++17", "C++ 17"), ("٥", "5"),
+        ("“Who”", "'who'"), ("AT&amp;T &lt;3", "AT&T <3"),
+        ("&#67;&#x2B;+", "c++"), ("it\u00adem\u200b", "item"), ("e\u0301", "é"),
+        ("❤️", "❤"), ("what’s", "what's"), ("1914–1918", "1914-1918"),
+        ("\u200fשלום", "שלום"), ("H₂O", "H2O"), ("Who?!", "who"),
+        ("１０２", "102"), ("A\tb\n c", "a b c"), ("كتـــاب", "كتاب"), ("10⁵", "10^5"),
+    ],
+)  # fmt: skip
+def test_what_is_the_same_question_in_other_dress(one: str, other: str) -> None:
+    assert normalised(f"Is it {one} or not") == normalised(f"is it {other} OR NOT")
+
+
+@settings(max_examples=500)
+@example("C.\u0327")  # without the full stop the mark stands on its letter
+@example("0:^¢")
+@given(ODD)
+def test_normalising_twice_changes_nothing_more(text: str) -> None:
+    assert normalised(normalised(text)) == normalised(text)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_the_quick_way_for_ascii_is_the_general_one(text: str) -> None:
+    assert folded(text + "\u200b") == folded(text)
+
+
+PLAIN = st.text("abcXYZ 0123456789.,-+#%/京", max_size=30)
+
+
+@given(PLAIN, st.data())
+def test_another_digit_is_another_question(text: str, data: st.DataObject) -> None:
+    places = [place for place, char in enumerate(text) if char.isdigit()]
+    if places:
+        place = data.draw(st.sampled_from(places))
+        other = data.draw(st.sampled_from([digit for digit in "0123456789" if digit != text[place]]))
+        assert normalised(text[:place] + other + text[place + 1 :]) != normalised(text)
+
+
+@given(PLAIN)
+def test_dress_changes_nothing(text: str) -> None:
+    wide = "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
+    for same in (text.upper(), text.lower(), f" “{text}”?! ", text.replace(" ", "\u00a0 \t"), "\u200b".join(text), wide):
+        assert normalised(same) == normalised(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "?", "?!…—", "\u200b", "\u200f\u202e", "&nbsp;", "\x00", "\ud800"])
+def test_texts_without_words_are_no_question_of_anybody(text: str) -> None:
+    assert normalised(text) == "" and question_groups([Asked(text), Asked(text)]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "京", "5", "😀", "+", "é" * 100_000, "5,123" * 20_000, "a " * 50_000, "-." * 50_000 + "x"]
+)
+def test_very_short_and_very_long_questions_are_themselves(text: str) -> None:
+    assert question_groups([Asked(text), Asked(f" {text.upper()}"), Asked("something else")]) == [0, 0, 2]

@@ -1,0 +1,103 @@
+"""On the recorded trajectories themselves."""
+
+import itertools
+import json
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+
+from recordings import ROOT, needs_recordings
+
+from sanderling.core.parse import parse_turn
+from sanderling.core.record import NodeKind
+from sanderling.data.importers import Layout, import_tree
+from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.parquet import read_parquet, write_parquet
+from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.replay import ReplayTable
+
+pytestmark = needs_recordings
+
+
+@lru_cache(maxsize=1)
+def recorded():
+    return import_tree(ROOT)
+
+
+def contents() -> Counter[str]:
+    """Every message's text, read without the importers."""
+    found: Counter[str] = Counter()
+    for path in sorted(Path(ROOT).rglob("*.json*")):
+        text = path.read_text()
+        for entry in [json.loads(text)] if path.suffix == ".json" else map(json.loads, text.splitlines()):
+            for case in entry.get("cases", [entry]):
+                for message in case.get("messages", case.get("steps", [])):
+                    found[message.get("content", "assistant step")] += 1
+    return found
+
+
+def test_no_message_is_lost():
+    result = recorded()
+    nodes = [node for t in result.trajectories for node in t.nodes]
+    given = contents()
+    steps = [node for node in nodes if node.raw is not None and node.raw.get("type") == "assistant"]
+    assert len(nodes) == sum(given.values()) == result.report.messages == result.report.kept == 1956
+    assert Counter(node.text for node in nodes if node not in steps) == given - Counter({"assistant step": len(steps)})
+    assert given["assistant step"] == len(steps) == 252
+    assert (len(result.trajectories), len(result.questions)) == (116, 100)
+    found = Counter(Layout(t.meta["layout"]) for t in result.trajectories)
+    assert found == {
+        Layout.DR_VENUS_SFT: 5,
+        Layout.DR_VENUS_RL: 5,
+        Layout.LITERESEARCHER_CASES: 6,
+        Layout.WEBDANCER_CHATML: 100,
+    }
+
+
+def test_rebuilt_turns_mean_what_the_steps_say():
+    turns = [node for t in recorded().trajectories for node in t.turns() if node.raw is not None]
+    for node in turns:
+        parsed = parse_turn(node.text)
+        assert (parsed.calls, parsed.answer) == (node.calls, node.answer)
+
+
+def test_every_trajectory_ends_with_an_answer():
+    assert all(t.answer for t in recorded().trajectories)
+
+
+def test_the_recorded_world_has_the_known_size():
+    pages, report = pages_from_trajectories(recorded().trajectories)
+    assert report.result_lists == 787
+    assert report.searched_urls == 5622 and report.urls == 5704
+    assert report.hits == 7198
+    assert len(pages) == report.pages > 5650
+    assert pages_from_trajectories(recorded().trajectories)[0] == pages
+    assert any("(" in page.url for page in pages) and any("[PDF]" in page.title for page in pages)
+
+
+def test_every_observation_is_replayed_byte_for_byte():
+    trajectories = recorded().trajectories
+    table = ReplayTable.from_trajectories(trajectories)
+    replayed = 0
+    for t in trajectories:
+        made: Counter[str] = Counter()
+        branch = t.branch()
+        for turn, seen in itertools.pairwise(branch):
+            if seen.kind is not NodeKind.OBSERVATION:
+                continue
+            (call,) = turn.calls
+            text = table.lookup(call.name, call.arguments, t.id, occurrence=made[call.raw])
+            made[call.raw] += 1
+            assert f"<tool_response>\n{text}\n</tool_response>" == seen.text
+            replayed += 1
+    assert replayed == len(table) == 807
+
+
+def test_stores_hold_them_exactly(tmp_path):
+    trajectories = list(recorded().trajectories)
+    write_parquet(tmp_path / "t.parquet", trajectories)
+    assert list(read_parquet(tmp_path / "t.parquet")) == trajectories
+    store = TrajectoryStore(tmp_path / "t.jsonl")
+    for t in trajectories:
+        store.append(t)
+    assert store.read_all() == trajectories

@@ -1,0 +1,192 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.core.observations import ListedPage, read_link, read_observation, unwrap
+from sanderling.core.status import ToolStatus
+
+
+def wrapped(body: str) -> str:
+    return f"<tool_response>\n{body}\n</tool_response>"
+
+
+def google(query: str, *entries: str) -> str:
+    return f"A Google search for '{query}' found {len(entries)} results:\n\n## Web Results\n" + "\n\n".join(entries)
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "url"),
+    [
+        ("[Alien](https://en.wikipedia.org/wiki/Alien_(film))", "Alien", "https://en.wikipedia.org/wiki/Alien_(film)"),
+        ("[DDT](https://x.org/Titan_(DDT)_(b))", "DDT", "https://x.org/Titan_(DDT)_(b)"),
+        ("[a](https://x.org/S0031-6997(24)00721-X/fulltext)", "a", "https://x.org/S0031-6997(24)00721-X/fulltext"),
+        ("[[PDF] Manual](https://x.org/m.pdf)", "[PDF] Manual", "https://x.org/m.pdf"),
+        ("[[Discussion][Breed] Is it ...](https://x.org/a)", "[Discussion][Breed] Is it ...", "https://x.org/a"),
+        ("[Final [HD Remaster]](https://x.org/v?a=1)", "Final [HD Remaster]", "https://x.org/v?a=1"),
+        ("[cut off [PDF ...](https://x.org/a)", "cut off [PDF ...", "https://x.org/a"),
+        ("[odd ] title](https://x.org/a)", "odd ] title", "https://x.org/a"),
+        ("[smile :)](https://x.org/:))", "smile :)", "https://x.org/:)"),
+        ("[a](https://x.org/a_(b)", "a", "https://x.org/a_(b"),
+        ("[](https://x.org/a)", "", "https://x.org/a"),
+        ("[T](https://x.org/Health_ Estimates)", "T", "https://x.org/Health_ Estimates"),
+        ("[T](https://x.org/a) trailing words", "T", "https://x.org/a"),
+    ],
+)
+def test_links_keep_brackets_and_parentheses(line, title, url):
+    assert read_link(line) == (title, url)
+
+
+@pytest.mark.parametrize("line", ["[no link]", "[empty]()", "no bracket", "[", "", "[a](unclosed"])
+def test_what_is_no_link_is_none(line):
+    assert read_link(line) is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Schindler's list director",
+        "'quoted' at both 'ends'",
+        '"exact phrase" site:x.org',
+        "who found 3 results",
+        "it's 'found' in",
+        "",
+        "two\nlines",
+        "汪萌 特聘教授",
+    ],
+)
+def test_queries_keep_their_quotes(query):
+    reading = read_observation(wrapped(google(query, "1. [A](https://x.org/a)\n\nwords")))
+    assert [(block.query, [hit.url for hit in block.hits]) for block in reading.blocks] == [(query, ["https://x.org/a"])]
+    assert reading.problems == ()
+
+
+def test_dates_and_sources_are_not_snippet():
+    body = google(
+        "q",
+        "1. [A](https://x.org/a)\nDate published: May 19, 2025\n\nfirst words\nDate published: inside",
+        "2. [B](https://x.org/b)\nDate published: Jul 1, 2020\nSource: X\nsecond",
+        "4. [C](https://x.org/c)\n\nthird\n\n1. [not an entry](https://x.org/no)",
+        "5. [D](https://x.org/d)",
+    )
+    (block,) = read_observation(wrapped(body)).blocks
+    assert block.hits == (
+        ListedPage("A", "https://x.org/a", "first words\nDate published: inside", "May 19, 2025"),
+        ListedPage("B", "https://x.org/b", "second", "Jul 1, 2020"),
+        ListedPage("C", "https://x.org/c", "third\n\n1. [not an entry](https://x.org/no)"),
+        ListedPage("D", "https://x.org/d", ""),
+    )
+
+
+def test_several_queries_in_one_observation():
+    body = "\n=======\n".join(
+        [
+            google("a", "1. [A](https://x.org/a)\n\nwords of a"),
+            "A Google search for 'b' failed. Try again.",
+            google("c"),
+            google("d", "3. [D](https://x.org/d)\n\nwords of d") + "\n",
+        ]
+    )
+    reading = read_observation(wrapped(body))
+    assert [(block.query, block.error) for block in reading.blocks] == [("a", ""), ("b", "Try again."), ("c", ""), ("d", "")]
+    assert reading.blocks[0].hits[0].snippet == "words of a"
+    assert [hit.url for block in reading.blocks for hit in block.hits] == ["https://x.org/a", "https://x.org/d"]
+    assert reading.blocks[3].hits[0].snippet == "words of d"
+
+
+def test_json_results_and_their_oddities():
+    pages = [
+        {"title": "A", "url": "https://x.org/a_(b)", "snippet": "Date published: May 1, 2020\nwords", "date": ""},
+        {"title": "B", "url": "https://x.org/b", "snippet": "words", "date": "2021"},
+        {"title": None, "url": "https://x.org/c", "snippet": None},
+        {"title": "no url"},
+        "not an object",
+    ]
+    body = json.dumps([{"query": "it's", "web_page_info_list": pages}, {"query": "none"}, 3])
+    reading = read_observation(wrapped(body))
+    assert reading.blocks[0].query == "it's"
+    assert reading.blocks[0].hits == (
+        ListedPage("A", "https://x.org/a_(b)", "words", "May 1, 2020"),
+        ListedPage("B", "https://x.org/b", "words", "2021"),
+        ListedPage("", "https://x.org/c", ""),
+    )
+    assert reading.problems == ("odd_hit", "odd_hit", "odd_block", "odd_block")
+
+
+def test_a_truncated_list_yields_every_whole_entry():
+    lists = [
+        {"query": f'q{i} "x"', "web_page_info_list": [{"title": "t", "url": f"https://x.org/{i}{j}"} for j in range(3)]}
+        for i in range(2)
+    ]
+    body = json.dumps(lists)
+    for cut in range(2, len(body) - 1):
+        part = body[:cut]
+        reading = read_observation(wrapped(part))
+        assert reading.problems[0] == "truncated_results"
+        found = [hit.url for block in reading.blocks for hit in block.hits]
+        assert found == [f"https://x.org/{i}{j}" for i in range(2) for j in range(3)][: part.count('"}')]
+
+
+def extract(url: str, goal: str, rest: str) -> str:
+    return f"The useful information in {url} for user goal {goal} as follows: \n\n{rest}"
+
+
+def test_extracts_of_several_pages():
+    body = "\n=======\n".join(
+        [
+            extract("https://x.org/a_(b)", "find it\nall", "Evidence in page: \nline\nSummary: \nold\n\nSummary: \nshort"),
+            extract("https://x.org/c", "g", "Summary: \nonly a summary"),
+            extract("https://x.org/d", "g", "Evidence in page: \nThe page could not be accessed.\n\nSummary: \nNone.") + "\n",
+        ]
+    )
+    reading = read_observation(wrapped(body))
+    first, second, third = reading.extracts
+    assert (first.url, first.goal, first.dead) == ("https://x.org/a_(b)", "find it\nall", False)
+    assert (first.evidence, first.summary) == ("line\nSummary: \nold", "short")
+    assert (second.evidence, second.summary, second.text) == ("", "only a summary", "only a summary")
+    assert third.dead and reading.status is ToolStatus.OK
+
+
+def test_long_evidence_about_failures_is_alive():
+    evidence = "The wreck could not be accessed by divers. " + "More on the wreck follows here. " * 20
+    reading = read_observation(wrapped(extract("https://x.org/w", "g", f"Evidence in page: \n{evidence}\n\nSummary: \ns")))
+    assert not reading.extracts[0].dead
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "problems"),
+    [
+        ("[]", ToolStatus.EMPTY, ()),
+        ("Tool execution timed out after 120 seconds.", ToolStatus.TIMEOUT, ("tool_timeout",)),
+        ("No results found for 'x'.", ToolStatus.EMPTY, ()),
+        ("Error: no such tool", ToolStatus.OK, ("unknown_layout",)),
+        ("", ToolStatus.OK, ("unknown_layout",)),
+        ('{"error": "no route to host", "server_id": "web"}', ToolStatus.OUTAGE, ("tool_failed",)),
+        ('{"status_code": 500, "detail": "timed out"}', ToolStatus.OUTAGE, ("tool_failed",)),
+        ("{}", ToolStatus.EMPTY, ("tool_failed",)),
+        ('{"status_code": 200, "content": "a page"}', ToolStatus.OK, ("unknown_layout",)),
+        ('{"error": "the article is about an error"}', ToolStatus.OK, ("unknown_layout",)),
+        ('{"error": "cut', ToolStatus.OK, ("unknown_layout",)),
+        ("{" + '"a":{' * 20_000, ToolStatus.OK, ("unknown_layout",)),
+    ],
+)
+def test_other_observations(body, status, problems):
+    reading = read_observation(wrapped(body))
+    assert (reading.status, reading.problems, reading.blocks) == (status, problems, ())
+
+
+@given(st.text())
+def test_unwrap_undoes_the_wrapper_exactly(text):
+    assert unwrap(wrapped(text)) == text
+
+
+PIECES = ["[", "]", "(", ")", "](", "1. [", "\n", "\n=======\n", "x", '"', ",", '{"query": ', '"web_page_info_list": [']
+PIECES += ["A Google search for '", "' found 1 results:\n\n## Web Results\n"]
+PIECES += ["The useful information in ", " for user goal ", " as follows: \n"]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_reading_never_raises(text):
+    read_observation(text)
+    read_observation("[" + text)

@@ -1,0 +1,99 @@
+"""Turn-aware resampling: the published counts, and copies that stand apart whenever they can."""
+
+from collections import Counter
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.core.errors import UserError
+from sanderling.data.resample import Schedule, copy_id, resample
+
+
+def ids(count: int) -> list[str]:
+    return [f"t{number}" for number in range(count)]
+
+
+def test_the_published_counts() -> None:
+    """Bucket sizes solved for from DR-Venus' counts: 9,365 become 18,745, and the shares of long ones are the paper's."""
+    turns = [50] * 3_720 + [100] * 4_400 + [101] * 1_245
+    found = resample(ids(len(turns)), turns, Schedule())
+    assert len(turns) == 9_365 and len(found.rows) == 18_745
+    assert found.before == (3_720, 4_400, 1_245) and found.after == (3_720, 8_800, 6_225)
+    assert found.neighbours == 0
+    assert round(100 * (4_400 + 1_245) / 9_365, 2) == 60.28 and round(100 * (8_800 + 6_225) / 18_745, 2) == 80.15
+    assert round(100 * 1_245 / 9_365, 2) == 13.29 and round(100 * 6_225 / 18_745, 2) == 33.21
+
+
+@pytest.mark.parametrize(("turns", "weight"), [(0, 1), (50, 1), (51, 2), (100, 2), (101, 5), (2_000, 5)])
+def test_a_threshold_is_in_its_bucket(turns: int, weight: int) -> None:
+    assert Schedule().weight(turns) == weight
+
+
+def test_buckets_have_names() -> None:
+    assert Schedule().names() == ("up to 50", "51 to 100", "above 100")
+    assert Schedule((), (3,)).names() == ("all",)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "weights"), [((50,), (1,)), ((100, 50), (1, 2, 5)), ((50, 50), (1, 2, 5)), ((50,), (1, -1)), ((-1,), (1, 1))]
+)
+def test_bad_schedules_are_refused(thresholds: tuple[int, ...], weights: tuple[int, ...]) -> None:
+    with pytest.raises(UserError):
+        Schedule(thresholds, weights)
+
+
+WEIGHTS = st.lists(st.integers(0, 7), max_size=9)
+
+
+def resampled(weights: list[int], seed: int = 0):
+    """Rows with these numbers of copies: turn counts that fall into buckets of their own."""
+    return resample(ids(len(weights)), list(range(len(weights))), Schedule(tuple(range(len(weights))), (*weights, 1)), seed)
+
+
+@given(WEIGHTS, st.integers(0, 5))
+def test_every_copy_is_there_and_they_stand_apart_whenever_that_is_possible(weights: list[int], seed: int) -> None:
+    found = resampled(weights, seed)
+    assert Counter(found.rows.tolist()) == {row: weight for row, weight in enumerate(weights) if weight}
+    total, most = sum(weights), max(weights, default=0)
+    assert found.neighbours == max(0, most - (total - most) - 1)
+
+
+@given(st.lists(st.integers(0, 3), max_size=4))
+def test_the_condition_is_the_true_one(weights: list[int]) -> None:
+    """Against all orders there are."""
+    slots = [row for row, weight in enumerate(weights) for _ in range(weight)]
+    if len(slots) > 6:
+        return
+    fewest = min(sum(a == b for a, b in pairwise(order)) for order in permutations(slots))
+    assert resampled(weights).neighbours == fewest
+
+
+@given(WEIGHTS)
+def test_copies_are_numbered_in_the_order_they_come(weights: list[int]) -> None:
+    found = resampled(weights)
+    for row in set(found.rows.tolist()):
+        assert found.copies[found.rows == row].tolist() == list(range(1, weights[row] + 1))
+
+
+@given(WEIGHTS.filter(lambda weights: len(weights) > 1), st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_does_not_matter(weights: list[int], random) -> None:
+    names, turns = ids(len(weights)), list(range(len(weights)))
+    schedule = Schedule(tuple(turns), (*weights, 1))
+    mixed = turns.copy()
+    random.shuffle(mixed)
+    one = resample(names, turns, schedule)
+    two = resample([names[row] for row in mixed], [turns[row] for row in mixed], schedule)
+    assert [names[row] for row in one.rows] == [names[mixed[row]] for row in two.rows]
+
+
+def test_seeds_shuffle() -> None:
+    orders = {tuple(resampled([1, 2, 3, 2, 1, 4], seed).rows.tolist()) for seed in range(8)}
+    assert len(orders) == 8
+    assert np.array_equal(resampled([1, 2, 3], 4).rows, resampled([1, 2, 3], 4).rows)
+
+
+def test_copies_have_ids_of_their_own() -> None:
+    assert [copy_id("a#0", copy) for copy in (1, 2, 5)] == ["a#0", "a#0~2", "a#0~5"]

@@ -1,0 +1,187 @@
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from rich.console import Console
+from strategies import trajectories
+from test_importers import MESSAGES, write
+from test_jsonl import make
+
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
+from sanderling.core.terminal import visible
+from sanderling.data.credit import CreditLine
+from sanderling.data.show import render, show_file
+from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore
+from sanderling.runs.parquet import write_parquet
+
+
+def printed(draw) -> str:
+    out = io.StringIO()
+    draw(Console(file=out, width=120, force_terminal=False))
+    return out.getvalue()
+
+
+def shown(trajectory: Trajectory, **options) -> str:
+    return printed(lambda console: console.print(render(trajectory, **options)))
+
+
+def shown_file(path, **options) -> str:
+    return printed(lambda console: show_file(path, console=console, **options))
+
+
+def turn(parent, text="…", **fields) -> Node:
+    return Node(parent=parent, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, **fields)
+
+
+HITS = [{"title": f"Title {n}", "url": f"https://x.org/{n}", "snippet": "[bold]words[/bold]"} for n in range(8)]
+SEEN = "<tool_response>\n" + json.dumps([{"query": "a", "web_page_info_list": HITS}]) + "\n</tool_response>"
+
+
+def whole() -> Trajectory:
+    search = ToolCall(name="search", arguments={"query": ["[red]a[/red]"]})
+    event = ToolEvent(name="search", role="search", status=ToolStatus.TIMEOUT)
+    nodes = (
+        Node(parent=None, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text="the system prompt"),
+        Node(parent=0, role=Role.USER, kind=NodeKind.QUESTION, text="why?"),
+        turn(1, text="garbled attempt", rejected=True, problems=("no_action",)),
+        turn(1, think="let me think", calls=(search,), token_ids=(1, 2, 3)),
+        Node(parent=3, role=Role.USER, kind=NodeKind.OBSERVATION, text=SEEN, events=(event,)),
+        turn(4, text="x" * 700 + "\x1b[2Jend", problems=("stray_text",), answer="42"),
+        turn(3, text="reset"),
+    )
+    question = Question(id="q", text="why?", answers=("42", "forty-two"))
+    return Trajectory(id="t", question=question, nodes=nodes, leaf=5, ending=Ending.ANSWERED, answer="42", model="m")
+
+
+def test_everything_worth_reading_is_there():
+    text = shown(whole())
+    for expected in (
+        "why?",
+        "accepted: 42 | forty-two",
+        "turn 1 · 3 tokens",
+        "let me think",
+        '→ search(query=["[red]a[/red]"])',
+        "8 results in 1 list, search: timeout",
+        "Title 4  https://x.org/4",
+        "(3 results more)",
+        "odd: stray_text",
+        "characters more)",
+        "rejected attempt (no_action)",
+        "garbled attempt",
+        "another branch: 1 messages after the first 3 of the main one",
+        "answered",
+        "2 turns, 1 searches, 0 visits, 1 rejected attempt",
+    ):
+        assert expected in text
+    assert "the system prompt" not in text and "Title 5" not in text and text.count("garbled attempt") == 1
+
+
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize(("outcome", "said"), [(1.0, "1"), (0.0, "0"), (2 / 3, "0.667"), (None, "unscored")])
+def test_a_rollout_says_what_it_was_scored(outcome, said, trained):
+    meta = {"rl": {"group": 3, "attempt": 0, "outcome": outcome}} if trained else {"held_out": outcome, "held_out_attempt": 0}
+    lines = [line.strip("│ ").split() for line in shown(whole().model_copy(update={"meta": meta})).splitlines()]
+    assert ["outcome", said] in lines
+    assert not any(line[:1] == ["outcome"] for line in map(str.split, shown(whole()).replace("│", " ").splitlines()))
+
+
+def test_full_shortens_nothing():
+    text = shown(whole(), full=True)
+    assert "the system prompt" in text and "more)" not in text and "[bold]words[/bold]" in text.replace("\n", "")
+    assert text.count("x") >= 700
+
+
+def test_control_characters_become_visible():
+    assert visible("a\x1b[2J\x00\x7f\r\n\tb\ud83d\u202e") == "a␛[2J␀␡␍\n\tb\ufffd\ufffd"
+    assert "\x1b" not in shown(whole(), full=True)
+
+
+@given(trajectories())
+@settings(max_examples=40, deadline=None)
+def test_any_record_can_be_printed(trajectory):
+    assert shown(trajectory).encode("utf-8").strip()
+    assert len(shown(trajectory, full=True).encode("utf-8")) > 0
+
+
+def test_files_of_every_kind(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("first"))
+    store.append(make("second"))
+    write_parquet(tmp_path / "p.parquet", store)
+    write(tmp_path / "r" / "one.json", {"messages": MESSAGES})
+    assert "first" in shown_file(store.path) and "choose with --index or --id" in shown_file(store.path)
+    assert "second" in shown_file(store.path, id="second") and "second" in shown_file(store.path, index=1)
+    assert "second" in shown_file(tmp_path / "p.parquet", index=1)
+    assert "r/one#0" in shown_file(tmp_path / "r" / "one.json") and "choose" not in shown_file(tmp_path / "r" / "one.json")
+
+
+def test_a_torn_store_is_shown_with_a_warning(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("first"))
+    with store.path.open("ab") as file:
+        file.write(b'{"schema_version":1,"id":"se')
+    with pytest.warns(TornLineWarning):
+        assert "first" in shown_file(store.path)
+
+
+def test_bad_files_are_one_sentence(tmp_path):
+    store = TrajectoryStore(tmp_path / "s.jsonl")
+    store.append(make("first"))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "noise.jsonl").write_bytes(bytes(range(256)))
+    write(tmp_path / "q.jsonl", '{"question": "Q?", "answer": "A"}\n')
+    for path, options, message in (
+        (tmp_path / "none.jsonl", {}, "no file"),
+        (tmp_path / "folder", {}, "holds no recorded file"),
+        (tmp_path / "empty.jsonl", {}, "holds no trajectory"),
+        (tmp_path / "noise.jsonl", {}, "no recorded trajectory"),
+        (tmp_path / "q.jsonl", {}, "questions and no trajectories"),
+        (store.path, {"id": "frist"}, "did you mean 'first'"),
+        (store.path, {"index": 1}, "from 0 to 0"),
+    ):
+        with pytest.raises(UserError, match=message):
+            shown_file(path, **options)
+
+
+def credit_file(path, *names: str, turns: int = 3):
+    told = {
+        "question": "q",
+        "group": 1,
+        "outcome": 1.0,
+        "left_out": None,
+        "tools": ["search"] * turns,
+        "gains": [None, 1.5, None][:turns],
+        "malformed": [True, False, False][:turns],
+        "capped": [False, False, True][:turns],
+        "credit": {"outcome": [0.5] * turns, "gain": [0.0, 0.25, 0.0][:turns], "penalty": [-1.0, 0.0, 0.0][:turns]},
+    }
+    lines = [CreditLine.model_validate({"id": name, **told}) for name in names]
+    path.write_text("".join(line.model_dump_json() + "\n" for line in lines))
+    return path
+
+
+def test_credit_stands_beside_the_turn_that_it_was_given_to(tmp_path):
+    store = TrajectoryStore(tmp_path / "t.jsonl")
+    store.append(whole())
+    text = shown_file(tmp_path / "t.jsonl", credit=credit_file(tmp_path / "c.jsonl", "other", "t"))
+    assert "turn 1 · 3 tokens · credit -0.50 (outcome +0.50, penalty -1.00) · malformed" in text
+    assert "turn 2 · gain +1.50 · credit +0.75 (outcome +0.50, gain +0.25)" in text, "rejected attempts are no turns"
+    assert "credit" not in shown_file(tmp_path / "t.jsonl")
+
+
+def test_credit_of_something_else_is_refused(tmp_path):
+    TrajectoryStore(tmp_path / "t.jsonl").append(whole())
+    for credit, sentence in (
+        (credit_file(tmp_path / "a", "other"), "says nothing of trajectory 't'"),
+        (credit_file(tmp_path / "b", "t", turns=2), "tells of another rollout named 't'"),
+        (tmp_path / "t.jsonl", "is no file of credit"),
+        (tmp_path / "nowhere", "is no file of credit"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            shown_file(tmp_path / "t.jsonl", credit=credit)

@@ -1,0 +1,137 @@
+"""A person's verdicts: the two layouts, what a line matches, what goes first, and files that are none."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.core.endings import Ending
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.judge.by_hand import ByHand
+from sanderling.judge.judge import rule_on
+from sanderling.judge.judged_file import judge_file
+from sanderling.judge.judges import rule_judge
+from sanderling.judge.judging import judge_each
+from sanderling.judge.verdict import Code, verdict_of
+from sanderling.runs.jsonl import TrajectoryStore
+
+
+def episode(
+    answer: str | None = "Oslo", id: str = "q1-0", question: str = "q1", ending: Ending = Ending.ANSWERED
+) -> Trajectory:
+    asked = Question(id=question, text="Capital of  Norway?", answers=("Kristiania",))
+    return Trajectory(id=id, question=asked, nodes=(), leaf=None, ending=ending, answer=answer)
+
+
+def read(path: Path, text: str) -> ByHand:
+    (path / "said.csv").write_text(text, encoding="utf-8")
+    return ByHand.read(path / "said.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "found"),
+    [
+        ("q1-0,yes", "Oslo", True),
+        ("id,correct\nq1-0,no\n", "Oslo", False),
+        ("\ufeffid,correct\r\nq1-0,TRUE\r\n\r\n", None, True),
+        ("q1-1,yes", "Oslo", None),
+        ("question,answer,correct\nq1,Oslo,yes", "Oslo", True),
+        ("question,answer,correct\nCapital of Norway?,Oslo,yes", " Oslo\n", True),
+        ("question,answer,correct,note\nq1,Oslo,no,an older name is asked for", "Oslo", False),
+        ("Question,Answer,Correct,Note\nq1,Oslo,0", "Oslo", False),
+        ('question,answer,correct\n"q1","Oslo,\nNorway",1', "Oslo,  Norway", True),
+        ("question,answer,correct\nq1,Oslo,yes", "oslo", None),
+        ("question,answer,correct\nq1,Oslo,yes", None, None),
+        ("question,answer,correct\nq2,Oslo,yes", "Oslo", None),
+        ("question,answer,correct\nq1,Oslo,yes\nq1,Oslo,yes\nq1,Rome,no", "Rome", False),
+        ("", "Oslo", None),
+    ],
+)
+def test_lines_and_what_they_match(tmp_path: Path, text: str, answer: str | None, found: bool | None) -> None:
+    assert read(tmp_path, text).verdict(episode(answer)) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("q1-0", "Line 1 .* is not id,correct"),
+        ("q1-0,maybe", "ends in 'maybe'"),
+        ("q1-0,yes,no", "is not id,correct"),
+        (",yes", "is not id,correct"),
+        ("q1-0,yes\nq1-0,no", "both yes and no of 'q1-0'"),
+        ("question,answer,correct\nq1,Oslo", "Line 2 .* is not question,answer,correct"),
+        ("question,answer,correct\nq1,Oslo, Norway,yes", "is not question,answer,correct"),
+        ("question,answer,correct,note\nq1,Oslo, Norway,yes", "ends in 'Norway'"),
+        ("question,answer,correct\nq1,,yes", "is not question,answer,correct"),
+        ("question,answer,correct\nq1,Oslo,yes\nq1, Oslo ,no", "both yes and no of 'q1 Oslo'"),
+        ("answer,question,correct\nOslo,q1,yes", "is not id,correct"),
+        ('id,correct\n"q1-0,yes', "Cannot read"),
+    ],
+)
+def test_files_that_are_none_are_told(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        read(tmp_path, text)
+    with pytest.raises(UserError, match="Cannot read"):
+        ByHand.read(tmp_path / "none.csv")
+
+
+def test_a_line_about_the_attempt_goes_before_one_about_its_answer() -> None:
+    by_hand = ByHand({("q1-0",): False, ("q1", "Oslo"): True, ("Capital of Norway?", "Oslo"): False})
+    assert by_hand.verdict(episode(id="q1-0")) is False
+    assert by_hand.verdict(episode(id="q1-1")) is True, "the question's id before its text"
+    assert by_hand.verdict(episode(id="q2-0", question="q2")) is False
+
+
+@given(st.lists(st.tuples(st.text("abc", min_size=1), st.booleans()), unique_by=lambda one: one[0]))
+def test_what_is_not_used_is_told(lines: list[tuple[str, bool]]) -> None:
+    by_hand = ByHand.of_ids(dict(lines))
+    seen = episode(id="a")
+    assert by_hand.unused(by_hand.lines_about(seen)) == [id for id, _ in lines if id != "a"]
+
+
+async def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge() -> None:
+    episodes = [
+        episode(None, "q1-0", ending=Ending.TOOL_OUTAGE),
+        episode(None, "q1-1", ending=Ending.TURN_LIMIT),
+        episode("Kristiania", "q1-2"),
+        episode("Oslo", "q1-3"),
+        episode("Oslo", "q1-4"),
+    ]
+    by_hand = ByHand({("q1-0",): True, ("q1-1",): True, ("q1-2",): False, ("q1", "Oslo"): True, ("q1-4",): False})
+    judge = rule_judge("exact")
+    found = [one.verdict async for one in judge_each(episodes, judge, by_hand=by_hand)]
+    assert [verdict.correct for verdict in found] == [True, True, False, True, False]
+    assert {verdict.code for verdict in found} == {Code.BY_HAND}
+    assert [(await rule_on(one, judge)).correct for one in episodes] == [None, False, True, False, False]
+
+
+def test_a_file_judged_tells_lines_that_match_nothing(tmp_path: Path) -> None:
+    episodes = [episode("Oslo", f"q1-{number}") for number in range(60)]
+    by_hand = ByHand({("q1", "Oslo"): True, ("q1", "Rome"): True, ("q9-0",): False, ("q1-3",): False})
+    report = judge_file(episodes, tmp_path / "out.jsonl", rule_judge("exact"), by_hand=by_hand)
+    assert report.unused_by_hand == ["q1: Rome", "q9-0"] and report.codes == {Code.BY_HAND: 60}
+    assert [verdict_of(one) for one in TrajectoryStore(tmp_path / "out.jsonl")] == [number != 3 for number in range(60)]
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_told(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "bytes.csv"
+    path.write_bytes(data)
+    try:
+        assert all(isinstance(correct, bool) for correct in ByHand.read(path).said.values())
+    except UserError as error:
+        assert str(path) in str(error)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["a", "x  y", "z"])), unique_by=lambda one: one[0]))
+def test_a_line_that_two_questions_match_is_refused(asked: list[tuple[str, str]]) -> None:
+    said = ByHand({("a", "Oslo"): True, ("x y", "Oslo"): True, ("q-0",): True})
+    questions = [Question(id=id, text=text, answers=()) for id, text in asked]
+    unclear = any(sum(name in (one.id, " ".join(one.text.split())) for one in questions) > 1 for name in ("a", "x y"))
+    if unclear:
+        with pytest.raises(UserError, match="questions are meant by"):
+            said.require_clear(questions)
+    else:
+        said.require_clear(questions)

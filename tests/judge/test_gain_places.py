@@ -1,0 +1,153 @@
+"""Information gain over branches: each boundary where the turn stood, and no page measured without itself."""
+
+import numpy as np
+import pytest
+from train_records import WordTokenizer, record
+
+from sanderling.core.errors import UserError
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
+from sanderling.train.gain import GainBaseline, GainConfig, Probe, information_gains
+from sanderling.train.gain_places import GainAfter, contexts, turn_places
+
+PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")
+TOKENS = WordTokenizer()
+
+
+def node(parent: int | None, kind: NodeKind, text: str, **more) -> Node:
+    """A visit where it is a turn without an answer."""
+    role = Role.ASSISTANT if kind is NodeKind.TURN else Role.USER
+    ids = tuple(TOKENS.encode(text))
+    more = {"token_ids": ids, **more}
+    if kind is NodeKind.TURN:
+        calls = () if more.get("answer") else (ToolCall(name="visit", arguments={}),)
+        return Node(parent=parent, role=role, kind=kind, text=text, calls=calls, **more)
+    events = (ToolEvent(name="visit", role="visit", status=ToolStatus.OK),) if kind is NodeKind.OBSERVATION else ()
+    return Node(parent=parent, role=role, kind=kind, text=text, events=events, **more)
+
+
+def trajectory(*nodes: Node, leaf: int | None = None) -> Trajectory:
+    return record("a").model_copy(update={"nodes": nodes, "leaf": len(nodes) - 1 if leaf is None else leaf})
+
+
+TURN, SEEN, HINT, ASKED = NodeKind.TURN, NodeKind.OBSERVATION, NodeKind.HINT, NodeKind.QUESTION
+RESET = trajectory(
+    node(None, ASKED, "what ?"),
+    node(0, TURN, "visit one"),
+    node(1, SEEN, "page one with much on it"),
+    node(2, TURN, "visit two"),
+    node(3, SEEN, "page two"),
+    # Everything but the question is forgotten.
+    node(0, HINT, "you read two pages"),
+    node(5, TURN, "visit three"),
+    node(6, SEEN, "page three is long as well"),
+    node(7, TURN, "done", answer="Oslo"),
+)
+
+
+class Contexts:
+    """Gives every context a number of its own, and remembers what it is."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, ...], float] = {}
+        self.requests = []
+
+    def score_many(self, requests):
+        self.requests = requests
+        return [
+            [
+                np.full(
+                    end - first, self.seen.setdefault(tuple([request.ids, *request.others][on][:cut]), 2.0 ** len(self.seen))
+                )
+                for cut, on, (first, end) in zip(request.cuts, request.on, request.answer_spans, strict=True)
+            ]
+            for request in requests
+        ]
+
+    def value(self, one: Trajectory, end: int) -> float:
+        return self.seen[tuple(one.token_ids(end))]
+
+
+def gains(one: Trajectory, **settings) -> tuple[list[float | None], Contexts]:
+    scorer = Contexts()
+    (found,) = information_gains([one], WordTokenizer(), scorer, GainConfig(probe=PROBE, **settings))
+    return found, scorer
+
+
+def test_a_turn_is_measured_on_its_own_branch_and_gains_add_up_over_branches():
+    found, scorer = gains(RESET)
+    first, two, four, seven = (scorer.value(RESET, end) for end in (0, 2, 4, 7))
+    assert found == [two - first, four - two, seven - four, None]
+    assert len(scorer.requests[0].others) == 1, "two branches"
+
+
+def test_or_at_the_next_turns_prompt_in_time_whatever_was_forgotten():
+    found, scorer = gains(RESET, after=GainAfter.NEXT_TURN)
+    first, two, five, seven = (scorer.value(RESET, end) for end in (0, 2, 5, 7))
+    assert found == [two - first, five - two, seven - five, None]
+
+
+def test_from_the_turns_own_prompt_a_reset_costs_nobody():
+    found, scorer = gains(RESET, baseline=GainBaseline.TURN_START)
+    two, four, five, seven = (scorer.value(RESET, end) for end in (2, 4, 5, 7))
+    assert found[1:] == [four - two, seven - five, None]
+
+
+def test_a_hint_that_takes_an_observations_place_does_not_take_the_page():
+    """A published system measured such a visit without its page."""
+    one = trajectory(
+        node(None, ASKED, "what ?"),
+        node(0, TURN, "visit one"),
+        node(1, SEEN, "page one"),
+        node(1, HINT, "answer now"),
+        node(3, TURN, "done", answer="Oslo"),
+    )
+    found, scorer = gains(one)
+    assert found == [scorer.value(one, 2) - scorer.value(one, 0), None]
+
+
+def test_a_hint_behind_an_observation_is_part_of_the_boundary():
+    one = trajectory(
+        node(None, ASKED, "what ?"), node(0, TURN, "visit one"), node(1, SEEN, "page one"), node(2, HINT, "answer now")
+    )
+    assert [(place.before, place.after) for place in turn_places(one, GainAfter.OBSERVED)] == [(0, 3)]
+
+
+def test_an_observation_told_again_shorter_counts_as_the_next_turn_saw_it():
+    nodes = [
+        node(None, ASKED, "what ?"),
+        node(0, TURN, "visit one"),
+        node(1, SEEN, "page one with very much on it"),
+        node(1, SEEN, "page one in short"),
+        node(3, TURN, "done", answer="Oslo"),
+    ]
+    assert turn_places(trajectory(*nodes), GainAfter.OBSERVED)[0].after == 3
+
+
+@pytest.mark.parametrize("after", GainAfter)
+def test_rejected_attempts_stay_out(after: GainAfter):
+    plain, retried = record("sva"), record("srvra")
+    found, _ = gains(plain, after=after)
+    again, other = gains(retried, after=after)
+    assert found == again
+    assert len(other.requests[0].others) == 0
+    attempt = next(n for n in retried.nodes if n.rejected)
+    assert attempt.token_ids is not None
+    ids = list(other.requests[0].ids)
+    assert all(ids[at : at + len(attempt.token_ids)] != list(attempt.token_ids) for at in range(len(ids)))
+
+
+def test_contexts_share_branches_and_end_where_their_node_does():
+    ends = [4, 0, 7, 2, 5]
+    found = contexts(RESET, ends)
+    assert len(found.branches) == 2 and found.branches[0] == RESET.token_ids()
+    for end, branch, length in zip(ends, found.branch, found.length, strict=True):
+        assert found.branches[branch][:length] == RESET.token_ids(end)
+
+
+def test_text_only_branches_are_refused():
+    nodes = list(RESET.nodes)
+    nodes[2] = nodes[2].model_copy(update={"token_ids": None})
+    with pytest.raises(UserError, match="text only"):
+        gains(RESET.model_copy(update={"nodes": tuple(nodes)}))
