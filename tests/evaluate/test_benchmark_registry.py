@@ -89,7 +89,7 @@ def test_no_module_here_knows_the_network() -> None:
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             for name in names:
                 assert name.split(".")[0] not in {"socket", "httpx", "requests", "aiohttp", "urllib", "http", "huggingface_hub"}
-                assert not name.startswith("sanderling.") or name.split(".")[1] in {"errors", "files", "evaluate", "trajectory"}
+                assert not name.startswith("sanderling.") or name.split(".")[1] in {"core", "runs", "evaluate", "data"}
                 assert not name.startswith("sanderling.evaluate") or "benchmarks" in name, f"{file}: {name}"
 
 

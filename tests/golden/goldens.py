@@ -4,9 +4,9 @@
     python tests/golden/goldens.py judge data   # these areas alone
     python tests/golden/goldens.py --make judge # write the area's JSON anew, and SHA256SUMS
 
-An area is a module ``area_NAME.py`` beside this file with ``make(scratch, recorded) -> dict[str, value]``: case name to plain JSON
-(text, numbers, lists, mappings). Long results are pinned by `digest`. ``scratch`` is an empty directory; ``recorded`` holds the recorded
-trajectories, or is None where they are absent: cases that need them are named ``recorded: …`` and are then left out.
+An area is a module ``area_NAME.py`` beside this file with ``make(scratch, recorded) -> dict[str, value]``: case name to plain
+JSON (text, numbers, lists, mappings). Long results are pinned by `digest`. ``scratch`` is empty; ``recorded`` holds the
+recorded trajectories, or is None where they are absent: cases that need them are named ``recorded: …`` and left out then.
 A module may set ``TOLERANCE`` (absolute and relative, for floats); without it floats are compared exactly.
 
 A JSON file here changes only in a commit that touches nothing else and says why.
@@ -114,7 +114,7 @@ def main() -> int:
             lines += differences(area)
     if arguments.make:
         SUMS.write_text(sums(), encoding="utf-8")
-    print("\n".join(lines) or "equal")
+    sys.stdout.write("\n".join(lines or ["equal"]) + "\n")
     return 1 if lines else 0
 
 

@@ -1,8 +1,8 @@
 """The one command, ``sanderling``: it finds the sub-command, runs it, and turns failures into one sentence.
 
 A sub-command's module is imported only when it is called, so ``--help`` is quick and works without torch. Failures a person can
-mend (:class:`~sanderling.core.errors.UserError`, full disks, places without permission) are printed as one sentence with exit status
-2; an interrupt exits with 130; anything else is a bug, and its traceback is shown. Holds no logic of any room.
+mend (`UserError`, full disks, places without permission) are printed as one sentence with exit status 2; an interrupt exits
+with 130; anything else is a bug, and its traceback is shown.
 """
 
 import errno

@@ -1,6 +1,6 @@
 """Questions as bags of short word sequences, so that "the same question" can be computed.
 
-The normal form is what `sanderling.core.folding` leaves, in words: letters and digits without punctuation, with the signs that make
+The normal form is what `core.folding` leaves, in words: letters and digits without punctuation, with the signs that make
 another question. ``1.5``, ``-5``, ``c++`` and ``c#`` are words; ``%``, currencies and all other symbols (emoji too) are words
 of their own, and so are ``+`` everywhere, ``/`` and ``*`` between numbers, ``^`` between words. HTML's entities are read.
 Scripts that write no spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan; Korean with them) are taken character by
