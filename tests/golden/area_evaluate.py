@@ -1,0 +1,361 @@
+"""One evaluation whole: a scripted agent over a small world, others' records scored, runs compared, statistics on seeded tables."""
+# ruff: noqa: E501 -- made-up records read better on long lines
+
+import json
+import random
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from goldens import digest
+from typer.testing import CliRunner
+
+from sanderling.cli.main import build_app
+from sanderling.evaluate.choosing import majority, tries
+from sanderling.evaluate.metrics import attempts_error, average_at_k, clustered_error, pass_at_k, pass_hat_k
+from sanderling.evaluate.paired import holm, paired_difference
+from sanderling.evaluate.resampling import bootstrap_interval, mean_interval, wilson_interval
+from sanderling.protocol.endings import Ending
+from sanderling.protocol.messages import Role, ToolCall
+from sanderling.protocol.status import ToolStatus
+from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.trajectory.writing import write_trajectories
+
+TOLERANCE = 1e-9
+CLOCKED = frozenset({"command", "date", "seconds", "version", "judging_command", "judged_sha256", "episode_seconds", "latency"})
+"""What of a result tells of the moment and the machine; seconds are pinned where they are recorded ones."""
+
+
+DATE = re.compile(r"20\d\d-\d\d-\d\d([T ][\d:.+Z]+)?( UTC)?")
+MARKS = frozenset({"svg", "path", "circle", "rect", "line", "polyline", "table", "tr", "td", "details"})
+
+
+class Text(HTMLParser):
+    """What a page says, in order, and how many marks its charts have."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.said, self.marks = list[str](), Counter[str]()
+        self._hidden = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in ("style", "script")
+        self.marks.update({tag} & MARKS)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("style", "script")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden and data.strip():
+            self.said.append(" ".join(data.split()))
+
+
+def call(scratch: Path, group: str, *arguments: object, server: str = "") -> dict[str, Any]:
+    """One command: its exit status, what it printed, and the sentence it failed with."""
+    sys.argv = ["sanderling", group, *map(str, arguments)]
+    done = CliRunner().invoke(build_app(group), sys.argv[1:], env={"COLUMNS": "160"})
+    error = str(done.exception) if done.exception and not isinstance(done.exception, SystemExit) else ""
+    return {"exit": done.exit_code, "said": steady(done.stdout, scratch, server), "error": steady(error, scratch, server)}
+
+
+def steady(text: str, scratch: Path, server: str = "") -> str:
+    """A text without places and dates; of one that names a server also without the lines that tell times."""
+    text = DATE.sub("DATE", text.replace(str(scratch), "SCRATCH").replace(server or "\0", "SERVER"))
+    text = re.sub(r"date ≠ ?", "date", text).replace(", date.", ".")  # runs of one second have one date
+    lines = [line.rstrip() for line in text.splitlines() if not (server and ("second" in line or " s " in line))]
+    return "\n".join(lines)
+
+
+def result_of(run: Path, *, timed: bool, server: str = "") -> Any:
+    """The figures of a run, without the clock; ``timed``: its records' seconds are real ones, and left out."""
+    text = (run / "result.json").read_text(encoding="utf-8")
+    found = {name: value for name, value in json.loads(text.replace(server or "\0", "SERVER")).items() if name not in CLOCKED}
+    if timed:
+        found["spending"] = {name: value for name, value in found["spending"].items() if not name.startswith("seconds")}
+    questions = found.pop("questions")
+    return found | {"questions": [f"{q['id']} {q['correct']}/{q['scored']}/{q['attempts']} {q['groups']}" for q in questions]}
+
+
+# --- recorded attempts ---------------------------------------------------------------------------------------------------
+
+SCORED = [Ending.ANSWERED] * 14 + [
+    Ending.ANSWERED_AT_BUDGET,
+    Ending.NO_ANSWER,
+    Ending.TURN_LIMIT,
+    Ending.REPETITION,
+    Ending.MALFORMED,
+]
+
+
+def attempt(question: Question, number: int, skill: float, dice: random.Random) -> Trajectory:
+    """A made-up attempt: turns with calls, what they took, an ending, an answer that is right as often as the skill says."""
+    ending = (
+        dice.choice([Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED])
+        if dice.random() < 0.04
+        else dice.choice(SCORED)
+    )
+    nodes = [Node(parent=None, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text="You are an agent.")]
+    nodes.append(Node(parent=0, role=Role.USER, kind=NodeKind.QUESTION, text=question.text))
+    for turn in range(dice.randrange(1, 5)):
+        name = dice.choice(("search", "search", "visit"))
+        calls = (
+            ToolCall(
+                name=name,
+                arguments={"query": [f"{question.id} {turn}"]} if name == "search" else {"url": ["https://a.example"]},
+            ),
+        )
+        nodes.append(Node(parent=len(nodes) - 1, role=Role.ASSISTANT, kind=NodeKind.TURN, text=f"<think>\nturn {turn}\n</think>", calls=calls,
+                          think=f"turn {turn}", seconds=dice.randrange(1, 9) / 4, prompt_tokens=200 * (turn + 1), sampled_tokens=dice.randrange(20, 90)))  # fmt: skip
+        event = ToolEvent(name=name, role=name, status=ToolStatus.OK, latency_s=dice.randrange(1, 9) / 8)
+        leak = question.text if dice.random() < 0.03 else "nothing new"
+        nodes.append(
+            Node(
+                parent=len(nodes) - 1,
+                role=Role.USER,
+                kind=NodeKind.OBSERVATION,
+                text=f"seen: {leak}",
+                events=(event,),
+                seconds=0.5,
+            )
+        )
+    right = (
+        question.answers[0] if dice.random() < skill else dice.choice(("nobody", "somebody else", f"not {question.answers[0]}"))
+    )
+    said = right if ending.has_answer else None
+    text = f"<think>\nso\n</think>\n<answer>{said}</answer>" if said else "I stop."
+    nodes.append(
+        Node(
+            parent=len(nodes) - 1,
+            role=Role.ASSISTANT,
+            kind=NodeKind.TURN,
+            text=text,
+            answer=said,
+            seconds=1.0,
+            prompt_tokens=900,
+            sampled_tokens=40,
+        )
+    )
+    return Trajectory(id=f"{question.id}-{number}", question=question, nodes=tuple(nodes), leaf=len(nodes) - 1, ending=ending, answer=said,
+                      profile="tiny", model="agent-4b", seeds=Seeds(run=1, attempt=number), seconds=dice.randrange(20, 200) / 2)  # fmt: skip
+
+
+def others(scratch: Path) -> Iterator[tuple[str, Any]]:
+    """Three files of recorded attempts: scored, judged again, settled by hand, compared, reported."""
+    dice = random.Random(5)
+    questions = [
+        Question(
+            id=f"q{n}", text=f"Which river is number {n} of the long list of rivers in the north?", answers=(f"river {n}",)
+        )
+        for n in range(24)
+    ]
+    rows = [
+        {"id": one.id, "question": one.text, "answer": one.answers[0], "level": n % 3 + 1, "topic": ("north", "west")[n % 2]}
+        for n, one in enumerate(questions)
+    ]
+    (scratch / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for name, count, attempts, tilt in (("alpha", 24, 4, 0.1), ("beta", 24, 4, 0.35), ("gamma", 20, 2, 0.2)):
+        made = [
+            attempt(one, a, min(1.0, tilt + 0.03 * n), dice) for n, one in enumerate(questions[:count]) for a in range(attempts)
+        ]
+        write_trajectories(scratch / f"{name}.jsonl", iter(made))
+        told = [
+            "eval",
+            "score",
+            scratch / f"{name}.jsonl",
+            "--questions",
+            scratch / "q.jsonl",
+            "--judge",
+            "exact",
+            "--second-judge",
+            "f1:0.5",
+        ]
+        said = call(scratch, *told, "--out", scratch / name, "--unscored-limit", 0.1)
+        yield f"score {name}", [said, result_of(scratch / name, timed=False)]
+    (scratch / "scores.csv").write_text(
+        "id,score\n" + "".join(f"jsonl/q{n}-{a},{dice.random():.3f}\n" for n in range(24) for a in range(4))
+    )
+    words = "Which river is number 5 of the long list of rivers in the north?"
+    (scratch / "hand.csv").write_text(
+        f'question,answer,correct\njsonl/q3,nobody,yes\njsonl/q9,river 9,no\n"{words}",somebody else,yes\nq1,x,no\n'
+    )
+    again = {
+        "scores": ["--scores", scratch / "scores.csv", "--price", "1,4"],
+        "by hand": ["--verdicts", scratch / "hand.csv"],
+        "contains": ["--judge", "contains", "--judge", "numeric", "--second-judge", "exact"],
+    }
+    for name, more in again.items():
+        said = call(scratch, "eval", "judge", scratch / "alpha", *more)
+        found = result_of(scratch / "alpha", timed=False)
+        yield (
+            f"judge again, {name}",
+            [said, *(found[part] for part in ("pass_at_k", "best_of", "cost", "agreement", "by_hand"))],
+        )
+        agreed = call(scratch, "eval", "agree", scratch / "alpha", "--csv", scratch / f"settle {name}.csv")
+        yield f"agree, {name}", [agreed, (scratch / f"settle {name}.csv").read_text().splitlines()[:12]]
+    yield "agree, nobody", call(scratch, "eval", "agree", scratch / "nowhere")
+    reported = call(
+        scratch,
+        "eval",
+        "report",
+        scratch / "alpha",
+        scratch / "beta",
+        scratch / "gamma",
+        "--baseline",
+        "beta",
+        "--out",
+        scratch / "report",
+    )
+    page = Text(steady((scratch / "report" / "report.html").read_text(encoding="utf-8"), scratch))
+    text = steady((scratch / "report" / "report.md").read_text(encoding="utf-8"), scratch)
+    yield "report", [reported["exit"], digest(reported["said"]), text.splitlines()]
+    yield "page", [digest(page.said), len(page.said), dict(page.marks), page.said[::40]]
+
+
+# --- a run ---------------------------------------------------------------------------------------------------------------
+
+PAGES = {
+    "Aare": "The Aare is a river of 288 km.",
+    "Birs": "The Birs is a river of 75 km.",
+    "Clyde": "The Clyde flows 176 km through Glasgow.",
+}
+
+
+@contextmanager
+def agent() -> Iterator[str]:
+    """A chat server whose agent searches, reads, and then answers well at its second attempt, badly at its first."""
+    begun: Counter[str] = Counter()
+
+    def reply(messages: list[dict[str, str]]) -> str:
+        asked, turn = messages[1]["content"], sum(one["role"] == "assistant" for one in messages)
+        name = next(name for name in PAGES if name in asked)
+        if turn == 0:
+            begun[name] += 1
+            arguments: dict[str, Any] = {"query": [f"{name} {begun[name]}"]}
+            return f'<think>\ntry {begun[name]}\n</think>\n<tool_call>\n{{"name": "search", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
+        number = int(next(one["content"] for one in messages if one["role"] == "assistant").split("try ")[1].split()[0])
+        if turn == 1 and number == 2:
+            return (
+                "<think>\nread\n</think>\n<tool_call>\n"
+                + json.dumps({"name": "visit", "arguments": {"url": [f"https://r.example/{name}"], "goal": "length"}})
+                + "\n</tool_call>"
+            )
+        said = {"Aare": "288 km", "Birs": "75 km", "Clyde": "176 km"}[name] if number == 2 or name == "Aare" else "nothing"
+        return f"<think>\nso\n</think>\n<answer>{said}</answer>"
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
+            said = reply(messages)
+            usage = {"prompt_tokens": 100 * len(messages), "completion_tokens": len(said.split())}
+            body = json.dumps({"choices": [{"message": {"content": said}, "finish_reason": "stop"}], "usage": usage}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def run(scratch: Path) -> Iterator[tuple[str, Any]]:
+    """``eval run`` over a world of three pages, and once more, when nothing is left to do."""
+    pages = [{"url": f"https://r.example/{name}", "title": name, "text": text} for name, text in PAGES.items()]
+    (scratch / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8")
+    yield "world", call(scratch, "world", "build", "jsonl", scratch / "pages.jsonl", "--out", scratch / "world")["exit"]
+    answers = {"Aare": "288 km", "Birs": "75,000 m", "Clyde": "177 km"}
+    (scratch / "rivers.csv").write_text(
+        "question,answer\n" + "".join(f'"How long is the {name}?","{said}"\n' for name, said in answers.items())
+    )
+    with agent() as server:
+        told = [
+            "eval",
+            "run",
+            "jsonl",
+            scratch / "rivers.csv",
+            "--model",
+            f"{server}/v1#m",
+            "--world",
+            scratch / "world",
+            "--profile",
+            "tiny",
+        ]
+        told += [
+            "--judge",
+            "exact",
+            "--judge",
+            "numeric",
+            "--attempts",
+            2,
+            "--concurrency",
+            1,
+            "--price",
+            "2,8",
+            "--no-progress",
+            "--out",
+            scratch / "run",
+        ]
+        for name in ("run", "run again"):
+            yield name, [call(scratch, *told, server=server), result_of(scratch / "run", timed=True, server=server)]
+    yield "run, other settings", call(scratch, *told, "--seed", 1, server=server)
+
+
+# --- statistics ----------------------------------------------------------------------------------------------------------
+
+
+def figures(found: Any) -> list[Any]:
+    """A record of figures as a list, NaN as None."""
+    values = (
+        [getattr(found, name) for name in found.__dataclass_fields__] if hasattr(found, "__dataclass_fields__") else [*found]
+    )
+    return [figures(one) if isinstance(one, tuple) else None if one != one else one for one in values]
+
+
+def statistics() -> Iterator[tuple[str, Any]]:
+    dice = np.random.default_rng(11)
+    for number in range(8):
+        questions, most = int(dice.integers(1, 40)), int(dice.integers(1, 9))
+        made = np.full(questions, most)
+        scored = dice.integers(0 if number % 2 else most, most + 1, questions)
+        correct = dice.binomial(scored, dice.random(questions) if number != 6 else np.ones(questions))
+        each = [figures(of(scored, correct, k)) for of in (pass_at_k, pass_hat_k) for k in (1, 2, most)]
+        errors = [None if np.isnan(one) else one for one in (clustered_error(scored, correct), attempts_error(scored, correct))]
+        yield f"counts {number}", [each, figures(average_at_k(made, scored, correct)), errors]
+        share = np.divide(correct, scored, out=np.full(questions, np.nan), where=scored > 0)
+        other = np.clip(np.round(share + dice.choice([0, 0, 0.25, -0.5], questions), 2), 0, 1)
+        yield f"intervals {number}", [figures(bootstrap_interval(share, seed=number)), figures(mean_interval(share, seed=3))]
+        if np.isfinite(share * other).any():
+            yield f"paired {number}", figures(paired_difference(share, other, seed=number))
+        votes = [
+            tries([bool(x) for x in dice.random(n) < 0.5], [str(x) for x in dice.integers(0, 3, n)]) for n in scored.tolist()
+        ]
+        table = majority(votes, [1, 2, 4], seed=number)
+        yield f"majority {number}", [None if np.isnan(x) else round(float(x), 12) for x in np.nanmean(table, axis=0)]
+    yield "wilson", [figures(wilson_interval(s, n)) for s, n in ((0, 0), (0, 9), (9, 9), (3, 7), (50, 1000))]
+    yield "holm", [holm([0.01, 0.04, 0.03, 0.2]), holm([]), holm([0.9, 0.9])]
+
+
+def make(scratch: Path, recorded_at: Path | None) -> dict[str, Any]:
+    """All cases."""
+    return dict([*statistics(), *others(scratch), *run(scratch)])
