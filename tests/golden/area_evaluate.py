@@ -19,15 +19,15 @@ from goldens import digest
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Role, ToolCall
+from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
+from sanderling.core.status import ToolStatus
 from sanderling.evaluate.choosing import majority, tries
 from sanderling.evaluate.metrics import attempts_error, average_at_k, clustered_error, pass_at_k, pass_hat_k
 from sanderling.evaluate.paired import holm, paired_difference
 from sanderling.evaluate.resampling import bootstrap_interval, mean_interval, wilson_interval
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Role, ToolCall
-from sanderling.protocol.status import ToolStatus
-from sanderling.trajectory.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.trajectory.writing import write_trajectories
+from sanderling.runs.writing import write_trajectories
 
 TOLERANCE = 1e-9
 CLOCKED = frozenset({"command", "date", "seconds", "version", "judging_command", "judged_sha256", "episode_seconds", "latency"})

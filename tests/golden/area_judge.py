@@ -12,18 +12,18 @@ from goldens import digest
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
-from sanderling.protocol.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, Reply, Usage
-from sanderling.protocol.endings import Ending
-from sanderling.protocol.messages import Message
-from sanderling.reward.agreement import agreement
-from sanderling.reward.calibration import calibration
-from sanderling.reward.forms.registry import FORMS
-from sanderling.reward.judge import in_order, rule_on
-from sanderling.reward.judges import rule_judge
-from sanderling.reward.judges.model import ModelJudge
-from sanderling.reward.verdict import recorded
-from sanderling.trajectory.record import Question, Trajectory
-from sanderling.trajectory.writing import write_trajectories
+from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, Reply, Usage
+from sanderling.core.endings import Ending
+from sanderling.core.messages import Message
+from sanderling.core.record import Question, Trajectory
+from sanderling.judge.agreement import agreement
+from sanderling.judge.calibration import calibration
+from sanderling.judge.forms.registry import FORMS
+from sanderling.judge.judge import in_order, rule_on
+from sanderling.judge.judges import rule_judge
+from sanderling.judge.judges.model import ModelJudge
+from sanderling.judge.verdict import recorded
+from sanderling.runs.writing import write_trajectories
 
 RULES = (
     *("contains", "exact", "normalised", "f1", "f1:0.5", "numeric", "numeric:0.01", "verbatim"),
