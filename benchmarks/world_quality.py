@@ -28,8 +28,7 @@ from sanderling.synth.questions import Path as Chain
 from sanderling.synth.questions import chain_questions
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
-from sanderling.world.encyclopedia import Encyclopedia, generate_encyclopedia
-from sanderling.world.encyclopedia.pages import Site, url_of
+from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia, url_of
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import pages_from_trajectories

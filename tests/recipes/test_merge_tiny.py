@@ -18,7 +18,7 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.registry import find_recipe
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
-from sanderling.world.encyclopedia.schema import BY_NAME
+from sanderling.world.encyclopedia import BY_NAME
 
 TRAIN = "{ max_steps = 2, epochs = 5, batch_tokens = 512 }"
 SMALL = f"""

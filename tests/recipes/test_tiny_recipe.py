@@ -28,8 +28,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
 from sanderling.train.metrics import read_metrics
 from sanderling.train.model_shapes import ModelShape
-from sanderling.world.encyclopedia import Encyclopedia
-from sanderling.world.encyclopedia.schema import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS
+from sanderling.world.encyclopedia import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS, Encyclopedia
 
 COMMAND = "sanderling recipe run small.toml"
 STAGES = ("worlds", "teach", "data", "sft", "choose", "rl", "measure")

@@ -12,8 +12,7 @@ from sanderling.core.record import Seeds, Trajectory
 from sanderling.synth.one_search import Asked, OneSearchPolicy, Query, bare, best_guess, mention_of, read_results, take_apart
 from sanderling.synth.questions import Path, chain_questions, split_by_hops
 from sanderling.tools.registry import world_tools
-from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
-from sanderling.world.encyclopedia.schema import BY_NAME
+from sanderling.world.encyclopedia import BY_NAME, Encyclopedia, Names, generate_encyclopedia
 from sanderling.world.local import LocalWorld
 
 MIX = {1: 1.0, 2: 1.0, 3: 1.0}

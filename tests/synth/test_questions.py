@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.synth.questions import Path, chain_questions, names_its_answer, split_by_hops
-from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
-from sanderling.world.encyclopedia.schema import RELATIONS, Kind
+from sanderling.world.encyclopedia import RELATIONS, Encyclopedia, Kind, Names, generate_encyclopedia
 
 MIX = {1: 0.3, 2: 0.4, 3: 0.3}
 

@@ -13,21 +13,29 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.encyclopedia import Encyclopedia, Names, Site, generate_encyclopedia, generate_pages
-from sanderling.world.encyclopedia.graph import LARGEST, SMALLEST, generate_facts
-from sanderling.world.encyclopedia.names import SYLLABLE_LETTERS, SYLLABLES, half_of
-from sanderling.world.encyclopedia.schema import (
+from sanderling.world.encyclopedia import (
     BY_NAME,
     BY_SUBJECT,
     EVENT_FORMS,
     GOODS,
+    LARGEST,
     ORGANISATION_FORMS,
     QUESTION_FORMS,
     RELATIONS,
+    SMALLEST,
+    SYLLABLE_LETTERS,
+    SYLLABLES,
     WORK_FORMS,
     YEARS,
+    Encyclopedia,
     Kind,
+    Names,
     Relation,
+    Site,
+    generate_encyclopedia,
+    generate_facts,
+    generate_pages,
+    half_of,
 )
 from sanderling.world.local import LocalWorld
 

@@ -23,8 +23,15 @@ from sanderling.train.bootstrap import END_OF_TEXT, train_tokenizer, write_rando
 from sanderling.train.config import OptimizerKind, Packing, Precision, Schedule, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.model_shapes import ModelShape
-from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Site, generate_encyclopedia, render_pages
-from sanderling.world.encyclopedia.names import SYLLABLE_LETTERS, SYLLABLES
+from sanderling.world.encyclopedia import (
+    SYLLABLE_LETTERS,
+    SYLLABLES,
+    Encyclopedia,
+    EncyclopediaPage,
+    Site,
+    generate_encyclopedia,
+    render_pages,
+)
 
 PHRASES = (
     *(site.value for site in Site),

@@ -17,19 +17,21 @@ from enum import StrEnum
 from sanderling.core.messages import Message
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.world.encyclopedia.names import CODAS, ONSETS, VOWELS
-from sanderling.world.encyclopedia.pages import Site
-from sanderling.world.encyclopedia.schema import (
+from sanderling.world.encyclopedia import (
+    CODAS,
     EVENT_FORMS,
     GOODS,
     OCCUPATIONS,
+    ONSETS,
     ORGANISATION_FORMS,
     QUESTION_FORMS,
     RELATIONS,
+    VOWELS,
     WORK_FORMS,
     YEARS,
     Kind,
     Relation,
+    Site,
 )
 
 _CAPITAL, _SYLLABLE = (

@@ -12,8 +12,7 @@ from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.world.encyclopedia import Encyclopedia, Facts
-from sanderling.world.encyclopedia.schema import BY_NAME, BY_SUBJECT, QUESTION_FORMS, Relation
+from sanderling.world.encyclopedia import BY_NAME, BY_SUBJECT, QUESTION_FORMS, Encyclopedia, Facts, Relation
 
 HopShares = Mapping[int, float]
 """Number of hops to its share. A chain that ran into a literal or a circle is drawn again with as many: shares are kept."""

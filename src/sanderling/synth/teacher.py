@@ -26,9 +26,7 @@ from sanderling.core.record import Question
 from sanderling.core.sampling import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.synth.questions import Path
-from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Entity, Site
-from sanderling.world.encyclopedia.pages import url_of
-from sanderling.world.encyclopedia.schema import BY_NAME
+from sanderling.world.encyclopedia import BY_NAME, Encyclopedia, EncyclopediaPage, Entity, Site, url_of
 
 COMPARE = "Compare the results. The atlas page is right."
 FIRST = "The first result will do."

@@ -10,7 +10,7 @@ from sanderling.merge.settings import Method
 from sanderling.recipes.tiny.config import Evaluation, Section, TinyConfig, Worlds
 from sanderling.synth.teacher import ModeShares
 from sanderling.train.config import SupervisedConfig
-from sanderling.world.encyclopedia.schema import BY_SUBJECT, Kind
+from sanderling.world.encyclopedia import BY_SUBJECT, Kind
 
 
 class Questions(Section):

@@ -19,7 +19,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.registry import world_tools
-from sanderling.world.encyclopedia.schema import BY_NAME
+from sanderling.world.encyclopedia import BY_NAME
 from sanderling.world.store import build_world
 
 _TEACHER_SEED = 22

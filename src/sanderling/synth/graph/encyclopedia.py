@@ -12,9 +12,8 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.synth.graph.contract import Entity, Fact, FactGraph
 from sanderling.synth.graph.words.contract import claim_of
-from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Names, Site, generate_encyclopedia
-from sanderling.world.encyclopedia.graph import Entity as Thing
-from sanderling.world.encyclopedia.schema import Kind
+from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Kind, Names, Site, generate_encyclopedia
+from sanderling.world.encyclopedia import Entity as Thing
 from sanderling.world.manifest import WorldInfo, read_manifest
 from sanderling.world.pages import Intake
 
