@@ -14,7 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -31,6 +31,12 @@ _PLAIN = (
 )
 """Kinds of pydantic's errors whose own words speak of Python."""
 BARE_KEY = re.compile("[A-Za-z0-9_-]+")
+
+
+class Frozen(BaseModel):
+    """Data that does not change and has no unknown fields: the base of settings, records and manifests."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence[str] = ()) -> Config:
