@@ -23,7 +23,7 @@ import pypdf
 from goldens import digest
 
 from sanderling.cli.main import main
-from sanderling.protocol.profiles import get_profile
+from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.tools.web.settings import web_settings
