@@ -50,8 +50,8 @@ from async_rl_parts import (
 )
 
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import SystemClock
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import SystemClock
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.train.checkpoint import load_model

@@ -20,10 +20,8 @@ from typing import Any
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.core.messages import ToolSpec
-from sanderling.core.profile import Budgets, Guards, Profile
-from sanderling.core.profiles import TINY
-from sanderling.core.sampling import Sampling
+from sanderling.core.profiles import TINY, Budgets, Guards, Profile
+from sanderling.core.types import Sampling, ToolSpec
 from sanderling.policy.contract import Completion, Delta, SampleKey, Session
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy

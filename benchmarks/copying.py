@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.chat import load_tokenizer
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.model_directory import load_model
 from sanderling.recipes.base import documents

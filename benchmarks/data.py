@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.chat import load_tokenizer
 from sanderling.data.question_groups import Asked, question_groups
 from sanderling.data.resample import Schedule, resample
 from sanderling.evaluate.provenance import machine, peak_memory_mb

@@ -20,10 +20,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.codec import decode_record, decode_trajectory, encode_trajectory
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.data.cleaning import RECIPES, CleanReport, clean_stream
 from sanderling.data.cleaning.graph import rebuild
 from sanderling.data.cleaning.rounds import Round, join, take_apart

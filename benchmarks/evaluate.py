@@ -27,12 +27,9 @@ from rich.console import Console
 
 from sanderling.agent.journal import Journal
 from sanderling.cli.eval_progress import Shown, showing
-from sanderling.core.clock import SystemClock
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Message, ToolSpec
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Ending, Message, Sampling, SystemClock, ToolSpec
 from sanderling.evaluate.benchmarks.registry import leaks
 from sanderling.evaluate.concluding import booked
 from sanderling.evaluate.live import Live

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question
+from sanderling.core.types import Ending
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.comparing.model import Attempted, Run, compared
 from sanderling.evaluate.comparing.written import html

@@ -22,9 +22,9 @@ from gpu_training import LOGIT_CHUNK, QWEN3_4B, SMALL
 from transformers import AutoModelForCausalLM, Qwen3Config
 
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import SystemClock
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import SystemClock
 from sanderling.policy.sync.copying import Copying, twin
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig

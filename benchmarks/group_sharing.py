@@ -26,10 +26,9 @@ import numpy as np
 from rich.console import Console
 from torch import nn
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config
-from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.tokens import load_tokenizer
-from sanderling.core.turns import TurnTool, turn_indices
+from sanderling.core.record import Question, Seeds, Trajectory, TurnTool, turn_indices
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.evaluate.rollouts import Agent

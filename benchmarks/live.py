@@ -18,7 +18,7 @@ from rich.console import Console
 
 from sanderling.agent.events import CallsMade, Event, Observed, TurnSampled, TurnStarted
 from sanderling.cli.eval_progress import Pane, Shown
-from sanderling.core.endings import Ending
+from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.live import Live
 from sanderling.evaluate.rows import Key

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from information_gain import ANSWER, PROBE, SHAPE, model
 
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy

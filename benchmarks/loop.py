@@ -21,12 +21,9 @@ from typing import Any
 
 from sanderling.agent.events import Event
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
-from sanderling.core.messages import ToolSpec
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Ending, FixedClock, Sampling, ToolSpec
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.tools.contract import ToolContext, ToolResult
 

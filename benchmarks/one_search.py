@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Seeds, Trajectory
+from sanderling.core.types import FixedClock
 from sanderling.evaluate.resampling import wilson_interval
 from sanderling.synth.one_search import OneSearchPolicy, Query
 from sanderling.synth.questions import chain_questions

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.core.turns import TurnTool
+from sanderling.core.record import TurnTool
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.train.contract import BoolArray, FloatArray, TurnTable
 from sanderling.train.credit_config import Assignment, Discount, EstimatorConfig, GrpoConfig, IgpoConfig, IgpoMode

@@ -10,11 +10,9 @@ from loop_fakes import BOTH, CLOCK_DAY, NEITHER, ByteTokenizer, FakeTool, answer
 from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal, digest
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
-from sanderling.core.messages import Message
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import FixedClock, Message, Sampling
 from sanderling.policy.branches import MessageSession, OnText, TokenSession
 from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
 from sanderling.tools.contract import ToolContext, ToolResult

@@ -6,12 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
-from sanderling.core.messages import ToolSpec
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
+from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import FixedClock, Sampling, ToolSpec
 from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
 from sanderling.policy.scripted import ListPolicy
 from sanderling.tools.contract import ToolContext, ToolResult

@@ -18,10 +18,9 @@ from sanderling.agent.journal import JournalWarning
 from sanderling.cli.ask import ask, limited, research, stop_on_interrupt
 from sanderling.cli.backend import world_backend
 from sanderling.cli.watch import Reasoning
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message
 from sanderling.core.record import Trajectory
+from sanderling.core.types import Ending, Message
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from sanderling.agent.budget import CUT_MARK, Standing, allow, answer_tokens, context_limit, cut_middle
 from sanderling.agent.guards import Verdict, is_repetitive, judge_turn, signature
-from sanderling.core.endings import Ending
-from sanderling.core.messages import ToolCall
-from sanderling.core.profile import Budgets, Guards
+from sanderling.core.profiles import Budgets, Guards
+from sanderling.core.types import Ending, ToolCall
 
 GUARDS = Guards(repetition_tail_chars=10, repetition_count=3)
 

@@ -11,9 +11,8 @@ from loop_fakes import CLOCK_DAY, OBS, ByteTokenizer, FakeTool, TokenPolicy, ans
 from sanderling.agent.events import Event, TurnStarted
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import FORCED
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending, FixedClock
 from sanderling.evaluate.rollouts import Agent
 
 

@@ -22,12 +22,9 @@ from sanderling.agent.events import TextDelta
 from sanderling.agent.journal import EpisodeJournal, Journal, JournalWarning
 from sanderling.agent.resume import journaled
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Ending, FixedClock, Message, Role, Sampling
 from sanderling.policy.contract import Delta, SampleKey, Session
 from sanderling.runs.jsonl import TornLineWarning
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
@@ -338,7 +335,7 @@ from sanderling.agent.events import Observed
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.core.clock import FixedClock
+from sanderling.core.types import FixedClock
 from sanderling.core.record import Question, Seeds
 
 directory, kill = Path(sys.argv[2]), sys.argv[3]

@@ -18,7 +18,7 @@ sys.path.insert(0, sys.argv[1])
 from loop_fakes import CLOCK_DAY, FakeTool, TokenPolicy, TokenSession, answer, call, fake_profile
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
+from sanderling.core.types import FixedClock
 from sanderling.core.record import Question, Seeds
 
 directory, version, kill = Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]

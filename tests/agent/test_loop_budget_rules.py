@@ -24,9 +24,8 @@ from loop_fakes import (
 
 from sanderling.agent.budget import CUT_MARK
 from sanderling.agent.loop import FORCED, OBSERVATION_CUT
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question
+from sanderling.core.types import Ending, FixedClock
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy, ScriptedSession
 from sanderling.tools.contract import ToolContext

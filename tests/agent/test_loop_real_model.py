@@ -10,9 +10,8 @@ from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
+from sanderling.core.types import Ending, FixedClock
 from sanderling.policy.contract import Policy
 
 torch = pytest.importorskip("torch")

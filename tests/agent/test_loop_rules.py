@@ -49,10 +49,8 @@ from loop_fakes import (
 
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnSampled, TurnStarted
 from sanderling.core.chat import ChatRenderer
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Message, Role
 from sanderling.core.record import Question, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Message, Role, ToolStatus
 from sanderling.policy.contract import Completion, Finish, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult

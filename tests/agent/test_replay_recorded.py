@@ -10,12 +10,10 @@ import pytest
 from loop_fakes import CLOCK_DAY
 
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
-from sanderling.core.profile import Budgets, Guards, Profile
-from sanderling.core.profiles import DR_VENUS_4B
+from sanderling.core.profiles import DR_VENUS_4B, Budgets, Guards, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import NodeKind, Seeds, Trajectory
+from sanderling.core.types import Ending, FixedClock
 from sanderling.data.importers import import_tree
 from sanderling.policy.scripted import ListPolicy
 from sanderling.tools.replay import ReplayTool

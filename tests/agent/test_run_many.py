@@ -8,11 +8,9 @@ import pytest
 from loop_fakes import CLOCK_DAY, FakeTool, answer, call, echo, fake_profile
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending, FixedClock, Message
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 

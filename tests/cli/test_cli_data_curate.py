@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Role
 from sanderling.data.files import open_trajectories
 from sanderling.data.near import LEAST_THRESHOLD
 from sanderling.recipes.data.config import Deduping

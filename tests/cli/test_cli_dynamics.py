@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.types import Role, ToolCall
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import RecordedCall
 from sanderling.world.contract import Occasion, Page

@@ -9,8 +9,7 @@ from rich.console import Console
 from sanderling.agent.events import CallsMade, TurnSampled, TurnStarted
 from sanderling.cli.eval_progress import Lines, Pane, Shown, showing
 from sanderling.cli.eval_progress_text import headline, plain_line, quality, taken, under_way, warning
-from sanderling.core.endings import Ending
-from sanderling.core.messages import ToolCall
+from sanderling.core.types import Ending, ToolCall
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.format import compact, roughly
 from sanderling.evaluate.live import Live

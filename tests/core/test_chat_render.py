@@ -6,10 +6,9 @@ import pytest
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
-from sanderling.core.chat import ChatRenderer, strip_think_prefix, wrap_observation
+from sanderling.core.chat import ChatRenderer, FastTokenizer, strip_think_prefix, wrap_observation
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.tokens import FastTokenizer
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.core.messages import ToolCall
 from sanderling.core.parse import ParseProblem, explain, normalise_arguments, parse_turn
-from sanderling.core.profile import ToolNames
+from sanderling.core.profiles import ToolNames
+from sanderling.core.types import ToolCall
 
 SEARCH = '{"name": "search", "arguments": {"query": ["tidal flats"]}}'
 VISIT = '{"name": "visit", "arguments": {"url": ["https://a.example/x"], "goal": "dates"}}'

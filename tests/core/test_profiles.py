@@ -6,12 +6,9 @@ import re
 
 import pytest
 
-from sanderling.core.clock import Clock, FixedClock, SystemClock
 from sanderling.core.errors import UserError
-from sanderling.core.messages import ToolSpec
-from sanderling.core.problems import ParseProblem, explain
-from sanderling.core.profile import Profile, ResultLayout, ToolNames
-from sanderling.core.profiles import PROFILES, get_profile
+from sanderling.core.parse import ParseProblem, explain
+from sanderling.core.profiles import PROFILES, Profile, ResultLayout, ToolNames, get_profile
 from sanderling.core.prompts import (
     default_specs,
     render_malformed,
@@ -21,6 +18,7 @@ from sanderling.core.prompts import (
     tool_block,
     visit_spec,
 )
+from sanderling.core.types import Clock, FixedClock, SystemClock, ToolSpec
 
 CLOCK = FixedClock(datetime.date(2026, 3, 1))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.grammar import check_final, check_turn
-from sanderling.core.messages import ToolCall
 from sanderling.core.parse import ParsedTurn, normalise_arguments, parse_turn
-from sanderling.core.profile import ToolNames
+from sanderling.core.profiles import ToolNames
+from sanderling.core.types import ToolCall
 
 RECORDED = os.environ.get("SANDERLING_RECORDED")
 pytestmark = pytest.mark.skipif(not RECORDED, reason="SANDERLING_RECORDED names no folder of recorded trajectories")

@@ -2,11 +2,10 @@
 
 import json
 
-from sanderling.core.messages import Role
 from sanderling.core.parse import parse_turn
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
+from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Role
 from sanderling.data.cleaning import CleaningRecipe, Outcome, StepName, Target
 from sanderling.data.cleaning.registry import STEPS
 

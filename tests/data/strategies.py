@@ -2,10 +2,8 @@
 
 from hypothesis import strategies as st
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 
 ODD_TEXTS = ["", "\x00", "a\x00b", "\n", "\r\n", "\u2028\u2029\x85", "潮间带\U0001f426", "\ufeff", '"\\', "\ud83d", "x\udc26y"]
 TEXT = st.one_of(st.text(max_size=12), st.sampled_from(ODD_TEXTS))

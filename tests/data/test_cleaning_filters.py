@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.data.cleaning import CleaningRecipe, Outcome, Reason, StepName, Target
 from sanderling.data.cleaning.registry import STEPS
 from sanderling.judge.verdict import Ruling, Verdict, with_verdict

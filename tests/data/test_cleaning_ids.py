@@ -2,10 +2,10 @@
 
 from cleaning_makers import answer, chain, message, results, search, seen, visit
 
-from sanderling.core.messages import Role
 from sanderling.core.profiles import get_profile
 from sanderling.core.prompts import render_question
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.types import Role
 from sanderling.data.cleaning import CleaningRecipe, StepName, Target, clean_stream, get_recipe
 from sanderling.data.cleaning.registry import STEPS
 

@@ -26,12 +26,10 @@ from cleaning_makers import (
 )
 
 from sanderling.core.grammar import check_turn
-from sanderling.core.messages import Role
 from sanderling.core.observations import read_observation
-from sanderling.core.profile import ResultLayout
-from sanderling.core.profiles import get_profile
+from sanderling.core.profiles import ResultLayout, get_profile
 from sanderling.core.record import NodeKind, ToolEvent
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Role, ToolStatus
 from sanderling.data.cleaning import StepName
 
 AGENTCPM = get_profile("agentcpm-explore-4b")

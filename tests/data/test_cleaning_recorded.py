@@ -8,11 +8,11 @@ import pytest
 from recordings import ROOT, needs_recordings
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.observations import read_observation
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.tokens import load_tokenizer
 from sanderling.data.cleaning import RECIPES, CleanReport, Dropped, Reason, clean_stream
 from sanderling.data.files import open_trajectories
 from sanderling.train.encoding import Encoding

@@ -9,11 +9,10 @@ from cleaning_makers import answer, call_text, chain, message, results, search, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.codec import decode_record, decode_trajectory, encode_trajectory
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.record import NodeKind, Trajectory, decode_record, decode_trajectory, encode_trajectory
+from sanderling.core.types import Ending
 from sanderling.data.cleaning import (
     RECIPES,
     CleaningRecipe,

@@ -23,9 +23,8 @@ from cleaning_makers import (
 )
 
 from sanderling.core.grammar import check_final, check_turn
-from sanderling.core.messages import ToolCall
 from sanderling.core.record import NodeKind, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolCall, ToolStatus
 from sanderling.data.cleaning import Reason, StepName, Target, get_recipe
 from sanderling.data.cleaning.run import Cleaner
 

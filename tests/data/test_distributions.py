@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Role, ToolCall
 from sanderling.data.distributions import Distribution, in_tokens, in_words, portray
 from sanderling.data.scripts import script_of
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sanderling.core.endings import Ending
+from sanderling.core.types import Ending
 from sanderling.data.importers import import_file, import_tree
 
 SEARCH = '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>'

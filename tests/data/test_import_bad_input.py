@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from strategies import JSON, OBJECT, TEXT
 from test_import_layouts import DONE, SEARCH, SEEN, TALK, call, save
 
-from sanderling.core.codec import encode_record, encode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
 from sanderling.data.files import LeftOutWarning, open_trajectories
 from sanderling.data.importers import import_file, import_tree, open_import
 from sanderling.runs.parquet import write_parquet

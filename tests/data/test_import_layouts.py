@@ -7,11 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 from cleaning_makers import step
 
-from sanderling.core.endings import Ending
-from sanderling.core.ids import question_id
 from sanderling.core.parse import parse_turn
-from sanderling.core.record import NodeKind
-from sanderling.core.status import ToolStatus
+from sanderling.core.record import NodeKind, question_id
+from sanderling.core.types import Ending, ToolStatus
 from sanderling.data.cleaning import StepName
 from sanderling.data.importers import Layout, detect, import_file, import_tree
 from sanderling.data.importers.registry import LAYOUTS

@@ -5,14 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import JSON, TEXT
 
-from sanderling.core.codec import encode_trajectory
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.ids import question_id
-from sanderling.core.messages import Role
 from sanderling.core.parse import parse_turn
-from sanderling.core.record import NodeKind
-from sanderling.core.status import ToolStatus
+from sanderling.core.record import NodeKind, encode_trajectory, question_id
+from sanderling.core.types import Ending, Role, ToolStatus
 from sanderling.data.importers import Layout, detect, import_file, import_tree
 
 SEARCH = '<think>\nhm\n</think>\n<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>'

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from strategies import trajectories
 
-from sanderling.core.codec import decode_record, decode_trajectory, encode_trajectory
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role, ToolCall
-from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_record, decode_trajectory, encode_trajectory
+from sanderling.core.types import Ending, Role, ToolCall
 from sanderling.runs.jsonl import JsonlLog, TornLineWarning, TrajectoryStore
 
 

@@ -7,8 +7,8 @@ from strategies import trajectories
 from test_jsonl import make
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
+from sanderling.core.types import Role
 from sanderling.runs import parquet
 from sanderling.runs.parquet import read_parquet, write_parquet
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.core.question_text import normalised, shingles
+from sanderling.core.text import normalised, shingles
 from sanderling.data.near import NearIndex, similarity
 from sanderling.data.question_groups import Asked, question_groups
 from sanderling.data.question_things import things_of

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sanderling.core.folding import folded
-from sanderling.core.question_text import normalised, question_tokens
+from sanderling.core.text import folded, normalised, question_tokens
 from sanderling.data.question_groups import Asked, question_groups
 
 ODD = st.text(

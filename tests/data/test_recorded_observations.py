@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.observations import ListedPage, read_link, read_observation, unwrap
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 
 
 def wrapped(body: str) -> str:

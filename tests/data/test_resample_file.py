@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Role
 from sanderling.data.files import open_trajectories
 from sanderling.data.resample import Schedule
 from sanderling.data.resample_file import resample_file

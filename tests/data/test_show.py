@@ -8,12 +8,10 @@ from strategies import trajectories
 from test_importers import MESSAGES, write
 from test_jsonl import make
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.credit import CreditLine
 from sanderling.data.show import render, show_file
 from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore

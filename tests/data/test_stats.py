@@ -1,7 +1,5 @@
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.stats import TrajectoryStats, summarise
 
 

@@ -15,11 +15,10 @@ import torch
 
 from sanderling.agent.loop import run_episode
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
-from sanderling.core.codec import encode_trajectory
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
-from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.record import Question, Seeds, Trajectory, encode_trajectory
+from sanderling.core.types import FixedClock
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.synth.questions import chain_questions

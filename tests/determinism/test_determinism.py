@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Seeds
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.types import FixedClock
 from sanderling.recipes.base import PHRASES
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy

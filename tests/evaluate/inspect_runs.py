@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.episodes import episode_of
 from sanderling.evaluate.inspect_log.archive import encoded
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions

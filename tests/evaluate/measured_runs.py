@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.agent.journal import Journal
-from sanderling.core.clock import FixedClock
-from sanderling.core.messages import Message
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
+from sanderling.core.types import FixedClock, Message
 from sanderling.evaluate.attempts import Made, Retry
 from sanderling.evaluate.concluding import Judges
 from sanderling.evaluate.measured import Measure, measured

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.attempt_stores import VERSION, IndexedRecords, WholeRecords
 from sanderling.evaluate.rows import AttemptRow, asked_digest
 from sanderling.judge.verdict import META_KEY, verdict_of

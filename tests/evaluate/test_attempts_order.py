@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
+from sanderling.core.types import Ending, Role
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, make_attempts
 from sanderling.judge.judge import RuleJudge

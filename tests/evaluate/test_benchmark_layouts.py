@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchmark_files import by_bytes, by_hash, write_rows
 
-from sanderling.core.ids import question_id
+from sanderling.core.record import question_id
 from sanderling.evaluate.benchmarks.contract import Loaded, Options
 from sanderling.evaluate.benchmarks.registry import BENCHMARKS, get_benchmark
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.asking import BudgetSpentError
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.agreeing import comparisons, write_to_settle
 from sanderling.evaluate.attempts import Retry
 from sanderling.evaluate.concluding import Judges, booked, judged_again, judges_again

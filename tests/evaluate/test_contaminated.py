@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Role, ToolCall
 from sanderling.evaluate.contaminated import _may_hold, read_its_question
 from sanderling.world.verbatim import Wording, as_words
 

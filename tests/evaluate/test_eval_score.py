@@ -13,8 +13,8 @@ from peer_files import copy_judged, history, result_of, save_attempt
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
+from sanderling.core.types import Ending
 from sanderling.evaluate.judged import JudgedAttempt, read_judged
 from sanderling.evaluate.peers.facts import PeerFacts, notes_of
 from sanderling.evaluate.result import EvalResult

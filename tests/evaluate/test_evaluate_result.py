@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.episodes import Episode, episode_of
 from sanderling.evaluate.result import EvalResult

@@ -14,12 +14,10 @@ import pytest
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
+from sanderling.core.types import Ending, FixedClock, Message, Role
 from sanderling.evaluate.attempts import Retry
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress, evaluate

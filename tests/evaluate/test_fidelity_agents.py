@@ -10,11 +10,9 @@ from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
 from sanderling.cli.world import app
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Role, ToolStatus
 from sanderling.evaluate.fidelity_agents import compare_agents, compare_calls, kendall_tau_b
 from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import BrowseShare, Estimate, EvalResult, QuestionCounts

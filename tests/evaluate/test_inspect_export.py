@@ -8,8 +8,8 @@ from zipfile import ZipFile
 import pytest
 from inspect_runs import JUDGE, PlainTypes, episode, make_run, plain
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
+from sanderling.core.types import Ending
 from sanderling.evaluate.inspect_log.archive import EvalArchive
 from sanderling.evaluate.inspect_log.exporting import export_run
 from sanderling.evaluate.judged import JudgedAttempt, JudgedBy, write_judged

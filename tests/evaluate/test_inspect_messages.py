@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_runs import answering, calling, episode, node, plain, question_node, seen, system
 
-from sanderling.core.messages import Role
 from sanderling.core.parse import parse_turn
 from sanderling.core.record import NodeKind
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Role, ToolStatus
 from sanderling.evaluate.inspect_log.messages import messages_of, rest_of
 
 

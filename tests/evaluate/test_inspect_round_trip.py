@@ -10,8 +10,7 @@ import pytest
 from inspect_runs import answering, calling, episode, make_run, plain, question_node, seen, system
 from measured_runs import go
 
-from sanderling.core.endings import Ending
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, ToolStatus
 from sanderling.evaluate.inspect_log.exporting import export_run
 from sanderling.evaluate.inspect_log.package import InspectLog
 

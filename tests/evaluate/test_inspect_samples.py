@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from inspect_runs import JUDGE, answering, calling, episode, make_run, plain, question_node, system
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.inspect_log.exporting import limits_of
 from sanderling.evaluate.inspect_log.header import header_of, log_id, reductions_of
 from sanderling.evaluate.inspect_log.sample import LEFT_OUT, sample_of, storable

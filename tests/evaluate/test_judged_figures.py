@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import cohens_kappa
 from test_evaluate_result import INFO, QUESTIONS, episode
 
-from sanderling.core.endings import Ending
+from sanderling.core.types import Ending
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.judged_figures import agreed

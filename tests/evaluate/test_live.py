@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from measured_runs import go
 
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TurnSampled, TurnStarted
-from sanderling.core.endings import Ending
-from sanderling.core.messages import ToolCall
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending, ToolCall
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.live import FEWEST_FOR_TIME_LEFT, Live
 from sanderling.evaluate.live_snapshot import Doing, Snapshot

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from peer_files import copy_judged, save_attempt
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
+from sanderling.core.types import Ending
 from sanderling.evaluate.peers.agenttoleap import FAILED, LeapFolders
 from sanderling.evaluate.peers.contract import Found, Lost
 

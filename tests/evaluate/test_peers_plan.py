@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peer_files import benchmark
 
-from sanderling.core.endings import Ending
-from sanderling.core.ids import question_id
-from sanderling.core.record import Question, Trajectory
+from sanderling.core.record import Question, Trajectory, question_id
+from sanderling.core.types import Ending
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 from sanderling.evaluate.peers.files import RecordedFiles
 from sanderling.evaluate.peers.joining import Joiner

@@ -15,10 +15,9 @@ from typer.testing import CliRunner
 
 from sanderling.agent.journal import Journal
 from sanderling.cli.evaluation import app
-from sanderling.core.clock import FixedClock
-from sanderling.core.messages import Message
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
+from sanderling.core.types import FixedClock, Message
 from sanderling.data.importers import open_import
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.contract import Options

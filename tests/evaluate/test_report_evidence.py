@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from test_evaluate_result import INFO, episode
 from test_runs_report import Page
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question
+from sanderling.core.types import Ending
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.comparing.evidence import evidence, evidence_id, ranges
 from sanderling.evaluate.comparing.model import Attempted, Run, compared

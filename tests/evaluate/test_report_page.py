@@ -11,11 +11,9 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.format import duration, memory, percent, points, span
 from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb

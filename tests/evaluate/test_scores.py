@@ -9,10 +9,9 @@ from test_evaluate_result import INFO, QUESTIONS, episode
 from typer.testing import CliRunner
 
 from sanderling.cli.evaluation import app
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Role
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.episodes import Episode, episode_of
 from sanderling.evaluate.judged import JudgedAttempt

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from test_evaluate_result import INFO, QUESTIONS, episode
 
-from sanderling.core.endings import Ending
+from sanderling.core.types import Ending
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.run_directory import About, RunDirectory, RunFile, sha256_of_questions
 from sanderling.evaluate.summary import summarise

@@ -19,14 +19,10 @@ from goldens import digest
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
-from sanderling.core.messages import Message, ToolSpec
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import PROFILES
+from sanderling.core.profiles import PROFILES, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.sampling import Sampling
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import FixedClock, Message, Sampling, ToolSpec, ToolStatus
 from sanderling.policy.branches import MessageSession, TokenSession
 from sanderling.policy.contract import Completion, Finish, Policy, PolicyOutageError, SampleKey, Session
 from sanderling.synth.questions import chain_questions

@@ -19,12 +19,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
-from sanderling.core.codec import encode_trajectory
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role
 from sanderling.core.parse import parse_turn
-from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, encode_trajectory
+from sanderling.core.types import Ending, Role, ToolStatus
 
 RECIPES = ("dr-venus", "literesearcher", "agentcpm", "minimal")
 STEPS = (  # noqa: SIM905

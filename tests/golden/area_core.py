@@ -17,22 +17,16 @@ from goldens import digest
 from pydantic import BaseModel
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
-from sanderling.core.arguments import normalise_arguments
-from sanderling.core.chat import ChatRenderer, conversation_ids, strip_think_prefix, wrap_observation
-from sanderling.core.clock import FixedClock
+from sanderling.core.chat import ChatRenderer, FastTokenizer, conversation_ids, strip_think_prefix, wrap_observation
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
-from sanderling.core.folding import folded
 from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.lenient import find_object
-from sanderling.core.messages import Message, Role, ToolCall
-from sanderling.core.parse import ParsedTurn, explain, parse_turn
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import PROFILES, get_profile
-from sanderling.core.prompts import default_specs, render_malformed, render_question, render_system
-from sanderling.core.results import results_text
-from sanderling.core.terminal import visible
-from sanderling.core.tokens import FastTokenizer
+from sanderling.core.parse import ParsedTurn, explain, normalise_arguments, parse_turn
+from sanderling.core.profiles import PROFILES, Profile, get_profile
+from sanderling.core.prompts import default_specs, render_malformed, render_question, render_system, results_text
+from sanderling.core.text import folded, visible
+from sanderling.core.types import FixedClock, Message, Role, ToolCall
 
 TURNS = 3_000
 CLOCK = FixedClock(datetime.date(2026, 3, 1))

@@ -19,10 +19,8 @@ from goldens import digest
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.choosing import majority, tries
 from sanderling.evaluate.metrics import attempts_error, average_at_k, clustered_error, pass_at_k, pass_hat_k
 from sanderling.evaluate.paired import holm, paired_difference

@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, Reply, Usage
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Message
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending, Message
 from sanderling.judge.agreement import agreement
 from sanderling.judge.calibration import calibration
 from sanderling.judge.forms.registry import FORMS

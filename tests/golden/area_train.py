@@ -403,13 +403,10 @@ if __name__ == "__main__":
     from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
     from sanderling.cli.main import main
-    from sanderling.core.endings import Ending
-    from sanderling.core.messages import Role, ToolCall
+    from sanderling.core.chat import FastTokenizer
     from sanderling.core.profiles import TINY
     from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-    from sanderling.core.sampling import Sampling
-    from sanderling.core.status import ToolStatus
-    from sanderling.core.tokens import FastTokenizer
+    from sanderling.core.types import Ending, Role, Sampling, ToolCall, ToolStatus
     from sanderling.policy.contract import Delta, SampleKey
     from sanderling.policy.transformers_policy import TransformersPolicy
     from sanderling.runs.writing import write_trajectories

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.booked import BookedJudge
 from sanderling.judge.judging import VerdictBook
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored

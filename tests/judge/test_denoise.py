@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Role
 from sanderling.train.denoise import Noise, capped_turns, is_flat, is_outage, repeated_turns, sift
 from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig, FormatConfig, Place
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from sanderling.core.asking import Reply, Usage
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Message, Role
 from sanderling.judge.forms.contract import Form, fenced, version_of
 from sanderling.judge.forms.registry import FORMS, get_form
 from sanderling.judge.judge import rule_on

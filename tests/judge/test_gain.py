@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
+from sanderling.core.types import Ending
 from sanderling.train.contract import ScoreRequest, TurnTool
 from sanderling.train.format import turn_penalties
 from sanderling.train.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains

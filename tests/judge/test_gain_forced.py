@@ -8,8 +8,8 @@ from loop_fakes import ByteTokenizer, FakeTool, TokenPolicy, answer, call, fake_
 
 from sanderling.agent.budget import CUT_MARK
 from sanderling.agent.loop import FORCED, OBSERVATION_CUT
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question
+from sanderling.core.types import Ending
 from sanderling.train.gain import GainConfig, plan_gains
 
 QUESTION = Question(id="q", text="Where?", answers=("Paris",))

@@ -5,9 +5,8 @@ import pytest
 from train_records import WordTokenizer, record
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Role, ToolCall, ToolStatus
 from sanderling.train.gain import GainBaseline, GainConfig, Probe, information_gains
 from sanderling.train.gain_places import GainAfter, contexts, turn_places
 

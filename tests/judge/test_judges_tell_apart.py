@@ -2,8 +2,8 @@
 
 import pytest
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.judges import PUBLISHED, RULES, rule_judge
 from sanderling.judge.verdict import Ruling
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Role
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.judge import Panel, in_order, rule_on
 from sanderling.judge.judges import RULES, rule_judge

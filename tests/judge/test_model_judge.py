@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, Reply, Usage
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Message, Role
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Message, Role
 from sanderling.judge.agreement import agreement
 from sanderling.judge.forms.contract import material, version_of
 from sanderling.judge.forms.ours import OURS, VERSION, read_verdict

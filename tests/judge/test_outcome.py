@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.judge import RuleJudge
 from sanderling.judge.outcome import OUTCOMES, answer_tokens, best_outcome, exact_match, score_trajectory, token_f1
 from sanderling.judge.verdict import Ruling

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.judge import rule_on
 from sanderling.judge.judges import rule_judge
 from sanderling.judge.judges.gaia import gaia_match

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.judges import rule_judge
 from sanderling.judge.quantities.compare import Match, compare
 from sanderling.judge.quantities.reading import quantities

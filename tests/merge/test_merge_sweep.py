@@ -13,11 +13,10 @@ import pytest
 from merge_models import needs_mergekit, save_models, weights_of
 
 from sanderling.cli import main as shell
-from sanderling.core.clock import FixedClock
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
+from sanderling.core.types import FixedClock, Message
 from sanderling.judge.judge import Judge, RuleJudge
 from sanderling.judge.outcome import exact_match
 from sanderling.merge.axis import Axis

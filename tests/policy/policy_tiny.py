@@ -9,8 +9,8 @@ import tokenizers
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.core.sampling import Sampling
-from sanderling.core.tokens import FastTokenizer
+from sanderling.core.chat import FastTokenizer
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, SampleKey
 
 CORPUS = ["The sanderling runs along the tide line. <answer>Paris</answer> <tool_response> 東京 é ü \U0001f426"] * 4

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
+from sanderling.core.types import Message, Role
 from sanderling.policy.asker import PolicyAsker, without_reasoning
 from sanderling.policy.endpoint import ChatEndpointPolicy
 from sanderling.policy.http_client import HttpClient

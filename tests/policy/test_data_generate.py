@@ -18,13 +18,10 @@ from billing_server import billing
 from sanderling.agent.journal import Journal
 from sanderling.cli import exits
 from sanderling.cli.data_generate import generate_
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
+from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, FixedClock, Role
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.attempts import Made, Retry
 from sanderling.evaluate.episodes import Episode

@@ -14,9 +14,9 @@ from billing_server import billing
 
 from sanderling.cli import exits
 from sanderling.cli.data_judge import judge
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.judged_file import Keep
 from sanderling.judge.verdict import META_KEY, verdict_of

@@ -16,9 +16,9 @@ from scripted_server import hang_up, plain, serve
 
 from sanderling.cli import exits
 from sanderling.cli.data_judge import judge
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
 

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from sanderling.cli import exits
 from sanderling.cli.data import app
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.runs.jsonl import TrajectoryStore
 
 WORDS = ("harbour lamps", "mountain bread", "river glass", "winter horses", "salt ships", "copper bells")

@@ -8,10 +8,8 @@ from scripted_server import hang_up, plain, serve, stream
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.resume import journaled
-from sanderling.core.clock import SystemClock
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Role, Sampling, SystemClock
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
 from sanderling.policy.http_client import HttpClient

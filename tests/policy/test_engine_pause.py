@@ -7,7 +7,7 @@ import pytest
 import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, said
 
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.usage import Meter
 

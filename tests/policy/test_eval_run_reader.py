@@ -8,8 +8,8 @@ from billing_server import Say, billing
 from typer.testing import CliRunner, Result
 
 from sanderling.cli.evaluation import app
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
+from sanderling.core.types import Ending
 from sanderling.evaluate.result import EvalResult
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page

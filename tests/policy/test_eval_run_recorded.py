@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from sanderling.cli.evaluation import app
 from sanderling.cli.world import app as world_app
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Role, ToolCall
 from sanderling.evaluate.recorded_calls import recording_of, share_told
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.result_parts import RecordedShare

@@ -8,8 +8,7 @@ import pytest
 from scripted_server import plain, serve
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Role, Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.load import open_policy, place_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
+from sanderling.core.types import Message, Role
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.tools.extractor.prompt import reading_messages
 

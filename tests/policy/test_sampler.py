@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tiny import reference
 
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.sampler import Settings, Uniforms, sample
 

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from sanderling.core.messages import Message, Role
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Role, Sampling
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
 

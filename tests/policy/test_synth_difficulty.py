@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.synth import app
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
+from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.difficulty import META

@@ -10,7 +10,7 @@ from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, re
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import Delta, Finish, Policy
 from sanderling.policy.model_files import positions_of
 from sanderling.policy.transformers_policy import TransformersPolicy

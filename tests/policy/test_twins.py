@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tiny import full_logits, ids, key, load, said
 
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy import forward
 from sanderling.policy.forward import Branch, SlotForward
 from sanderling.policy.transformers_policy import TransformersPolicy

@@ -9,7 +9,7 @@ import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, said
 
 from sanderling.core.errors import UserError
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.sync.contract import WeightSync
 from sanderling.policy.sync.copying import Copying, twin
 from sanderling.policy.sync.in_place import InPlace

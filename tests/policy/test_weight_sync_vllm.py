@@ -10,7 +10,7 @@ from scripted_server import hang_up, plain, serve
 from test_endpoint import KEY, LetterTokenizer, tokens
 
 from sanderling.core.errors import UserError
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import Delta, PolicyOutageError
 from sanderling.policy.door import Door
 from sanderling.policy.endpoint import CompletionEndpointPolicy

@@ -23,10 +23,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from vllm_double import Double
 
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import PROFILES
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.profiles import PROFILES, Profile
 from sanderling.core.record import Question
-from sanderling.core.tokens import load_tokenizer
 from sanderling.data.questions import write_questions
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.endpoint import _seed

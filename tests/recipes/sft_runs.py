@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Role, ToolCall
 from sanderling.runs.writing import write_trajectories
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.model_shapes import ModelShape

@@ -12,8 +12,8 @@ from safetensors import SafetensorError
 from typer.testing import CliRunner
 
 from sanderling.cli.train import app
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.model_directory import load_model
 from sanderling.recipes import bootstrap as recipe
 from sanderling.recipes.bootstrap import Wish, bootstrap

@@ -8,10 +8,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Role
 from sanderling.data.files import open_trajectories
 from sanderling.data.resample_file import resample_file
 from sanderling.recipes.data.config import DataConfig

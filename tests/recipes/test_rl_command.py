@@ -10,9 +10,9 @@ from rl_runs import recipe_of, silent, write_given
 from sft_runs import weights
 from vllm_double import served
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.prepare import Order

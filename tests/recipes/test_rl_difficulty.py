@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
 from sanderling.judge.verdict import META_KEY
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.attempts import Retry
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
 from sanderling.recipes.rl.acting import opened_reader

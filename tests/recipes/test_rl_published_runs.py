@@ -23,9 +23,9 @@ from sft_runs import weights
 from torch import Tensor
 
 from sanderling.core.config import read_config
-from sanderling.core.endings import Ending
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.data.credit import CreditLine
 from sanderling.data.questions import read_questions
 from sanderling.recipes.rl.config import RlRecipe

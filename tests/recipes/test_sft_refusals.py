@@ -16,8 +16,8 @@ from rich.console import Console
 from safetensors.numpy import load_file, save_file
 from sft_runs import write_base, write_data, write_settings
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.find import find_sft_recipe
 from sanderling.recipes.sft.prepare import Order, prepare

@@ -13,8 +13,7 @@ from sft_runs import WORDS, weights
 from transformers import AutoModelForCausalLM
 from vllm_real import needs_vllm, served, write_served
 
-from sanderling.core.messages import Message, Role
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Role, Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import CompletionEndpointPolicy
 from sanderling.policy.http_client import HttpClient

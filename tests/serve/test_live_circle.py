@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 from sanderling.cli.ask import ask
 from sanderling.cli.backend import LIVE_WEB, Place, web_backend
 from sanderling.cli.world import app
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, ToolStatus
 from sanderling.policy.scripted import ListPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.paced import PacedTool

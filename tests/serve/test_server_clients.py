@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.contract import SearchesOneByOne, SearchReply, VisitReply
 
 FILM = "https://en.example/wiki/Alien_(film)"

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.serve.world.jina import target_url
 from sanderling.world.contract import Occasion, SearchesOneByOne, SearchReply, VisitReply
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from sanderling.core.asking import AskingOutageError, Reply, Usage
-from sanderling.core.messages import Message
+from sanderling.core.types import Message
 
 
 class ScriptedAsker:

@@ -11,7 +11,7 @@ from askers import ScriptedAsker
 from sanderling.core.asking import AskingOutageError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.synth.growing.finder import Opened, WebFinder, WorldFinder
 from sanderling.synth.growing.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthReport, GrowthSettings, grow
 from sanderling.tools.web.backend import LiveWeb

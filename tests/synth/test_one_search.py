@@ -5,10 +5,9 @@ import datetime
 import pytest
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Seeds, Trajectory
+from sanderling.core.types import Ending, FixedClock
 from sanderling.synth.one_search import Asked, OneSearchPolicy, Query, bare, best_guess, mention_of, read_results, take_apart
 from sanderling.synth.questions import Path, chain_questions, split_by_hops
 from sanderling.tools.registry import world_tools

@@ -8,15 +8,11 @@ from itertools import pairwise
 import pytest
 
 from sanderling.agent.run_many import Job, run_episodes
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_turn
-from sanderling.core.messages import Message, Role
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
+from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Ending, FixedClock, Message, Role, Sampling
 from sanderling.policy.contract import Delta, SampleKey
 from sanderling.synth import teacher as said
 from sanderling.synth.questions import chain_questions

@@ -7,9 +7,9 @@ import pytest
 from askers import ScriptedAsker
 
 from sanderling.core.asking import AskingOutageError, AskingRefusedError
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
 from sanderling.judge.judge import RuleJudge, Ruling, Verdict
 from sanderling.judge.outcome import exact_match

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.core.profile import ResultLayout
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import ResultLayout
+from sanderling.core.types import ToolStatus
 from sanderling.tools.layout import search_text, visit_text
 from sanderling.world.contract import SearchHit, SearchReply, VisitReply
 

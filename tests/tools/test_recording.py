@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import ToolSpec
-from sanderling.core.profile import Profile, ResultLayout, ToolNames
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import Profile, ResultLayout, ToolNames
+from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.runs.jsonl import TornLineWarning
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.recording import RecordingTool, open_recording, read_recording, recorded_tools

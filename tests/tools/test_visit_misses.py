@@ -2,9 +2,8 @@
 
 import pytest
 
-from sanderling.core.profile import ResultLayout
-from sanderling.core.profiles import PROFILES, get_profile
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import PROFILES, ResultLayout, get_profile
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.layout import status_sentence, visit_text
 from sanderling.tools.registry import world_tools

@@ -9,9 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import Profile, get_profile
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.extractor.contract import Counts, Reading
 from sanderling.tools.web.backend import LiveWeb

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile, ResultLayout
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import Profile, ResultLayout
+from sanderling.core.types import ToolStatus
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from sanderling.core.profile import Profile, ResultLayout, ToolNames
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import Profile, ResultLayout, ToolNames
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply

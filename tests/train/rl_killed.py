@@ -16,12 +16,10 @@ import torch
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
-from sanderling.core.profile import Guards
-from sanderling.core.profiles import TINY
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.profiles import TINY, Guards
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.sampling import Sampling
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.sync.copying import Copying, twin
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.wrapped import WrappedPolicy

@@ -134,7 +134,7 @@ def sample_for_real(rank: int, size: int, meeting: Path, config: RlConfig, quest
     """One step of the real policy and loop; the trajectories that rank 0 stored."""
     from test_rl_real_policy import PROFILE, connect
 
-    from sanderling.core.tokens import load_tokenizer
+    from sanderling.core.chat import load_tokenizer
 
     torch.set_num_threads(1)
     stored = []

@@ -7,7 +7,7 @@ import tokenizers
 import torch
 from pydantic import ValidationError
 
-from sanderling.core.tokens import FastTokenizer
+from sanderling.core.chat import FastTokenizer
 from sanderling.train.bootstrap import CONTROL_TOKENS, IM_END, PARTIAL, PROTOCOL_TAGS, train_tokenizer, write_random_model
 from sanderling.train.model_shapes import ModelShape
 from sanderling.world.encyclopedia import generate_pages

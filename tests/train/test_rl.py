@@ -11,10 +11,9 @@ from safetensors.numpy import load_file
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Ending, Sampling
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import CispoConfig, GrpoConfig, GspoConfig, IgpoConfig, MinirlConfig, PpoConfig, RatioTo

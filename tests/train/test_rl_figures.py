@@ -7,10 +7,9 @@ import pytest
 import torch
 from train_records import record
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import ToolCall
-from sanderling.core.profile import ToolNames
+from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
+from sanderling.core.types import Ending, ToolCall
 from sanderling.train.credit_config import CispoConfig, CorrectionConfig, GrpoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.estimators import build_estimator
 from sanderling.train.estimators.groups import Components

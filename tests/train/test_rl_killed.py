@@ -20,7 +20,7 @@ import rl_killed
 from safetensors.numpy import load_file
 from test_rl_real_policy import base as base  # the fixture
 
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.chat import load_tokenizer
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.contract import Actor, Fate

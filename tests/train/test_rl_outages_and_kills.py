@@ -11,9 +11,9 @@ from test_rl_pipeline import Broken, Late, Slow, changed, run
 from test_rl_pipeline import base as base
 from train_records import PROFILE, WordTokenizer
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
+from sanderling.core.types import Ending
 from sanderling.train.contract import Row
 from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding

@@ -10,9 +10,9 @@ from test_rl_pipeline import Slow, by_token, changed, run, same_weights
 from test_rl_pipeline import base as base
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.train.credit_config import IgpoConfig, IgpoMode
 from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding

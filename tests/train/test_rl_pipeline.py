@@ -10,9 +10,9 @@ from test_rl import CONFIG, QUESTIONS, Bandit, weights
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.policy.sync.copying import twin
 from sanderling.policy.sync.tensors import put
 from sanderling.train.denoise_config import DenoiseConfig

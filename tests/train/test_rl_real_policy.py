@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
-from sanderling.core.record import Question, Seeds
-from sanderling.core.sampling import Sampling
-from sanderling.core.tokens import load_tokenizer
-from sanderling.core.turns import turn_indices
+from sanderling.core.record import Question, Seeds, turn_indices
+from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.recipes.base import PHRASES

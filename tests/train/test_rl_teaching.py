@@ -15,14 +15,10 @@ from tiny_qwen3 import VOCAB, save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.sampling import Sampling
-from sanderling.core.status import ToolStatus
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.types import Ending, FixedClock, Role, Sampling, ToolCall, ToolStatus
 from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.recipes.base import PHRASES

@@ -8,8 +8,8 @@ from test_rl import CONFIG, QUESTIONS, train, weights
 from tiny_qwen3 import save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Trajectory
+from sanderling.core.types import Ending
 from sanderling.train.credit_config import LeaveOneOutConfig
 from sanderling.train.denoise import sift
 from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig, FormatConfig, Place

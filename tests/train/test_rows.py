@@ -3,8 +3,7 @@ import pytest
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.turns import turn_tools
+from sanderling.core.record import NodeKind, Trajectory, turn_tools
 from sanderling.train.contract import Row, TurnTool
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit

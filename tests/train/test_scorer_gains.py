@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.messages import Role, ToolCall
-from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
-from sanderling.core.turns import turn_indices, turn_tools
+from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory, turn_indices, turn_tools
+from sanderling.core.types import Role, ToolCall, ToolStatus
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import TurnTool
 from sanderling.train.encoding import Encoding

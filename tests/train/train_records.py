@@ -3,11 +3,9 @@
 import hashlib
 import re
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role, ToolCall
-from sanderling.core.profile import Guards, Profile
+from sanderling.core.profiles import Guards, Profile
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 
 PROFILE = Profile(
     name="tiny", source="test", system_prompt="s", force_hint="now", malformed_hint="{problem}", guards=Guards(max_retries=0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.tools.web.settings import web_settings

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
 from sanderling.world.blocked_addresses import Blocklist

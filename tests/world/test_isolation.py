@@ -8,9 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from sanderling.core.profile import Profile, ResultLayout
-from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import Profile, ResultLayout, get_profile
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.paced import PacedTool
 from sanderling.tools.registry import world_tools

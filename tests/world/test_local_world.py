@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world, open_world

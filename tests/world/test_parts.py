@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.dynamics.addresses import Made, made_url
 from sanderling.world.dynamics.profile import CALM, DynamicsProfile, Latency, PageNoise, VisitFaults

@@ -3,9 +3,8 @@ import asyncio
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Role, ToolCall, ToolSpec
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Role, ToolCall, ToolSpec, ToolStatus
 from sanderling.tools.contract import ToolContext, ToolResult
 from sanderling.tools.replay import ReplayTool
 from sanderling.world.recorded import answerable_questions, pages_from_trajectories

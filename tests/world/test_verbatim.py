@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.question_text import question_tokens
+from sanderling.core.text import question_tokens
 from sanderling.world.verbatim import Canaries, Found, Wording, as_words
 
 LONG = (

@@ -9,8 +9,8 @@ Knows nothing of texts, tokens' values or policies.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sanderling.core.endings import Ending
-from sanderling.core.profile import Budgets
+from sanderling.core.profiles import Budgets
+from sanderling.core.types import Ending
 
 CUT_MARK = "\n[... cut to fit the context ...]\n"
 

@@ -11,9 +11,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from sanderling.agent.guards import signature
-from sanderling.core.messages import ToolCall
 from sanderling.core.record import ToolEvent
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolCall, ToolStatus
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
 
 

@@ -6,8 +6,8 @@ later rejected has been streamed all the same: :class:`TurnRejected` says to for
 
 from dataclasses import dataclass
 
-from sanderling.core.messages import ToolCall
 from sanderling.core.record import ToolEvent, Trajectory
+from sanderling.core.types import ToolCall
 
 
 @dataclass(frozen=True)

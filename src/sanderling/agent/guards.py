@@ -8,8 +8,8 @@ from collections.abc import Container, Sequence
 from enum import StrEnum
 from typing import Any
 
-from sanderling.core.messages import ToolCall
-from sanderling.core.profile import Guards
+from sanderling.core.profiles import Guards
+from sanderling.core.types import ToolCall
 
 
 class Verdict(StrEnum):

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from sanderling.core.codec import encode_record
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
+from sanderling.core.record import encode_record
+from sanderling.core.types import Ending
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog
 

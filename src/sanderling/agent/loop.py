@@ -22,13 +22,11 @@ from sanderling.agent.scribe import NEXT_RESPONSE, Draft, Scribe
 from sanderling.agent.state import Transcript, turn_node
 from sanderling.agent.stopping import Stopped, unless_stopped
 from sanderling.core.chat import ChatRenderer
-from sanderling.core.clock import Clock
-from sanderling.core.endings import Ending
-from sanderling.core.messages import ToolCall
 from sanderling.core.parse import ParsedTurn, explain, parse_turn
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.prompts import render_malformed, render_system
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
+from sanderling.core.types import Clock, Ending, ToolCall
 from sanderling.policy.contract import Completion, Delta, Policy, PolicyOutageError, SampleKey, Session
 from sanderling.policy.metered import sampled_tokens
 from sanderling.tools.contract import Tool

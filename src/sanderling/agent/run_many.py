@@ -12,10 +12,10 @@ from typing import Any
 
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import Clock
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Clock
 from sanderling.policy.contract import Policy
 from sanderling.tools.contract import Tool
 

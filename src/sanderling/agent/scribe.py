@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sanderling.core.chat import ChatRenderer, wrap_observation
-from sanderling.core.messages import Message, Role
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.prompts import render_question
 from sanderling.core.record import Node, NodeKind, ToolEvent
+from sanderling.core.types import Message, Role
 
 MESSAGE_TOKENS = 6
 """Estimated tokens of a message's scaffold, for text-level policies."""

@@ -6,9 +6,9 @@ Knows nothing of budgets, tools or when an episode ends.
 """
 
 from sanderling.agent.scribe import Draft
-from sanderling.core.messages import Role
 from sanderling.core.parse import ParsedTurn
 from sanderling.core.record import Node, NodeKind
+from sanderling.core.types import Role
 from sanderling.policy.contract import Completion, Delta
 
 

@@ -25,12 +25,10 @@ from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorO
 from sanderling.cli.watch import Watcher, show_retry
 from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
 from sanderling.cli.world_embed import Search
-from sanderling.core.clock import SystemClock
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import PROFILES, get_profile
+from sanderling.core.profiles import PROFILES, Profile, get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending, SystemClock
 from sanderling.policy.contract import Policy
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.extractor.contract import OnOutage

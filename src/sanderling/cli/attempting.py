@@ -24,11 +24,11 @@ from sanderling.cli.eval_progress import Shown, showing
 from sanderling.cli.extractor import ExtractorChoice, opened_extractor
 from sanderling.cli.judges import opened_judges, required
 from sanderling.cli.watch import show_retry
-from sanderling.core.clock import SystemClock
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, TINY, get_profile
 from sanderling.core.record import Question
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
+from sanderling.core.types import SystemClock
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.live import Live

@@ -10,7 +10,7 @@ import typer
 
 from sanderling.cli.world_embed import search_choice
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.policy.contract import Policy
 from sanderling.tools.contract import Tool
 from sanderling.tools.extractor.contract import Extractor

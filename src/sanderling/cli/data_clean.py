@@ -17,7 +17,7 @@ from sanderling.core.config import load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.cleaning import CleaningRecipe, CleanReport, Reason, Target, get_recipe
 from sanderling.data.cleaning.explain import explain
 from sanderling.data.cleaning.file import Advance, CleanedFile, clean_file

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
 from sanderling.runs.files import replace_file
 

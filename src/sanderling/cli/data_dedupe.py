@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.dedupe import Prefer
 from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
 from sanderling.runs.files import replace_file

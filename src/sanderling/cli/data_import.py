@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 
 if TYPE_CHECKING:
     from sanderling.data.importers.store import Progress as Report

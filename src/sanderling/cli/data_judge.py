@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from sanderling.cli import exits
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, spent_line
 from sanderling.cli.judges import FormKey, JudgePrices, JudgeSpecs, Verdicts, opened_judge
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.files import open_trajectories
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.forms.ours import OURS

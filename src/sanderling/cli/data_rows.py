@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.recipes.rows import Overlong, rows_of_file
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from sanderling.cli import exits
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, read_prices
 from sanderling.cli.judges import JudgePrices, opened_judge
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.judge.judge import Judge
 
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 
 
 def stats(
@@ -23,7 +23,7 @@ def stats(
     """Count turns, lengths, tools, endings, scripts and verdicts, in a table and on a page with plots."""
     import json
 
-    from sanderling.core.tokens import load_tokenizer
+    from sanderling.core.chat import load_tokenizer
     from sanderling.data.distributions import in_tokens, in_words, portray
     from sanderling.data.files import open_trajectories
     from sanderling.evaluate.data_page import data_page, figures_table

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.evaluate.agreeing import Comparison
 from sanderling.evaluate.format import MISSING, percent, span
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt

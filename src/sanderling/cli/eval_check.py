@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 
 
 def check(

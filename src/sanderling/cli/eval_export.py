@@ -23,7 +23,7 @@ def export(
     """Write a finished run as a log of Inspect (https://inspect.aisi.org.uk): needs the extra "inspect"."""
     from rich.console import Console
 
-    from sanderling.core.terminal import visible
+    from sanderling.core.text import visible
     from sanderling.evaluate.inspect_log.exporting import export_run
     from sanderling.evaluate.inspect_log.package import InspectLog
 

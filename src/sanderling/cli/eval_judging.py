@@ -12,7 +12,7 @@ from sanderling.cli.asking import Spending, spent_line
 from sanderling.cli.eval_shown import end_as_valid
 from sanderling.cli.judges import judging_bar, opened_judges
 from sanderling.core.asking import BudgetSpentError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.evaluate.concluding import Judges, judged_again
 from sanderling.evaluate.provenance import command_line
 from sanderling.evaluate.result import EvalResult

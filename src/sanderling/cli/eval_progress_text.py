@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.evaluate.format import compact, duration, percent, roughly, span
 from sanderling.evaluate.live_snapshot import Attempt, Doing, Snapshot
 

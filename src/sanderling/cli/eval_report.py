@@ -25,7 +25,7 @@ def report(
     from rich.text import Text
 
     from sanderling.core.errors import UserError
-    from sanderling.core.terminal import visible
+    from sanderling.core.text import visible
     from sanderling.evaluate.comparing.model import compared
     from sanderling.evaluate.comparing.opening import open_runs
     from sanderling.evaluate.comparing.tables import tables

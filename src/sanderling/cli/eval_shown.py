@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sanderling.cli import exits
 from sanderling.cli.eval_said import said_lines
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
 from sanderling.evaluate.benchmarks.checking import left_out, warnings

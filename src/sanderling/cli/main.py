@@ -164,6 +164,6 @@ def _say(label: str, style: str, message: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from sanderling.core.terminal import visible
+    from sanderling.core.text import visible
 
     Console(stderr=True).print(Text.assemble((label, style), " ", visible(message)), soft_wrap=True)

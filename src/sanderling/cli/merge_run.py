@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.evaluate.format import duration
 from sanderling.evaluate.provenance import command_line
 from sanderling.merge.settings import Dtype, MergeSettings, Method

@@ -28,11 +28,10 @@ from sanderling.cli.merge_run import (
 )
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search
-from sanderling.core.clock import SystemClock
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import PROFILES, get_profile
-from sanderling.core.terminal import visible
+from sanderling.core.profiles import PROFILES, Profile, get_profile
+from sanderling.core.text import visible
+from sanderling.core.types import SystemClock
 from sanderling.data.questions import read_questions, require_distinct
 from sanderling.evaluate.provenance import command_line
 from sanderling.evaluate.run import Progress

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.questions import write_questions
 from sanderling.synth.graph.encyclopedia import encyclopedia_of
 from sanderling.synth.questions import chain_questions

@@ -14,7 +14,7 @@ from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending
 from sanderling.cli.synth_making import Concurrency, JudgeModels, JudgePrices, ModelChoice, Prices
 from sanderling.cli.synth_reading import PagesRead, PerStart, ReaderSpecs, ReadingCommand, Starts
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.questions import write_questions
 from sanderling.synth.graph.contract import Capability
 from sanderling.synth.graph.draft import Range

@@ -12,7 +12,7 @@ from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, opened_as
 from sanderling.cli.backend import ReaderUrl, SearchUrl, Web
 from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, tell_open, work_bar
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.synth.growing.finder import Finder, WebFinder, WorldFinder
 from sanderling.synth.growing.grow import GrowthReport, GrowthSettings
 from sanderling.synth.growing.grow import grow as grow_world

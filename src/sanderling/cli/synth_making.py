@@ -17,7 +17,7 @@ from sanderling.cli import exits
 from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers, spent_line
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.questions import read_questions
 from sanderling.synth.from_pages import MakingReport
 from sanderling.synth.models import Models

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.synth.mix import Mix, mix
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.questions import read_questions
 from sanderling.synth.show import shown
 

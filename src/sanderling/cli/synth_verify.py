@@ -19,7 +19,7 @@ from sanderling.cli.judges import JudgePrices, opened_judge
 from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, tell_open, work_bar
 from sanderling.core.asking import Asker
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.judge.judge import Judge
 from sanderling.synth.verify.closed_book import ClosedBook
 from sanderling.synth.verify.contract import Check, Checker

@@ -9,10 +9,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 from sanderling.agent.events import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
-from sanderling.core.endings import Ending
 from sanderling.core.record import Trajectory
-from sanderling.core.status import ToolStatus
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
+from sanderling.core.types import Ending, ToolStatus
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _PREVIEW_CHARS = 240

@@ -22,10 +22,9 @@ from sanderling.cli.world_push import push
 from sanderling.cli.world_serve import serve
 from sanderling.cli.world_shown import AsProfile, Where, changed, plain, readable
 from sanderling.cli.world_visit import visit
-from sanderling.core.profile import ResultLayout
-from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
-from sanderling.core.terminal import visible
+from sanderling.core.profiles import ResultLayout, get_profile
+from sanderling.core.text import visible
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools

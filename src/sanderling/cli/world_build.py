@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sanderling.cli.world_progress import build_progress
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.world.manifest import SourceAccount, WorldCounts, read_manifest
 from sanderling.world.sources.contract import HtmlExtractor, Limits, Source
 from sanderling.world.sources.gathering import Gathering

@@ -18,7 +18,7 @@ import sanderling
 from sanderling.cli.world_embed import Search, search_choice
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.data.importers.report import ImportReport
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.world.links import Leads, LinkJudge, dead_links
 from sanderling.world.manifest import read_manifest
 from sanderling.world.store import open_pages

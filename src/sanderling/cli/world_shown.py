@@ -9,9 +9,8 @@ import typer
 from rich.markup import escape
 
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import PROFILES
-from sanderling.core.terminal import visible
+from sanderling.core.profiles import PROFILES, Profile
+from sanderling.core.text import visible
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.extractor.contract import ExtractorOutageError
 

@@ -18,10 +18,9 @@ from sanderling.cli.extractor import (
 )
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_shown import AsProfile, Where, changed, plain, readable
-from sanderling.core.profile import Profile, ResultLayout
-from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
-from sanderling.core.terminal import visible
+from sanderling.core.profiles import Profile, ResultLayout, get_profile
+from sanderling.core.text import visible
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolResult
 from sanderling.tools.extractor.contract import OnOutage
 from sanderling.tools.extractor.visiting import read_replies

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from sanderling.core.messages import Message
+from sanderling.core.types import Message
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 _NEXT = re.compile(r"</tool_response>\s*<tool_response>")
@@ -319,3 +319,32 @@ def _extract(url: str, goal: str, section: str) -> Extract:
     told = evidence or summary
     dead = len(told) < _DEAD_CHARS and bool(_DEAD.search(f"{told}\n{summary[:_DEAD_CHARS]}"))
     return Extract(url, goal, evidence, summary, dead=dead or not told)
+
+
+_ROLES = {
+    "search": "search",
+    "google_search": "search",
+    "web_search": "search",
+    "websearch": "search",
+    "search_web": "search",
+    "internet_search": "search",
+    "bing_search": "search",
+    "serper_search": "search",
+    "visit": "visit",
+    "browse": "visit",
+    "fetch_url": "visit",
+    "visit_page": "visit",
+    "visit_url": "visit",
+    "visit_webpage": "visit",
+    "open_url": "visit",
+    "read_page": "visit",
+    "read_url": "visit",
+    "web_visit": "visit",
+    "web_fetch": "visit",
+    "jina_reader": "visit",
+}
+
+
+def tool_role(name: str) -> str:
+    """``"search"``, ``"visit"``, or ``""`` for any other tool."""
+    return _ROLES.get(name.strip().lower(), "")

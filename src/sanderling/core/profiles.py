@@ -7,10 +7,102 @@ Knows no model and no tool's insides.
 """
 
 import difflib
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Budgets, Guards, Profile, ResultLayout, ToolNames
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
+
+
+class ResultLayout(StrEnum):
+    """How search results are laid out as text."""
+
+    JSON = "json"
+    """DR-Venus: a JSON list of ``{"query", "web_page_info_list": [{title, url, snippet, date}]}``."""
+    MARKDOWN = "markdown"
+    """LiteResearcher, AgentCPM-Explore and Tongyi: numbered Markdown links under ``## Web Results``."""
+    COMPACT = "compact"
+    """Tiny models: number, title, URL and snippet in as few tokens as can be."""
+
+
+class ToolNames(BaseModel):
+    """What this family calls its tools and their arguments."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    search: str = "search"
+    search_query: str = "query"
+    visit: str = "visit"
+    visit_url: str = "url"
+    visit_goal: str = "goal"
+
+
+class Budgets(BaseModel):
+    """When an episode must end."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_turns: int = Field(default=200, ge=1)
+    """Model turns, the forced answer not counted."""
+    max_context_tokens: int = Field(default=262_144, ge=16)
+    """Most tokens the model may see, answer included."""
+    answer_reserve_tokens: int = Field(default=8_192, ge=1)
+    """Kept free for a forced answer."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Wall time of an episode; None: unlimited."""
+    tool_timeout_s: float = Field(default=150.0, gt=0)
+    force_answer: bool = True
+    """Whether the agent is told to answer when a budget is used up."""
+
+
+class Guards(BaseModel):
+    """What counts as going round in circles, and how patient the loop is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_retries: int = Field(default=4, ge=0)
+    """Further attempts at a turn that is malformed, repetitive or repeats a call. Recipes set 0 for RL."""
+    max_repeated_calls: int = Field(default=8, ge=1)
+    """The episode ends in REPETITION when turns that only repeat earlier calls number this many."""
+    repetition_tail_chars: int = Field(default=50, ge=8)
+    repetition_count: int = Field(default=5, ge=2)
+    """A turn is repetitive when its last ``repetition_tail_chars`` characters occur more often than this in it."""
+    max_malformed: int = Field(default=5, ge=1)
+    """The episode ends in MALFORMED after this many malformed turns in a row."""
+
+
+class Profile(BaseModel):
+    """Everything that must be the same in data generation, training, evaluation and serving."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    source: str
+    """Where these values come from."""
+    system_prompt: str
+    """``{tools}`` is replaced by the tool block, ``{date}`` by the clock's date."""
+    question_template: str = "{question}"
+    think_prefix: str = "<think>\n"
+    """Put after ``<|im_start|>assistant\\n``: the model continues inside its reasoning. Empty: the model opens it itself."""
+    tools: ToolNames = ToolNames()
+    results: ResultLayout = ResultLayout.JSON
+    results_per_query: int = Field(default=10, ge=1)
+    snippet_words: int = Field(default=30, ge=4)
+    """Length of one result's snippet."""
+    visit_words: int = Field(default=2_000, ge=8)
+    """Budget of one visited page's extract, in words."""
+    visit_parts: bool = False
+    """Whether long pages can be read on: what is read says how many parts there are, and ``URL#page=2`` asks for one. Off for
+    checkpoints that were not trained so; a part is then no part of an address, as on the web."""
+    force_hint: str
+    """What the agent reads when a budget is used up; put *after* the last observation, which is kept, in the same wrapper."""
+    malformed_hint: str
+    """What the agent reads after a malformed turn; ``{problem}`` is replaced by one sentence."""
+    sampling: Sampling = Sampling()
+    budgets: Budgets = Budgets()
+    guards: Guards = Guards()
+
 
 _FORCE_HINT = (
     "The budget of this task is used up: no further tool call will be run. Decide now from what you have already found, "

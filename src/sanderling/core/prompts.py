@@ -7,11 +7,10 @@ insides: a specification here is only what the model reads.
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from sanderling.core.clock import Clock
-from sanderling.core.messages import ToolSpec
-from sanderling.core.profile import Profile, ToolNames
+from sanderling.core.profiles import Profile, ResultLayout, ToolNames
+from sanderling.core.types import Clock, ToolSpec
 
 _SLOT = re.compile(r"\{(tools|date)\}")
 
@@ -89,3 +88,76 @@ def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
 def _spec_line(spec: ToolSpec) -> str:
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
+
+
+BETWEEN = "\n=======\n"
+"""Stands between the blocks of one call in the JSON and Markdown layouts."""
+
+
+class Hit(Protocol):
+    """One ranked result."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def snippet(self) -> str: ...
+    @property
+    def date(self) -> str: ...
+
+
+class HitList(Protocol):
+    """The ranked results of one query."""
+
+    @property
+    def query(self) -> str: ...
+    @property
+    def hits(self) -> Sequence[Hit]: ...
+    @property
+    def error(self) -> str:
+        """One sentence where the search failed; empty where it did not."""
+        ...
+
+
+def results_text(lists: Sequence[HitList], layout: ResultLayout, *, empty: str) -> str:
+    """The results of one call, a block for each query, in order. ``empty``: what the compact layout says of no results."""
+    match layout:
+        case ResultLayout.JSON:
+            return json.dumps([_json_block(found) for found in lists], ensure_ascii=False)
+        case ResultLayout.MARKDOWN:
+            return BETWEEN.join(_markdown_block(found) for found in lists)
+        case ResultLayout.COMPACT:
+            return "\n\n".join(_compact_block(found, empty) for found in lists)
+
+
+def one_line(text: str) -> str:
+    """The text with every run of white space as one blank, as titles are shown."""
+    return " ".join(text.split())
+
+
+def _json_block(found: HitList) -> dict[str, object]:
+    pages = [{"title": one_line(hit.title), "url": hit.url, "snippet": hit.snippet, "date": hit.date} for hit in found.hits]
+    block: dict[str, object] = {"query": found.query, "web_page_info_list": pages}
+    return block | {"error": found.error} if found.error else block
+
+
+def _markdown_block(found: HitList) -> str:
+    if found.error:
+        return f"A Google search for '{found.query}' failed. {found.error}"
+    entries = [_markdown_entry(number, hit) for number, hit in enumerate(found.hits, start=1)]
+    head = f"A Google search for '{found.query}' found {len(entries)} results:\n\n## Web Results\n"
+    return head + "\n\n".join(entries)
+
+
+def _markdown_entry(number: int, hit: Hit) -> str:
+    date = f"\nDate published: {hit.date}" if hit.date else ""
+    return f"{number}. [{one_line(hit.title)}]({hit.url}){date}\n\n{hit.snippet}"
+
+
+def _compact_block(found: HitList, empty: str) -> str:
+    if not found.hits:
+        return found.error or empty
+    return "\n".join(
+        f"[{number}] {one_line(hit.title)}\n{hit.url}\n{hit.snippet}" for number, hit in enumerate(found.hits, start=1)
+    )

@@ -9,15 +9,17 @@ Where a policy gives token ids they are the truth and text is derived from them.
 Knows nothing of models, tools' insides or rewards.
 """
 
+import hashlib
+import json
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Message, Role, ToolCall
-from sanderling.core.status import ToolStatus
+from sanderling.core.errors import UserError
+from sanderling.core.types import Ending, Message, Role, ToolCall, ToolStatus
 
 SCHEMA_VERSION = 2
 """2 adds what a turn took to its node; records of 1 are read as they are."""
@@ -200,3 +202,125 @@ class Trajectory(BaseModel):
                 return None
             ids.extend(node.token_ids)
         return ids
+
+
+class TurnTool(StrEnum):
+    """What a turn did, for credit assignment."""
+
+    SEARCH = "search"
+    VISIT = "visit"
+    BOTH = "both"
+    OTHER = "other"
+    ANSWER = "answer"
+    MALFORMED = "malformed"
+
+
+def turn_indices(trajectory: Trajectory) -> list[int]:
+    """The nodes that are the policy's turns, rejected attempts left out: their order is the turn index everywhere."""
+    return [i for i, node in enumerate(trajectory.nodes) if node.kind is NodeKind.TURN and not node.rejected]
+
+
+def turn_tools(trajectory: Trajectory) -> list[TurnTool]:
+    """What each turn did."""
+    observed = {node.parent: node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION and node.parent is not None}
+    return [_tool(trajectory.nodes[index], observed.get(index)) for index in turn_indices(trajectory)]
+
+
+def _tool(turn: Node, observation: Node | None) -> TurnTool:
+    if turn.calls and observation is not None:
+        roles = {event.role for event in observation.events}
+        if roles >= {"search", "visit"}:
+            return TurnTool.BOTH
+        if "visit" in roles:
+            return TurnTool.VISIT
+        return TurnTool.SEARCH if "search" in roles else TurnTool.OTHER
+    if turn.calls:
+        return TurnTool.OTHER
+    return TurnTool.MALFORMED if turn.answer is None else TurnTool.ANSWER
+
+
+def question_id(text: str) -> str:
+    """An id for a question that has none: equal texts, equal ids."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+_SPLIT_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_SCALARS = (str, int, float, bool, type(None))
+
+
+class NewerSchemaError(ValueError):
+    """A record that a later version wrote: nothing is wrong with it."""
+
+
+def encode_record(record: Any) -> bytes:
+    """One line of JSON without its newline. Raises UserError for what JSON cannot hold exactly."""
+    try:
+        text = json.dumps(record, default=_fields, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"A record cannot be written as JSON ({error}): keep plain JSON values in it.") from error
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        if _SPLIT_PAIR.search(text):
+            raise UserError(
+                "A record holds a character as two separate surrogates: join them with "
+                "text.encode('utf-16', 'surrogatepass').decode('utf-16')."
+            ) from None
+        return json.dumps(record, default=_fields, separators=(",", ":")).encode("ascii")
+
+
+def decode_record(line: bytes) -> Any:
+    """The JSON value of a line. Raises ValueError (bad JSON or bad UTF-8)."""
+    try:
+        return json.loads(line.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def encode_trajectory(trajectory: Trajectory) -> bytes:
+    """One line for a trajectory. Raises UserError when a free-form field holds more than JSON values."""
+    check_json(trajectory.meta, "meta")
+    check_json(trajectory.question.meta, "question.meta")
+    for index, node in enumerate(trajectory.nodes):
+        check_json(node.raw, f"nodes[{index}].raw")
+        for call in node.calls:
+            check_json(call.arguments, f"nodes[{index}].calls.arguments")
+    return encode_record(trajectory)
+
+
+def decode_trajectory(value: Any) -> Trajectory:
+    """A trajectory from its JSON value. Raises ValueError with a short reason."""
+    if not isinstance(value, dict):
+        raise ValueError("it is not a JSON object")
+    version = value.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise NewerSchemaError(f"it has schema version {version}, newer than {SCHEMA_VERSION}: update sanderling")
+    try:
+        return Trajectory.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
+
+
+def check_json(value: Any, where: str) -> None:
+    """Raise UserError unless ``value`` is dicts with text keys, lists and JSON scalars, which JSON returns unchanged."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if type(item) is dict:
+            if not all(isinstance(key, str) for key in item):
+                raise UserError(f"The field {where} has a key that is not text: use text keys, as JSON does.")
+            pending.extend(item.values())
+        elif type(item) is list:
+            pending.extend(item)
+        elif not isinstance(item, _SCALARS):
+            raise UserError(
+                f"The field {where} holds a {type(item).__name__}: keep only JSON values (lists, not tuples) in it."
+            )
+
+
+def _fields(value: object) -> dict[str, Any]:
+    """A model's fields as they are: unlike ``model_dump``, no limit on the depth of free-form values."""
+    if isinstance(value, BaseModel):
+        return vars(value)
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sanderling.core.question_text import normalised, question_tokens
 from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.core.text import normalised, question_tokens
 from sanderling.data.near import THRESHOLD, NearIndex
 
 RUN = 13

@@ -5,9 +5,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.core.codec import encode_record, encode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, Trajectory
+from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
 from sanderling.data.contamination import Benchmarks, Hit
 from sanderling.data.importers import open_import
 from sanderling.data.near import THRESHOLD

@@ -9,9 +9,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.core.codec import encode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, encode_trajectory
 from sanderling.data.dedupe import Candidate, Deduped, Prefer, dedupe
 from sanderling.data.files import open_trajectories
 from sanderling.data.near import THRESHOLD

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from math import log10
 from typing import Any
 
+from sanderling.core.chat import Tokenizer
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.tokens import Tokenizer
 from sanderling.data.scripts import script_of
 from sanderling.data.standing import Standing, standing
 from sanderling.data.stats import NO_ENDING, call_roles

@@ -3,7 +3,7 @@
 Contract: what is found reaches the threshold in the Jaccard similarity of all shingles (compared by hashes of 64 bits); nothing
 rests on the estimate alone. What is *missed* does: a pair of similarity s shares one of 32 bands of 4 positions with
 probability 1 - (1 - s^4)^32, which is 0.9998 at 0.7 and 0.9999999 at 0.8. Deterministic: hashes are keyed by constants. Texts
-come as their words with single spaces between them (:func:`~sanderling.core.question_text.normalised`). Memory: about
+come as their words with single spaces between them (:func:`~sanderling.core.text.normalised`). Memory: about
 2 KB for each.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rensa import RMinHash, RMinHashLSH  # pyright: ignore[reportAttributeAccessIssue]
 
-from sanderling.core.question_text import shingles
+from sanderling.core.text import shingles
 
 THRESHOLD = 0.7
 LEAST_THRESHOLD = 0.5

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sanderling.core.question_text import normalised, shingles
+from sanderling.core.text import normalised, shingles
 from sanderling.data.near import THRESHOLD, NearIndex
 from sanderling.data.question_things import Things, things_of
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from sanderling.core.question_text import question_tokens
+from sanderling.core.text import question_tokens
 
 _WORD = re.compile(r"[^\W\d_][\w'’.+#-]*")
 _QUOTED = re.compile('"([^"\n]{1,200})"|“([^”\n]{1,200})”|«([^»\n]{1,200})»|「([^」\n]{1,200})」|《([^》\n]{1,200})》')

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from sanderling.core.codec import decode_record, encode_record
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question
+from sanderling.core.record import Question, decode_record, encode_record
 from sanderling.data.files import warn_of_left_out
 from sanderling.data.importers import open_import
 from sanderling.runs.files import replace_file

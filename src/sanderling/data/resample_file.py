@@ -9,8 +9,8 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.core.codec import decode_trajectory, encode_record
 from sanderling.core.errors import UserError
+from sanderling.core.record import decode_trajectory, encode_record
 from sanderling.data.files import open_trajectories
 from sanderling.data.resample import Resampled, Schedule, copy_id, resample
 from sanderling.runs.writing import Shelf, shelved, write_lines, write_trajectories

@@ -19,11 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import ToolCall
 from sanderling.core.observations import ListedPage, read_observation, unwrap
-from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.terminal import visible
-from sanderling.core.turns import turn_indices
+from sanderling.core.record import Node, NodeKind, Trajectory, turn_indices
+from sanderling.core.text import visible
+from sanderling.core.types import ToolCall
 from sanderling.data.credit import CreditLine, credit_of, told
 from sanderling.data.files import open_trajectories
 from sanderling.data.stats import NO_ENDING, summarise

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from sanderling.core.errors import UserError
-from sanderling.core.question_text import normalised
+from sanderling.core.text import normalised
 from sanderling.data.near import THRESHOLD
 from sanderling.data.question_groups import Asked, question_groups
 

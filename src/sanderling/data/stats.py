@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from sanderling.core.observations import tool_role
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.roles import tool_role
 
 NO_ENDING = "not recorded"
 """How an ending is called in counts where the record does not say."""

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question
+from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.result_parts import BrowseShare
 from sanderling.evaluate.spending import mean

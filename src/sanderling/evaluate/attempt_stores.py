@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from sanderling.core.codec import decode_record, encode_record
-from sanderling.core.record import Question, Trajectory
+from sanderling.core.record import Question, Trajectory, decode_record, encode_record
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rows import AttemptRow, accepted_digest, row_of
 from sanderling.judge.verdict import META_KEY

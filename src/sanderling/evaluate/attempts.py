@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from sanderling.core.asking import BudgetSpentError
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.attempt_stores import AttemptStore
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rows import ROUND, AttemptRow, Key, asked_digest

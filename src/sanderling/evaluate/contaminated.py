@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from html import unescape
 
-from sanderling.core.messages import ToolCall
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.types import ToolCall
 from sanderling.world.echoes import asked_by, site_words, without_echo
 from sanderling.world.verbatim import Wording, as_words
 

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.distributions import Distribution, Portrait
 from sanderling.evaluate.bars import Part, said, stack
 from sanderling.evaluate.columns import bin_edges, columns

@@ -6,10 +6,10 @@ verdict counts.
 
 from dataclasses import dataclass
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.contaminated import read_its_question
 from sanderling.judge.outcome import answer_tokens
 from sanderling.judge.verdict import verdict_of

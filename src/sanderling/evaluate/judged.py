@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from sanderling.core.codec import encode_record
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
+from sanderling.core.record import encode_record
+from sanderling.core.types import Ending
 from sanderling.evaluate.result import Record
 from sanderling.evaluate.rows import Key
 from sanderling.judge.verdict import Code

@@ -6,8 +6,7 @@ How a page is read is the affair of `tools/extractor`; whoever opens the policy 
 from collections.abc import Sequence
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Sampling
 from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.tools.extractor.contract import Complete, ExtractorOutageError, ExtractorRefusedError, OnOutage

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.result import Record
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

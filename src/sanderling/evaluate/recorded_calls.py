@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.core.arguments import normalise_arguments
-from sanderling.core.messages import ToolCall
-from sanderling.core.profile import ToolNames
+from sanderling.core.observations import tool_role
+from sanderling.core.parse import normalise_arguments
+from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
-from sanderling.core.roles import tool_role
+from sanderling.core.types import ToolCall
 from sanderling.evaluate.format import percent
 from sanderling.evaluate.result_parts import RecordedShare
 from sanderling.world.replay import REPLAY_FILE, ReplayTable

@@ -10,8 +10,8 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
+from sanderling.core.types import Ending
 from sanderling.evaluate.format import chance, points
 from sanderling.evaluate.paired import paired_difference
 from sanderling.evaluate.reading import Reading

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sanderling.core.endings import Ending
+from sanderling.core.types import Ending
 from sanderling.evaluate import bars
 from sanderling.evaluate.format import duration, ending_words, mean, percent, span
 from sanderling.evaluate.markup import Html, join, tag

@@ -14,9 +14,9 @@ from typing import Any
 from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import Clock
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Clock
 from sanderling.evaluate.attempts import Rollout
 from sanderling.evaluate.begun import AGENT, PROFILE, WORLD
 from sanderling.evaluate.made_with import placed

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sanderling.core.codec import encode_record
-from sanderling.core.endings import Ending
-from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.record import Question, Seeds, Trajectory, encode_record
+from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode, episode_of
 from sanderling.judge.verdict import META_KEY, said_in
 from sanderling.runs.jsonl import Line

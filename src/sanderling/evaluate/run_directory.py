@@ -19,9 +19,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from sanderling.core.codec import encode_record
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question
+from sanderling.core.record import Question, encode_record
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.attempt_stores import IndexedRecords
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts

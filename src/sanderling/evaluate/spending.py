@@ -9,7 +9,7 @@ from math import isfinite
 
 import numpy as np
 
-from sanderling.core.endings import Ending
+from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.resampling import FloatArray
 from sanderling.evaluate.result_parts import Cost, Estimate, Latency, Spending

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sanderling.core.ids import question_id
-from sanderling.core.record import Question
+from sanderling.core.record import Question, question_id
 from sanderling.evaluate.attempt_means import counts_and_means
 from sanderling.evaluate.beside import NOTHING, Beside
 from sanderling.evaluate.choosing import ORDERS, majority, tries

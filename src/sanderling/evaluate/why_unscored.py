@@ -6,7 +6,7 @@ Reads a bounded number of records, where they stand. Knows no figure.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from sanderling.core.codec import decode_record
+from sanderling.core.record import decode_record
 from sanderling.evaluate.judged import read_judged
 from sanderling.evaluate.rows import AttemptRow, Key
 from sanderling.evaluate.run_directory import RunDirectory

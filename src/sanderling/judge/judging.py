@@ -21,9 +21,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from sanderling.core.codec import encode_record
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, encode_record
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.judge import Judge, rule_on
 from sanderling.judge.verdict import Code, Ruling, Verdict, kept, with_verdict

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sanderling.core.errors import UserError
-from sanderling.core.folding import MINUS, WIDE, folded
 from sanderling.core.record import Trajectory
+from sanderling.core.text import MINUS, WIDE, folded
 
 Outcome = Callable[[str, str], float]
 """``(answer, accepted) -> score in [0, 1]``."""

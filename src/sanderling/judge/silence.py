@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from sanderling.core.endings import Ending
-from sanderling.core.messages import Role
 from sanderling.core.record import Trajectory
+from sanderling.core.types import Ending, Role
 
 LEAST = 16
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.agent.journal import Journal
-from sanderling.core.clock import Clock
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
+from sanderling.core.types import Clock
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rollouts import Agent, rollout_of
 from sanderling.evaluate.run import Progress, evaluate

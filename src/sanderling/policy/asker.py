@@ -15,8 +15,7 @@ from weakref import WeakValueDictionary
 
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, Reply, Usage
 from sanderling.core.chat import conversation_ids
-from sanderling.core.messages import Message
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Sampling
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.http_client import RefusedError
 from sanderling.policy.ledger import Ledger

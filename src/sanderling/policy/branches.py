@@ -6,8 +6,7 @@ A subclass says only how one turn is spoken. Whatever that raises, cancellation 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from sanderling.core.messages import Message, Role
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Role, Sampling
 from sanderling.policy.contract import Completion, Delta, SampleKey
 
 OnText = Callable[[str], None] | None

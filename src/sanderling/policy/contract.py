@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from sanderling.core.messages import Message
-from sanderling.core.sampling import Sampling
-from sanderling.core.tokens import Tokenizer
+from sanderling.core.chat import Tokenizer
+from sanderling.core.types import Message, Sampling
 
 
 class PolicyOutageError(Exception):

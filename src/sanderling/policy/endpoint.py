@@ -21,10 +21,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
-from sanderling.core.sampling import Sampling
-from sanderling.core.tokens import Tokenizer
+from sanderling.core.types import Message, Role, Sampling
 from sanderling.policy.branches import MessageSession, OnText, TokenSession
 from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
 from sanderling.policy.door import Door

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from sanderling.core.errors import UserError
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import Finish, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, borrowed
 from sanderling.policy.prefill import plan_prefill

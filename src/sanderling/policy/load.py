@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.contract import Policy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
 from sanderling.policy.http_client import HttpClient

@@ -10,8 +10,7 @@ nothing. Changes nothing of what is sampled; knows no prompt.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sanderling.core.messages import Message
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, Policy, SampleKey, Session
 from sanderling.policy.ledger import Ledger, Prices
 from sanderling.policy.wrapped import WrappedPolicy

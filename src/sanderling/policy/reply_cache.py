@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message
+from sanderling.core.types import Message
 from sanderling.runs.files import close_directory
 
 _FORMAT = 1

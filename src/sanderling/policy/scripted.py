@@ -7,8 +7,7 @@ Knows no model and draws no random numbers; a reply that wants some keys them by
 import asyncio
 from collections.abc import Callable, Sequence
 
-from sanderling.core.messages import Message
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Message, Sampling
 from sanderling.policy.branches import MessageSession, OnText
 from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
 from sanderling.policy.turn_text import cut_at_stop

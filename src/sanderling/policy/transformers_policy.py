@@ -21,9 +21,9 @@ from typing import Any, Self
 
 import torch
 
+from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.sampling import Sampling
-from sanderling.core.tokens import Tokenizer, load_tokenizer
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.policy.engine import Engine, Request, Sampled
 from sanderling.policy.forward import Branch

@@ -6,7 +6,7 @@ one by one only while somebody listens; stop strings are looked for only after t
 
 from collections.abc import Callable, Sequence
 
-from sanderling.core.tokens import Tokenizer
+from sanderling.core.chat import Tokenizer
 
 _UNFINISHED = "\ufffd"
 """What a tokenizer decodes the first bytes of a character to."""

@@ -1,6 +1,6 @@
 """A policy around another one: it tells of itself what the other tells. Its sessions are its own business."""
 
-from sanderling.core.tokens import Tokenizer
+from sanderling.core.chat import Tokenizer
 from sanderling.policy.contract import Policy
 
 

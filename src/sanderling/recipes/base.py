@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.core.messages import Role
+from sanderling.core.chat import FastTokenizer, load_tokenizer
 from sanderling.core.profiles import TINY
-from sanderling.core.tokens import FastTokenizer, load_tokenizer
+from sanderling.core.types import Role
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import THOUGHTS
 from sanderling.train.bootstrap import END_OF_TEXT, train_tokenizer, write_random_model

@@ -14,9 +14,9 @@ from typing import Any
 
 import tokenizers
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.model_files import TOKENIZER_FILES
 from sanderling.recipes.progress import Report
 from sanderling.train.bootstrap import (

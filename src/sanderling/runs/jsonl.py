@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sanderling.core.codec import (
+from sanderling.core.errors import UserError
+from sanderling.core.record import (
     NewerSchemaError,
+    Trajectory,
     check_json,
     decode_record,
     decode_trajectory,
     encode_record,
     encode_trajectory,
 )
-from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
 from sanderling.runs.files import sync
 
 _BLOCK = 1 << 16

@@ -16,9 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanderling.core.codec import decode_record, decode_trajectory, encode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import Node, Trajectory
+from sanderling.core.record import Node, Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.runs.files import refuse_device
 
 _GROUP_ROWS = 256

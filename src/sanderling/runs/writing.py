@@ -12,9 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from sanderling.core.codec import decode_record, encode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, decode_record, encode_trajectory
 from sanderling.runs.files import refuse_device
 from sanderling.runs.jsonl import is_store, is_whole
 from sanderling.runs.parquet import write_parquet

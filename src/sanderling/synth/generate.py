@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.agent.journal import Journal
-from sanderling.core.codec import encode_record
-from sanderling.core.record import Question
+from sanderling.core.record import Question, encode_record
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_attempts
 from sanderling.evaluate.begun import JUDGE, require_begun_with

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sanderling.core.messages import Message
+from sanderling.core.types import Message
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.world.encyclopedia import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sanderling.core.asking import Reply
-from sanderling.core.messages import Message, Role
+from sanderling.core.types import Message, Role
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Question
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
 from sanderling.synth.questions import Path
 from sanderling.world.encyclopedia import BY_NAME, Encyclopedia, EncyclopediaPage, Entity, Site, url_of

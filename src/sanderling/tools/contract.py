@@ -8,8 +8,7 @@ Tools do not know which model calls them.
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sanderling.core.messages import ToolSpec
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolSpec, ToolStatus
 
 
 class ToolOutageError(Exception):

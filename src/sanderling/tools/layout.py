@@ -7,9 +7,9 @@ trajectories); the compact one spends as few tokens as can be. Knows replies and
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sanderling.core.profile import ResultLayout
-from sanderling.core.results import BETWEEN, one_line, results_text
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import ResultLayout
+from sanderling.core.prompts import BETWEEN, one_line, results_text
+from sanderling.core.types import ToolStatus
 from sanderling.world.contract import SearchHit, SearchReply, VisitReply
 from sanderling.world.cutting import pieces
 from sanderling.world.inline_links import Prices

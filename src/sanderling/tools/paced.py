@@ -7,7 +7,7 @@ import asyncio
 import time
 from typing import Any
 
-from sanderling.core.messages import ToolSpec
+from sanderling.core.types import ToolSpec
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 
 _EARLY = 0.02

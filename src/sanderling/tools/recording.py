@@ -15,12 +15,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sanderling.core.arguments import normalise_arguments
 from sanderling.core.errors import UserError
-from sanderling.core.messages import ToolCall, ToolSpec
 from sanderling.core.observations import ListedPage, Reading, SearchBlock, read_observation
-from sanderling.core.profile import ToolNames
-from sanderling.core.status import ToolStatus
+from sanderling.core.parse import normalise_arguments
+from sanderling.core.profiles import ToolNames
+from sanderling.core.types import ToolCall, ToolSpec, ToolStatus
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Role, ToolCall, ToolStatus
 from sanderling.tools.recording import RecordedCall, RecordedPage
 from sanderling.world.replay import Replay, ReplayTable, call_key
 

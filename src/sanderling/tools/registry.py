@@ -1,6 +1,6 @@
 """Which tools an agent of a profile has, written out. Knows no model."""
 
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.tools.contract import Tool
 from sanderling.tools.extractor.contract import Extractor
 from sanderling.tools.search import SearchTool

@@ -5,9 +5,8 @@ Knows a table of recordings (`world.replay`), no model and no world.
 
 from typing import Any
 
-from sanderling.core.messages import ToolSpec
 from sanderling.core.observations import read_observation
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 from sanderling.world.replay import ReplayTable
 

@@ -6,10 +6,9 @@ not depend on the machine. Does not know which model calls it.
 
 from typing import Any
 
-from sanderling.core.messages import ToolSpec
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.prompts import search_spec
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.arguments import BadArgumentsError, string_list
 from sanderling.tools.asking import answer, occasion_of
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult

@@ -15,8 +15,8 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
 
+from sanderling.core.chat import FastTokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import FastTokenizer
 from sanderling.runs.files import sync
 from sanderling.train.config import Precision
 from sanderling.train.model_shapes import ModelShape

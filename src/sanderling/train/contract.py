@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.core.turns import TurnTool as TurnTool
+from sanderling.core.record import TurnTool as TurnTool
 from sanderling.judge.contract import Scorer as Scorer
 from sanderling.judge.contract import ScoreRequest as ScoreRequest
 

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sanderling.core.endings import Ending
-from sanderling.core.profile import Profile
-from sanderling.core.record import Trajectory
-from sanderling.core.turns import turn_indices
+from sanderling.core.profiles import Profile
+from sanderling.core.record import Trajectory, turn_indices
+from sanderling.core.types import Ending
 from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig, Place
 from sanderling.train.format import turn_violations
 

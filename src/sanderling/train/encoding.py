@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sanderling.core.chat import ChatRenderer
+from sanderling.core.chat import ChatRenderer, Tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.observations import unwrap
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.tokens import Tokenizer
 
 
 @dataclass(frozen=True)

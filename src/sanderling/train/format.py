@@ -3,10 +3,10 @@
 Source: DR-Venus (arXiv 2604.19859), a binary penalty for each assistant turn. Knows no estimator.
 """
 
-from sanderling.core.endings import Ending
 from sanderling.core.grammar import Violation, check_final, check_turn
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.types import Ending
 
 _FORCED = frozenset({Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER})
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.core.tokens import Tokenizer
+from sanderling.core.chat import Tokenizer
 
 
 class Probe(BaseModel):

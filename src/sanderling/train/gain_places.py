@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.turns import turn_indices
+from sanderling.core.record import NodeKind, Trajectory, turn_indices
 
 
 class GainAfter(StrEnum):
@@ -47,7 +46,7 @@ class Contexts:
 
 
 def turn_places(trajectory: Trajectory, after: GainAfter) -> list[TurnPlaces]:
-    """For each of :func:`sanderling.core.turns.turn_indices` the contexts before and after it."""
+    """For each of :func:`sanderling.core.record.turn_indices` the contexts before and after it."""
     turns = turn_indices(trajectory)
     behind = {turn: set(trajectory.path(turn)) for turn in turns}
     found = []

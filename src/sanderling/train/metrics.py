@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.codec import encode_record
 from sanderling.core.errors import UserError
+from sanderling.core.record import encode_record
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog
 

@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanderling.core.codec import encode_record
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, encode_record
 from sanderling.runs.files import refuse_device
 from sanderling.runs.writing import Lines
 from sanderling.train.contract import Row

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from sanderling.core.chat import Tokenizer
 from sanderling.core.record import Trajectory
-from sanderling.core.tokens import Tokenizer
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.scorer import ModelScorer

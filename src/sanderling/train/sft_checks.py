@@ -5,8 +5,8 @@ Each is one sentence. Reads configurations only, so it takes no time and no torc
 
 from pathlib import Path
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.model_files import check_model, positions_of, read_model_config
 from sanderling.train.config import Packing
 from sanderling.train.plan import read_shape

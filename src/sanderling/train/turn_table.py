@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sanderling.core.record import Trajectory
-from sanderling.core.turns import turn_indices, turn_tools
+from sanderling.core.record import Trajectory, turn_indices, turn_tools
 from sanderling.train.contract import TurnTable
 
 
 @dataclass(frozen=True)
 class Graded:
-    """A trajectory and what reward said of it; per-turn sequences follow :func:`sanderling.core.turns.turn_indices`."""
+    """A trajectory and what reward said of it; per-turn sequences follow :func:`sanderling.core.record.turn_indices`."""
 
     trajectory: Trajectory
     outcome: float | None

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 
 
 class Page(BaseModel):

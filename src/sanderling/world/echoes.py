@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import dropwhile
 from urllib.parse import parse_qsl, unquote_plus
 
-from sanderling.core.question_text import question_tokens
+from sanderling.core.text import question_tokens
 
 _CUT = 13
 """So many words of a longer query make it known: titles are cut."""

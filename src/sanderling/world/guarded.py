@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchesTogether, SearchHit, SearchReply, VisitReply, World
 from sanderling.world.guard import Caller, Guard, GuardKind, Seen

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sanderling.core.errors import UserError
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.canonical import canonical_set, canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchesTogether, SearchHit, SearchReply, VisitReply
 from sanderling.world.hidden_links import without_links

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.canonical import canonical_set, canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchesTogether, SearchHit, SearchReply, VisitReply, World

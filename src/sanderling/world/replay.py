@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.arguments import normalise_arguments
 from sanderling.core.errors import UserError
-from sanderling.core.messages import ToolCall
-from sanderling.core.observations import unwrap
-from sanderling.core.profile import ToolNames
+from sanderling.core.observations import tool_role, unwrap
+from sanderling.core.parse import normalise_arguments
+from sanderling.core.profiles import ToolNames
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.roles import tool_role
+from sanderling.core.types import ToolCall
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sanderling.core.question_text import question_tokens
+from sanderling.core.text import question_tokens
 from sanderling.world.echoes import asked_by, site_words, without_echo
 
 VERSION = 2

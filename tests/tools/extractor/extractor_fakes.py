@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 
-from sanderling.core.messages import Message
+from sanderling.core.types import Message
 from sanderling.world.contract import VisitReply
 
 TEXT = (

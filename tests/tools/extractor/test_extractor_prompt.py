@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sanderling.core.messages import Role
+from sanderling.core.types import Role
 from sanderling.tools.extractor.prompt import Report, merging_messages, read_report, reading_messages, repeated
 
 GOOD = {"rationale": "r", "evidence": ["a", "b"], "summary": "s"}

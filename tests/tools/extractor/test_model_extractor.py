@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from extractor_fakes import PAGE, TEXT, Model, said
 
-from sanderling.core.profile import ResultLayout
-from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import ResultLayout, get_profile
+from sanderling.core.types import ToolStatus
 from sanderling.policy.reply_cache import ReplyCache
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.extractor.contract import ExtractorOutageError, ExtractorRefusedError, Fallback, OnOutage

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from sanderling.core.errors import UserError
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.contract import Occasion
 from sanderling.world.dynamics.addresses import Made, made_page, made_url

@@ -15,12 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.agent.loop import run_episode
-from sanderling.core.clock import FixedClock
 from sanderling.core.errors import UserError
-from sanderling.core.messages import Message, Role
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import FixedClock, Message, Role, ToolStatus
 from sanderling.data.importers import import_tree
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import Reply, ScriptedPolicy

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Occasion, Page

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Role, ToolCall
 
 Search = tuple[str, Sequence[tuple[str, str]]]
 """Query, and (URL, snippet) of each result."""

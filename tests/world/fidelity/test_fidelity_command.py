@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.evaluate.fidelity import by_question, distance, lengths, measures
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS, UNSEEN
 from sanderling.world.contract import Page

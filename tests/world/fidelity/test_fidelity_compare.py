@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.observations import ListedPage
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.contract import Page
 from sanderling.world.fidelity.calls import RecordedSearch, recorded_calls
 from sanderling.world.fidelity.compare import MEASURES, Settings, compare_searches, compare_visits, strangers

@@ -12,7 +12,7 @@ import pytest
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import Occasion, Page, World

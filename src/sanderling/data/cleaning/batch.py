@@ -6,9 +6,8 @@ A dropped one is written as it came in, with its step and reason in ``meta``.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sanderling.core.codec import encode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, encode_trajectory
 from sanderling.data.cleaning.contract import Dropped
 from sanderling.data.cleaning.report import CleanReport
 from sanderling.data.cleaning.run import Cleaner

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sanderling.core.clock import FixedClock
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.prompts import default_specs, render_system
 from sanderling.core.record import Trajectory
+from sanderling.core.types import FixedClock
 
 _DATE = re.compile(r"date[^\n]{0,24}?\b(\d{4}-\d{2}-\d{2})\b", re.I)
 

@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.cleaning.contract import Target
 from sanderling.data.cleaning.recipe import CleaningRecipe
 from sanderling.data.cleaning.report import common_start

@@ -10,9 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.core.codec import decode_record, decode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, decode_record, decode_trajectory
 from sanderling.data.cleaning.contract import Target
 from sanderling.data.cleaning.parallel import clean_batches
 from sanderling.data.cleaning.recipe import CleaningRecipe

@@ -1,7 +1,7 @@
 """What became of the calls of a round: the tools' own word where recorded, else what the response reads like."""
 
 from sanderling.core.observations import read_observation
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.data.cleaning.responses import split_blocks
 from sanderling.data.cleaning.rounds import Round
 

@@ -7,7 +7,7 @@ came in, with its step and reason. Memory does not grow with their number. Knows
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory
 from sanderling.data.cleaning.contract import Dropped, IsRight, Note, Outcome, Reason, Step, Target, recorded_verdict
 from sanderling.data.cleaning.recipe import CleaningRecipe, StepName

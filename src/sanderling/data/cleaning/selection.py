@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import compress
 
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.data.cleaning.graph import Kept, with_text
 from sanderling.data.cleaning.responses import join_blocks, split_blocks
 from sanderling.data.cleaning.rounds import Round

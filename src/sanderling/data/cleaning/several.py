@@ -6,9 +6,9 @@ Results are joined as the tool itself would have laid them out. Calls that canno
 import json
 
 from sanderling.core.lenient import decode_json
-from sanderling.core.messages import ToolCall
-from sanderling.core.profile import ToolNames
-from sanderling.core.results import BETWEEN
+from sanderling.core.profiles import ToolNames
+from sanderling.core.prompts import BETWEEN
+from sanderling.core.types import ToolCall
 
 _MOST_RESULTS = 64
 

@@ -2,8 +2,8 @@
 
 import json
 
-from sanderling.core.messages import ToolCall
-from sanderling.core.profile import ToolNames
+from sanderling.core.profiles import ToolNames
+from sanderling.core.types import ToolCall
 
 
 def signature(call: ToolCall, names: ToolNames, *, with_goal: bool) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from sanderling.core.chat import strip_think_prefix
 from sanderling.core.grammar import Violation, check_turn
-from sanderling.core.messages import ToolCall
 from sanderling.core.parse import ParsedTurn, ParseProblem, parse_turn
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Node
+from sanderling.core.types import ToolCall
 from sanderling.data.cleaning.graph import with_text
 
 _TAGS = re.compile("</?(?:think|tool_call|answer|tool_response)>")

@@ -13,8 +13,8 @@ left. A run that failed has no ending, as the file does not say whose failure it
 import re
 from typing import Any
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.types import Ending
 from sanderling.data.importers.conversation import Told, conversation, messages_in
 from sanderling.data.importers.fields import accepted, asked, record_of
 from sanderling.data.importers.layouts import Layout, LayoutReader

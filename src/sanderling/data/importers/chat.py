@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.parse import parse_turn
 from sanderling.core.record import Node, NodeKind
+from sanderling.core.types import Role, ToolCall
 from sanderling.data.importers.forms import Unit, units
 from sanderling.data.importers.messages import Said, Speaker, calls_in, understand
 from sanderling.data.importers.report import Notes

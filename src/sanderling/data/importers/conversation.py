@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sanderling.core.ids import question_id
-from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.record import Node, NodeKind, Question, Trajectory, question_id
 from sanderling.data.importers.chat import chat_nodes
 from sanderling.data.importers.endings import ending_of, final_answer
 from sanderling.data.importers.fields import ANSWER_KEYS, SURE_QUESTION_KEYS, masked_urls, opened, rest

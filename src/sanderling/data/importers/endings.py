@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import Node, NodeKind
+from sanderling.core.types import Ending
 from sanderling.data.importers.report import Notes
 
 _TERMINATIONS = {

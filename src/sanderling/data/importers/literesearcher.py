@@ -7,8 +7,8 @@ instead. The files do not say how an episode ended.
 
 from typing import Any
 
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.types import Role, ToolCall
 from sanderling.data.importers.conversation import Told, assembled
 from sanderling.data.importers.fields import texts
 from sanderling.data.importers.layouts import Layout, LayoutReader

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from sanderling.core.lenient import decode_json, decode_json5
-from sanderling.core.messages import ToolCall
+from sanderling.core.types import ToolCall
 
 
 class Speaker(StrEnum):

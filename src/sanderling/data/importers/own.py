@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from sanderling.core.codec import decode_trajectory
-from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.record import NodeKind, Trajectory, decode_trajectory
 from sanderling.data.importers.layouts import Layout, LayoutReader
 from sanderling.data.importers.report import Notes
 

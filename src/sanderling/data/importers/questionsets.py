@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sanderling.core.ids import question_id
-from sanderling.core.record import Question
+from sanderling.core.record import Question, question_id
 from sanderling.data.importers.fields import (
     ANSWER_KEYS,
     QUESTION_KEYS,

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 
 _EXAMPLE_CHARS = 160
 _LAYOUT_COUNTS = ("trajectories", "questions", "messages", "kept", "raw")

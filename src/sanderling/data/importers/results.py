@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sanderling.core.chat import wrap_observation
-from sanderling.core.messages import Role
-from sanderling.core.observations import read_observation
+from sanderling.core.observations import read_observation, tool_role
 from sanderling.core.record import Node, NodeKind, ToolEvent
-from sanderling.core.roles import tool_role
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Role, ToolStatus
 from sanderling.data.importers.messages import Said, Speaker, as_json
 from sanderling.data.importers.report import Notes
 

@@ -6,8 +6,7 @@ becomes the question's masked address. Slime's rows hold ``prompt`` and ``label`
 
 from typing import Any
 
-from sanderling.core.ids import question_id
-from sanderling.core.record import Question
+from sanderling.core.record import Question, question_id
 from sanderling.data.importers.conversation import messages_in
 from sanderling.data.importers.fields import (
     accepted,

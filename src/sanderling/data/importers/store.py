@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.codec import encode_record, encode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, encode_record, encode_trajectory
 from sanderling.data.importers.report import ImportReport, Notes, merge_reports
 from sanderling.data.importers.run import Import
 from sanderling.runs.files import replace_file

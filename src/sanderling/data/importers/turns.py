@@ -7,9 +7,9 @@ A turn is the reasoning between ``<think>`` tags, then what was said beside it, 
 
 from typing import Any
 
-from sanderling.core.messages import Role, ToolCall
 from sanderling.core.parse import ParseProblem, parse_turn
 from sanderling.core.record import Node, NodeKind
+from sanderling.core.types import Role, ToolCall
 from sanderling.data.importers.report import Notes
 
 _HARMLESS = frozenset({ParseProblem.MISSING_THINK})

@@ -9,8 +9,8 @@ the agents above get back is a user's message; :func:`result_text` takes it out 
 import re
 from dataclasses import dataclass
 
-from sanderling.core.messages import ToolCall
-from sanderling.core.roles import tool_role
+from sanderling.core.observations import tool_role
+from sanderling.core.types import ToolCall
 from sanderling.data.importers.messages import read_call
 
 _MCP = re.compile(r"<use_mcp_tool>(.*?)(?:</use_mcp_tool>|\Z)", re.DOTALL)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
-from sanderling.core.ids import question_id
-from sanderling.core.record import Question
+from sanderling.core.record import Question, question_id
 from sanderling.evaluate.benchmarks.columns import Fields, MissingColumnError
 from sanderling.evaluate.benchmarks.contract import Loaded, Options, Row, Split
 from sanderling.evaluate.benchmarks.decrypt import Cipher, looks_encrypted

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from sanderling.core.endings import Ending
+from sanderling.core.types import Ending
 from sanderling.evaluate import bars
 from sanderling.evaluate.columns import bin_edges, columns
 from sanderling.evaluate.comparing.evidence import group_id, pair_id

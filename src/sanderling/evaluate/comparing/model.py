@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sanderling.core.endings import Ending
+from sanderling.core.types import Ending
 from sanderling.evaluate.comparing.pairing import Common, in_common
 from sanderling.evaluate.paired import PairedDifference, holm, paired_difference
 from sanderling.evaluate.peers.facts import notes_of

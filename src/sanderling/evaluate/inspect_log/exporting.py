@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.guarding import guarded_attempts
 from sanderling.evaluate.inspect_log.archive import EvalArchive
 from sanderling.evaluate.inspect_log.header import header_of, log_id, reductions_of

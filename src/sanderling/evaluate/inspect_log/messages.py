@@ -8,10 +8,9 @@ where it holds as many results as there were calls; else it stays whole, and not
 import re
 from typing import Any
 
-from sanderling.core.calls import CALL, CALL_END, THINK, THINK_END
-from sanderling.core.messages import Role
+from sanderling.core.parse import CALL, CALL_END, THINK, THINK_END
 from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import Role, ToolStatus
 from sanderling.data.cleaning.responses import split_blocks
 
 Json = dict[str, Any]

@@ -7,8 +7,8 @@ stands beside it is counted. Token counts that nobody made are left out, never z
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sanderling.core.endings import Ending
 from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import episode_of
 from sanderling.evaluate.inspect_log.messages import messages_of
 from sanderling.evaluate.inspect_log.scores import Said, score_of

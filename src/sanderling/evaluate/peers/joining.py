@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sanderling.core.question_text import normalised
 from sanderling.core.record import Question
+from sanderling.core.text import normalised
 
 
 class How(StrEnum):

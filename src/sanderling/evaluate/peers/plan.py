@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sanderling.core.endings import Ending
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Ending
 from sanderling.evaluate.peers.contract import Found, Lost, Records
 from sanderling.evaluate.peers.joining import Joiner, Why
 

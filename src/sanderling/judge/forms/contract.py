@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sanderling.core.messages import Message, Role
 from sanderling.core.record import Question
+from sanderling.core.types import Message, Role
 
 
 class Grade(StrEnum):

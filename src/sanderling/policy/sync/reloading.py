@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.sampling import Sampling
+from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, PolicyOutageError, SampleKey, Session
 from sanderling.policy.sync.tensors import put
 from sanderling.policy.sync.weight_files import WeightFiles

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
+from sanderling.core.profiles import Profile, get_profile
 from sanderling.recipes.ablation.config import AblationConfig
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.layout import Layout as WorldsLayout

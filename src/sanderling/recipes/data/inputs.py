@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from sanderling.core.codec import encode_record
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.record import encode_record
 from sanderling.data.importers.places import find_places
 from sanderling.policy.load import is_endpoint, names_model, weights_of
 from sanderling.recipes.data.layout import Layout

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.codec import encode_trajectory
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
+from sanderling.core.record import Trajectory, encode_trajectory
 from sanderling.data.files import open_trajectories
 from sanderling.data.standing import Standing, standing
 from sanderling.judge.judge import Judge, in_order

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.profiles import Profile, get_profile
 from sanderling.data.distributions import Measure, in_tokens, in_words
 from sanderling.data.questions import read_questions
 from sanderling.data.split import Shares

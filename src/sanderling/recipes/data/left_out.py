@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.codec import encode_record
+from sanderling.core.record import encode_record
 from sanderling.data.cleaning.batch import DROPPED_KEY
 from sanderling.data.files import open_trajectories
 from sanderling.data.standing import VERDICT_KEY, standing

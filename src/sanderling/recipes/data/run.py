@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sanderling.core.config import load_config, read_config
 from sanderling.core.errors import UserError
-from sanderling.core.terminal import visible
+from sanderling.core.text import visible
 from sanderling.data.distributions import Portrait, portray
 from sanderling.data.files import open_trajectories
 from sanderling.evaluate.data_page import Step, data_page, figures_table

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from sanderling.core.codec import encode_record
+from sanderling.core.record import encode_record
 from sanderling.data.cleaning import Target
 from sanderling.data.cleaning.file import clean_file
 from sanderling.data.contamination import Hit, kinds
@@ -132,7 +132,7 @@ def repeat(layout: Layout, report: Report) -> Figures:
 
 def make_rows(layout: Layout, report: Report) -> Figures:
     """Token rows of every part; the first from its resampled trajectories."""
-    from sanderling.core.tokens import load_tokenizer
+    from sanderling.core.chat import load_tokenizer
     from sanderling.train.encoding import Encoding
     from sanderling.train.row_files import write_rows
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.chat import load_tokenizer
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanderling.agent.journal import Journal
-from sanderling.core.clock import Clock, FixedClock, SystemClock
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.types import Clock, FixedClock, SystemClock
 from sanderling.evaluate.page_reader import extractor_of
 from sanderling.evaluate.rollouts import Agent
 from sanderling.policy.contract import Policy, PolicyOutageError

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
+from sanderling.core.profiles import Profile, get_profile
 from sanderling.synth.difficulty import BandSettings
 from sanderling.train.config import Title
 from sanderling.train.rl.config import RlConfig

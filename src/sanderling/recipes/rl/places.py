@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions, require_distinct
 from sanderling.tools.contract import Tool

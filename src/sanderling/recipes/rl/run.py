@@ -11,8 +11,8 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.tokens import load_tokenizer
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.acting import opened_acting

@@ -6,9 +6,9 @@ Importable without torch.
 from collections.abc import Sequence
 from pathlib import Path
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.core.tokens import load_tokenizer
 from sanderling.data.files import open_trajectories
 from sanderling.recipes.progress import Report
 from sanderling.train.encoding import Encoding

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sanderling.core.clock import FixedClock
-from sanderling.core.profile import Profile
-from sanderling.core.profiles import get_profile
-from sanderling.core.tokens import load_tokenizer
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.profiles import Profile, get_profile
+from sanderling.core.types import FixedClock
 from sanderling.recipes.data.config import Cleaning, DataConfig, Judging, Keep
 from sanderling.recipes.data.layout import Layout as DataLayout
 from sanderling.recipes.tiny.config import TinyConfig

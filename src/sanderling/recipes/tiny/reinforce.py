@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.agent.journal import Journal
+from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.record import Question, Seeds, Trajectory
-from sanderling.core.tokens import Tokenizer, load_tokenizer
 from sanderling.data.questions import read_questions
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout

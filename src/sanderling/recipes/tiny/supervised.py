@@ -6,8 +6,8 @@ training. Knows no RL.
 
 from typing import Any
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.record import Trajectory
-from sanderling.core.tokens import load_tokenizer
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.workers import Task, run_tasks

@@ -7,7 +7,7 @@ ten times more.
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.serve.world.dialect import MOST_QUERIES, Asked, Dialect, DialectRoute, ForeignBody, parse
 from sanderling.serve.world.search_r1 import retrieve
 from sanderling.world.contract import VisitReply

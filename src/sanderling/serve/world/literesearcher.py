@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
-from sanderling.core.profile import ResultLayout
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import ResultLayout
+from sanderling.core.types import ToolStatus
 from sanderling.serve.world.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, ForeignBody, parse
 from sanderling.serve.world.refusal import RefusalError, require_any_served, require_served, sentence_of
 from sanderling.tools.layout import visit_text

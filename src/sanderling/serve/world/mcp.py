@@ -11,8 +11,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
 
 import sanderling
-from sanderling.core.profile import ResultLayout
-from sanderling.core.status import ToolStatus
+from sanderling.core.profiles import ResultLayout
+from sanderling.core.types import ToolStatus
 from sanderling.serve.world.calls import WorldCalls
 from sanderling.serve.world.dialect import parse
 from sanderling.serve.world.metrics import Counters

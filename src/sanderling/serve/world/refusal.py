@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from starlette.responses import JSONResponse
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 
 
 class RefusalError(Exception):

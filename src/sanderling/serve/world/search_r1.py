@@ -10,7 +10,7 @@ import asyncio
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.serve.world.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
 from sanderling.world.contract import SearchHit
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.core.folding import MINUS, SUFFIX, WIDE, folded
+from sanderling.core.text import MINUS, SUFFIX, WIDE, folded
 from sanderling.synth.facts.candidates import Candidate
 from sanderling.tools.extractor.quotes import PageText
 

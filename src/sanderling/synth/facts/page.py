@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.core.asking import first_readable
-from sanderling.core.ids import question_id
-from sanderling.core.record import Question
+from sanderling.core.record import Question, question_id
 from sanderling.synth.facts.candidates import WRITER, Candidate, page_material, proposed, read_candidates
 from sanderling.synth.facts.checks import Bounds, problem_of
 from sanderling.synth.facts.rubric import JUDGE, Marks, read_marks, rubric_material

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sanderling.core.asking import AskingOutageError
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.world.contract import Page, VisitReply

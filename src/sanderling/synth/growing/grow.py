@@ -16,10 +16,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.core.asking import Asker, first_readable
-from sanderling.core.codec import decode_record, encode_record
-from sanderling.core.ids import question_id
 from sanderling.core.lenient import find_object
-from sanderling.core.record import Question
+from sanderling.core.record import Question, decode_record, encode_record, question_id
 from sanderling.evaluate.made_with import all_placed
 from sanderling.runs.files import replace_file
 from sanderling.synth.growing.finder import Finder

@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.core.ids import question_id
-from sanderling.core.record import Question
+from sanderling.core.record import Question, question_id
 from sanderling.synth.from_pages import PageResult
 from sanderling.synth.graph.contract import Capability, Uniqueness
 from sanderling.synth.graph.draft import Draft, Range

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sanderling.core.asking import Asker, first_readable
-from sanderling.core.endings import Ending
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.judge.judge import Judge, Ruling, rule_on
 from sanderling.synth.prompt import Prompt
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sanderling.core.record import Question
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.synth.facts.checks import holds
 from sanderling.synth.verify.contract import Check, Finding, Result
 from sanderling.tools.extractor.quotes import PageText

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.asking import AskingRefusedError
-from sanderling.core.codec import encode_record
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question
+from sanderling.core.record import Question, encode_record
 from sanderling.data.questions import require_distinct, write_questions
 from sanderling.synth.keeping import Work, work_through
 from sanderling.synth.verify.contract import Check, Checker, Finding, Result

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from sanderling.core.messages import Message
+from sanderling.core.types import Message
 from sanderling.world.contract import VisitReply
 
 Complete = Callable[[Sequence[Message]], Awaitable[str]]

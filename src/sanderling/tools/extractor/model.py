@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sanderling.core.messages import Message
+from sanderling.core.types import Message
 from sanderling.tools.extractor.contract import (
     Complete,
     Counts,

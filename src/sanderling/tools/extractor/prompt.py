@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sanderling.core.lenient import find_object
-from sanderling.core.messages import Message, Role
+from sanderling.core.types import Message, Role
 
 _READ = (
     "You read a web page for a researcher who cannot see it. Reply with one JSON object and nothing else:\n"

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.tools.extractor.contract import Extractor, Fallback
 from sanderling.world.contract import VisitReply
 from sanderling.world.parts import asked_part

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.web.service import Answer, Service
 from sanderling.tools.web.settings import READER_KEY_ENV, SEARCH_KEY_ENV, WebSettings

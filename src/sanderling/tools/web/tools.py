@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from sanderling.core.messages import ToolSpec
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.prompts import search_spec, visit_spec
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.arguments import BadArgumentsError, optional_string, string_list
 from sanderling.tools.asking import occasion_of
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult

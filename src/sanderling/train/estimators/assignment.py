@@ -6,7 +6,7 @@ which ends at the last turn. A turn's *place* is its number, or its segment's, b
 
 import numpy as np
 
-from sanderling.core.turns import TurnTool
+from sanderling.core.record import TurnTool
 from sanderling.train.contract import BoolArray, FloatArray, IntArray
 from sanderling.train.credit_config import Assignment, Discount, IgpoConfig
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sanderling.core.endings import Ending
-from sanderling.core.profile import ToolNames
-from sanderling.core.record import Node, Trajectory
-from sanderling.core.turns import turn_indices
+from sanderling.core.profiles import ToolNames
+from sanderling.core.record import Node, Trajectory, turn_indices
+from sanderling.core.types import Ending
 from sanderling.train.contract import FloatArray, TurnTable, TurnTool
 from sanderling.train.denoise import repeated_turns
 from sanderling.train.estimators.groups import Components, differ, outcomes

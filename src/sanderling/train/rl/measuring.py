@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sanderling.core.record import Trajectory
-from sanderling.core.turns import turn_indices
+from sanderling.core.record import Trajectory, turn_indices
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import information_gains

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory
-from sanderling.core.turns import turn_indices
+from sanderling.core.record import Trajectory, turn_indices
 from sanderling.train.contract import FloatArray, Row
 from sanderling.train.encoding import Encoding, branch_leaves, check_tokenizer
 
@@ -18,7 +17,7 @@ from sanderling.train.encoding import Encoding, branch_leaves, check_tokenizer
 def rl_rows(trajectory: Trajectory, advantages: Sequence[float] | FloatArray, encoding: Encoding) -> list[Row]:
     """One row for each branch, with the sampler's log-probabilities and versions; a shared turn is trained on the first only.
 
-    ``advantages`` has one entry for each of :func:`sanderling.core.turns.turn_indices`. Raises UserError for records
+    ``advantages`` has one entry for each of :func:`sanderling.core.record.turn_indices`. Raises UserError for records
     without ids or log-probabilities, or with ids of another tokenizer; ValueError for a wrong number of advantages.
     """
     turns = {node: turn for turn, node in enumerate(turn_indices(trajectory))}

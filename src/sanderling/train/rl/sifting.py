@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sanderling.core.profile import Profile
-from sanderling.core.turns import turn_indices
+from sanderling.core.profiles import Profile
+from sanderling.core.record import turn_indices
 from sanderling.train.denoise import Noise, is_flat, is_outage
 from sanderling.train.denoise import sift as denoise
 from sanderling.train.rl.config import RlConfig

@@ -16,7 +16,7 @@ import numpy as np
 from sanderling.core.errors import UserError
 from sanderling.core.observations import read_observation
 from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.dynamics.profile import WEB, DynamicsProfile, Latency, SearchFaults, VisitFaults
 
 FEWEST_DELAYS = 20

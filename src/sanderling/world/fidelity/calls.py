@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sanderling.core.observations import ListedPage, Reading, read_observation
 from sanderling.core.record import NodeKind, ToolEvent, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.fidelity.gold import gold_pages, telling
 
 

@@ -10,7 +10,7 @@ URLs that the world holds at all: no ranking can show more. The measures' meanin
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sanderling.core.status import ToolStatus
+from sanderling.core.types import ToolStatus
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import SearchReply, World
 from sanderling.world.fidelity import texts

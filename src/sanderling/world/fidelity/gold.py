@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sanderling.core.observations import read_observation
-from sanderling.core.question_text import normalised
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.status import ToolStatus
+from sanderling.core.text import normalised
+from sanderling.core.types import ToolStatus
 from sanderling.world.canonical import canonical_url
 from sanderling.world.terms import words
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.grammar import Violation, check_turn
-from sanderling.core.profile import Profile
+from sanderling.core.profiles import Profile
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.data.cleaning.contract import Note, Outcome, Reason, Target
 from sanderling.data.cleaning.graph import Kept, rebuild, with_text

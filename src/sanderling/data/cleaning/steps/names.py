@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.core.arguments import normalise_arguments
-from sanderling.core.messages import ToolCall
-from sanderling.core.profile import Profile, ToolNames
+from sanderling.core.observations import tool_role
+from sanderling.core.parse import normalise_arguments
+from sanderling.core.profiles import Profile, ToolNames
 from sanderling.core.record import Trajectory
-from sanderling.core.roles import tool_role
+from sanderling.core.types import ToolCall
 from sanderling.data.cleaning.contract import Note, Outcome, Target
 from sanderling.data.cleaning.graph import Kept, rebuild, with_text
 from sanderling.data.cleaning.rounds import Round, join, take_apart

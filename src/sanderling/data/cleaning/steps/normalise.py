@@ -8,9 +8,9 @@ import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.core.messages import Role
 from sanderling.core.prompts import render_question
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.types import Role
 from sanderling.data.cleaning.contract import Note, Outcome, Target
 from sanderling.data.cleaning.graph import Kept, rebuild, with_text
 from sanderling.data.cleaning.responses import joined

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.observations import Reading, SearchBlock, read_observation
-from sanderling.core.profile import ResultLayout
+from sanderling.core.profiles import ResultLayout
+from sanderling.core.prompts import one_line, results_text
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.results import one_line, results_text
 from sanderling.data.cleaning.contract import Note, Outcome, Target
 from sanderling.data.cleaning.graph import Kept, rebuild, with_text
 from sanderling.data.cleaning.responses import join_blocks, split_blocks

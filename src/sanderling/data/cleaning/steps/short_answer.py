@@ -10,8 +10,8 @@ import unicodedata
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.core.folding import MINUS, SUFFIX, folded
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.text import MINUS, SUFFIX, folded
 from sanderling.data.cleaning.contract import Note, Outcome, Target
 from sanderling.data.cleaning.graph import main_branch, rebuild
 from sanderling.data.cleaning.turn_text import canonical, read_turn

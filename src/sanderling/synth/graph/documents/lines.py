@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.core.folding import SUFFIX
+from sanderling.core.text import SUFFIX
 from sanderling.synth.graph.documents.blocks import lines_of
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page

@@ -1,0 +1,167 @@
+"""The words that everybody shares: messages and tool calls, what became of a call, how an episode ends, sampling, time."""
+
+import datetime
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Role(StrEnum):
+    """Who speaks. Observations are user messages: the three systems' models were trained that way."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Message(BaseModel):
+    """One message as a chat endpoint would take it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: Role
+    content: str
+
+
+class ToolCall(BaseModel):
+    """One call as the model wrote it, after tolerant parsing.
+
+    Example: ``ToolCall(name="search", arguments={"query": ["tidal flats"]}, raw='{"name": "search", ...}')``
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    arguments: dict[str, Any]
+    raw: str = ""
+    """The text between the call's tags, exactly as written."""
+
+
+class ToolSpec(BaseModel):
+    """What the model is told about a tool: name, purpose, and a JSON schema of its arguments."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ToolStatus(StrEnum):
+    """What became of one call (or of one query or URL within it)."""
+
+    OK = "ok"
+    EMPTY = "empty"
+    """The search found nothing."""
+    NOT_FOUND = "not_found"
+    GONE = "gone"
+    TIMEOUT = "timeout"
+    BLOCKED = "blocked"
+    PAYWALLED = "paywalled"
+    NOT_TEXT = "not_text"
+    RATE_LIMITED = "rate_limited"
+    BAD_ARGUMENTS = "bad_arguments"
+    UNKNOWN_TOOL = "unknown_tool"
+    OUTAGE = "outage"
+
+
+class Ending(StrEnum):
+    """Why an episode stopped."""
+
+    ANSWERED = "answered"
+    """The agent gave an answer of its own accord."""
+    ANSWERED_AT_BUDGET = "answered_at_budget"
+    """The agent gave an answer after being told that its turns, context or time were used up."""
+    NO_ANSWER = "no_answer"
+    """The agent was told to answer and produced a turn without an answer."""
+    CONTEXT_EXHAUSTED = "context_exhausted"
+    """The context was full, and no room was left for a forced answer."""
+    TURN_LIMIT = "turn_limit"
+    """All turns were used, and forced answers are switched off."""
+    TIME_LIMIT = "time_limit"
+    """The wall-clock budget was used up, and forced answers are switched off."""
+    REPETITION = "repetition"
+    """The agent repeated itself (text loop or the same calls) past the guard's limit."""
+    MALFORMED = "malformed"
+    """Too many turns in a row could not be read as a tool call or an answer."""
+    TOOL_OUTAGE = "tool_outage"
+    """A tool's backend was unreachable; unscored."""
+    POLICY_OUTAGE = "policy_outage"
+    """The model's backend was unreachable; unscored."""
+    CANCELLED = "cancelled"
+    """Somebody stopped the episode; unscored."""
+
+    @property
+    def scored(self) -> bool:
+        """Whether the episode may receive an outcome; false for outages and cancellation."""
+        return self not in _UNSCORED
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the agent's own final answer exists."""
+        return self in (Ending.ANSWERED, Ending.ANSWERED_AT_BUDGET)
+
+
+_UNSCORED = frozenset({Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED})
+
+
+class Sampling(BaseModel):
+    """How to sample one turn. Log-probabilities are reported under exactly this distribution (after temperature and cuts)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature: float = Field(default=1.0, ge=0.0)
+    """0 is greedy: log-probabilities are then those of temperature 1, and the record says temperature 0."""
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: int = Field(default=0, ge=0)
+    """0: no cut."""
+    presence_penalty: float = 0.0
+    max_tokens: int = Field(default=1024, ge=1)
+    """Most tokens in one turn."""
+    stop: tuple[str, ...] = ()
+    """Strings that end the turn besides the end token; text is cut before them."""
+
+
+class Clock(Protocol):
+    """Where dates and seconds come from."""
+
+    def today(self) -> datetime.date:
+        """The date shown to the model."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment; never runs backwards."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def today(self) -> datetime.date:
+        return datetime.datetime.now().astimezone().date()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+@dataclass
+class FixedClock:
+    """A clock that stands still until it is advanced: for replays, worlds with a date of their own, and tests."""
+
+    day: datetime.date
+    seconds: float = 0.0
+
+    def today(self) -> datetime.date:
+        return self.day
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let ``seconds`` pass. Raises ValueError for a negative number."""
+        if seconds < 0:
+            raise ValueError(f"a clock cannot go back by {seconds} seconds")
+        self.seconds += seconds
