@@ -20,9 +20,9 @@ from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.duplicates import near_duplicates
-from sanderling.world.dynamics.profile import HOSTILE, WEB
-from sanderling.world.dynamics.world import DynamicWorld
 from sanderling.world.encyclopedia import generate_pages
+from sanderling.world.faults import HOSTILE, WEB
+from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.masking import MaskedWorld
 
@@ -46,8 +46,8 @@ def main() -> None:
     rows = {
         "the world alone": measure(world, pages, frozenset()),
         "with masks": measure(masked, pages, hidden),
-        "with masks and `web`": measure(DynamicWorld(masked, WEB, 0), pages, hidden),
-        "with masks and `hostile`": measure(DynamicWorld(masked, HOSTILE, 0), pages, hidden),
+        "with masks and `web`": measure(FaultyWorld(masked, WEB, 0), pages, hidden),
+        "with masks and `hostile`": measure(FaultyWorld(masked, HOSTILE, 0), pages, hidden),
     }
     print(f"{world.page_count:,} pages; medians of {CALLS} calls in ms\n\n| | search | visit |\n|---|---|---|")
     for name, (search, visit) in rows.items():

@@ -20,8 +20,8 @@ from sanderling.cli.world import app as world_command
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
 from sanderling.world.dense.opening import SearchChoice, SearchMode
-from sanderling.world.dynamics.opening import open_as_met
-from sanderling.world.dynamics.profile import get_dynamics
+from sanderling.world.faults import get_faults
+from sanderling.world.opening import open_as_met
 
 TOLERANCE = 1e-9
 HERE = "http://127.0.0.1:8018"
@@ -235,7 +235,7 @@ def faults(place: Path) -> dict[str, Any]:
     """The named profiles, and fifty seeded outcomes under each."""
     cases: dict[str, Any] = {}
     for name in ("calm", "web", "hostile"):
-        cases[f"profile {name}"] = get_dynamics(name).model_dump(mode="json")
+        cases[f"profile {name}"] = get_faults(name).model_dump(mode="json")
         with served(place, name, seed=7) as client:
             hits = client.post("/v1/search", json={"queries": ["born in"], "limit": 25}).json()["replies"][0]["hits"]
             urls, titles = [hit["url"] for hit in hits], [hit["title"] for hit in hits]

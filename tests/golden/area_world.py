@@ -31,11 +31,11 @@ from sanderling.tools.web.tools import web_tools
 from sanderling.world.blocked_addresses import Blocklist, spots
 from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Occasion
-from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.guard import Guard
 from sanderling.world.hidden_links import without_links
 from sanderling.world.manifest import read_manifest
 from sanderling.world.masking import MaskedWorld
+from sanderling.world.opening import open_as_met
 from sanderling.world.parts import split_page
 from sanderling.world.replay import ReplayTable
 from sanderling.world.store import open_world

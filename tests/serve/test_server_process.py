@@ -26,7 +26,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from sanderling.world.contract import Occasion
-from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 
 FILM = "https://en.example/wiki/Alien_(film)"

@@ -8,8 +8,8 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.layout import status_sentence, visit_text
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import Page, VisitReply
-from sanderling.world.dynamics.profile import DynamicsProfile, VisitFaults
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faults import FaultProfile, VisitFaults
+from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.masking import MaskedWorld
 
@@ -29,7 +29,7 @@ FAULTS = ("not_found", "gone", "timeout", "blocked", "paywalled", "rate_limited"
 async def test_faults_of_the_web_reach_the_agent_in_words(fault: str, profile: str) -> None:
     chosen = get_profile(profile)
     faults = VisitFaults.model_validate({fault: 1.0})
-    world = MaskedWorld(DynamicWorld(WORLD, DynamicsProfile(name="broken", visit=faults)))
+    world = MaskedWorld(FaultyWorld(WORLD, FaultProfile(name="broken", visit=faults)))
     tool = world_tools(world, chosen)[chosen.tools.visit]
     result = await tool({chosen.tools.visit_url: [URL], chosen.tools.visit_goal: "herring"}, ToolContext())
     status = ToolStatus(fault)
@@ -67,7 +67,7 @@ NO_PAGES = [
 
 @pytest.mark.parametrize("url", NO_PAGES, ids=range(len(NO_PAGES)))
 async def test_what_is_no_address_of_a_page_is_not_found(url: str) -> None:
-    for world in (WORLD, MaskedWorld(WORLD), DynamicWorld(WORLD, DynamicsProfile(name="calm"), seed=1)):
+    for world in (WORLD, MaskedWorld(WORLD), FaultyWorld(WORLD, FaultProfile(name="calm"), seed=1)):
         for part in ("", "#page=2"):
             assert world.visit(url + part, "goal").status is ToolStatus.NOT_FOUND
     for layout in ResultLayout:

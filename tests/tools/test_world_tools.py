@@ -11,8 +11,8 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply
-from sanderling.world.dynamics.profile import CALM
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faults import CALM
+from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.masking import MaskedWorld
 
@@ -186,7 +186,7 @@ class FarWorld(SlowWorld):
 @pytest.mark.parametrize("covered", [False, True])
 async def test_a_world_that_waits_for_a_server_holds_nobody_up(name, arguments, covered):
     far = FarWorld()
-    world = DynamicWorld(MaskedWorld(far), CALM, 0) if covered else far
+    world = FaultyWorld(MaskedWorld(far), CALM, 0) if covered else far
     call = asyncio.create_task(world_tools(world, profile())[name](arguments, ToolContext()))
     await asyncio.sleep(0)
     far.went_on.set()

@@ -10,8 +10,8 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, Page
-from sanderling.world.dynamics.profile import get_dynamics
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faults import get_faults
+from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.guard import Guard, GuardKind, GuardLine
 from sanderling.world.guarded import GuardedWorld
 from sanderling.world.local import LocalWorld
@@ -125,7 +125,7 @@ def test_nothing_left_is_empty(lines: list[GuardLine]) -> None:
 
 def test_beneath_dynamics_a_leak_stays_hidden(lines: list[GuardLine]) -> None:
     kept = GuardedWorld(LocalWorld.in_memory(PAGES, name="w"), guard(lines))
-    world = DynamicWorld(kept, get_dynamics("web"), 3)
+    world = FaultyWorld(kept, get_faults("web"), 3)
     for seed in range(30):
         told = Occasion(question="q1", episode_seed=seed)
         assert "Orlo wrote" not in world.visit(LEAK, occasion=told).text

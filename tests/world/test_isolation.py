@@ -20,11 +20,11 @@ from sanderling.world.dense.build import embed_world, settings_for
 from sanderling.world.dense.hashed import HashedEmbedder
 from sanderling.world.dense.opening import SearchChoice, SearchMode
 from sanderling.world.duplicates import near_duplicates
-from sanderling.world.dynamics.opening import open_as_met
-from sanderling.world.dynamics.profile import HOSTILE, NAMED, PageNoise
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faults import HOSTILE, PROFILES, PageNoise
+from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.masking import MaskedWorld
+from sanderling.world.opening import open_as_met
 from sanderling.world.replay import Replay, ReplayTable, call_key
 from sanderling.world.store import build_world, open_world
 
@@ -69,7 +69,7 @@ def worlds(directory: Path) -> Iterator[World]:
     harsh = HOSTILE.model_copy(update={"pages": PageNoise(stale=0.5, injected=0.5)})
     yield from (local, stored, masked)
     yield from (open_as_met(directory / "w", search=SearchChoice(mode)) for mode in SearchMode)
-    yield from (DynamicWorld(masked, profile, seed=1) for profile in (*NAMED.values(), harsh))
+    yield from (FaultyWorld(masked, profile, seed=1) for profile in (*PROFILES.values(), harsh))
 
 
 def test_the_guard_works(no_sockets: None) -> None:

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from sanderling.core.types import ToolStatus
 from sanderling.world.contract import Occasion, Page
-from sanderling.world.dynamics.addresses import Made, made_url
-from sanderling.world.dynamics.profile import CALM, DynamicsProfile, Latency, PageNoise, VisitFaults
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faults import CALM, FaultProfile, Latency, PageNoise, VisitFaults
+from sanderling.world.faulty_world import FaultyWorld, Made, made_url
 from sanderling.world.inline_links import Prices, find_links
 from sanderling.world.local import LocalWorld
 from sanderling.world.masking import MaskedWorld
@@ -134,7 +133,7 @@ def test_parts_of_masked_pages_do_not_exist_and_lose_links_to_masked_ones() -> N
 
 
 def test_parts_pass_through_dynamics() -> None:
-    calm = DynamicWorld(WORLD, CALM, seed=3)
+    calm = FaultyWorld(WORLD, CALM, seed=3)
     reply = calm.visit(f"{URL}#page=2", max_words=200)
     assert (reply.part, reply.text) == (2, WORLD.visit(f"{URL}#page=2", max_words=200).text)
     copy = made_url(Made.COPY, URL, 0.1)
@@ -146,10 +145,10 @@ def test_parts_pass_through_dynamics() -> None:
 
 
 def test_a_lost_page_is_lost_in_every_part_and_each_part_has_delays_of_its_own() -> None:
-    lost = DynamicWorld(WORLD, DynamicsProfile(name="lost", visit=VisitFaults(gone=1.0)))
+    lost = FaultyWorld(WORLD, FaultProfile(name="lost", visit=VisitFaults(gone=1.0)))
     for part in (1, 2, 9_999):
         assert lost.visit(part_address(URL, part), max_words=200).status is ToolStatus.GONE
-    slow = DynamicWorld(WORLD, DynamicsProfile(name="slow", visit_latency=Latency(median_s=1.0, p95_s=9.0)))
+    slow = FaultyWorld(WORLD, FaultProfile(name="slow", visit_latency=Latency(median_s=1.0, p95_s=9.0)))
     assert len({slow.visit(part_address(URL, part), max_words=200).latency_s for part in range(1, 6)}) == 5
 
 
@@ -157,6 +156,6 @@ def test_a_stale_page_is_stale_in_every_part() -> None:
     text = "\n\n".join(f"Paragraph {n} was written in {1990 + n // 30}. Nothing else of note happened here." for n in range(60))
     url = "https://w.example/years"
     world = LocalWorld.in_memory([Page(url=url, title="Years", text=text)], name="t")
-    stale = DynamicWorld(world, DynamicsProfile(name="stale", pages=PageNoise(stale=1.0)))
+    stale = FaultyWorld(world, FaultProfile(name="stale", pages=PageNoise(stale=1.0)))
     parts = [stale.visit(part_address(url, n), max_words=200).text for n in range(1, 4)]
     assert "1990" in parts[0] and not re.search("1991", "".join(parts))

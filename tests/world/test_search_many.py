@@ -14,8 +14,8 @@ from sanderling.world.dense.embedder import Kind
 from sanderling.world.dense.hashed import HashedEmbedder
 from sanderling.world.dense.hybrid import HybridRanker
 from sanderling.world.dense.index import open_dense
-from sanderling.world.dynamics.profile import HOSTILE
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faults import HOSTILE
+from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.masking import MaskedWorld
 from sanderling.world.store import build_world, open_world
@@ -58,7 +58,7 @@ def worlds(searched: tuple[LocalWorld, CountingEmbedder]) -> list[World]:
         MaskedWorld(world, [("https://w.example/3", "https://w.example/4")], Blocklist.parse("w.example/1\nw.example/7"))
         for world in (local, hybrid)
     ]
-    return [local, hybrid, *masked, *(DynamicWorld(world, HOSTILE, seed=3) for world in (local, *masked))]
+    return [local, hybrid, *masked, *(FaultyWorld(world, HOSTILE, seed=3) for world in (local, *masked))]
 
 
 QUERY = st.lists(st.sampled_from([*WORDS, "zzz", "", "harber", " "]), max_size=4).map(" ".join)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.duplicates import load_groups
-from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.feed import PlainFeed
 from sanderling.world.index_files import is_whole
 from sanderling.world.manifest import read_manifest
+from sanderling.world.opening import open_as_met
 from sanderling.world.store import add_to_world, build_world, open_world
 
 QUERIES = ("number3", "word1 page", "word2 number40", "every", "nothing of it")
@@ -123,7 +123,7 @@ def test_a_reader_keeps_what_it_opened_while_files_are_merged_under_it(tmp_path)
 READER = """
 import sys
 from pathlib import Path
-from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.opening import open_as_met
 from sanderling.world.index_files import is_whole
 from sanderling.world.manifest import read_manifest
 

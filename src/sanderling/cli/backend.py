@@ -18,8 +18,8 @@ from sanderling.tools.paced import PacedTool
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
-from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.guard import Guard
+from sanderling.world.opening import open_as_met
 
 Done = TypeVar("Done")
 

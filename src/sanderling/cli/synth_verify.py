@@ -29,7 +29,7 @@ from sanderling.synth.verify.rivals import Rivals
 from sanderling.synth.verify.run import VerifyReport
 from sanderling.synth.verify.run import verify as verify_questions
 from sanderling.synth.verify.snippets import Snippets
-from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.opening import open_as_met
 from sanderling.world.store import open_world
 
 AskedModels = Annotated[

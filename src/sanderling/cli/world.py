@@ -29,9 +29,9 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools
 from sanderling.world.dense.opening import SearchMode
-from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.fidelity.split import Unit
 from sanderling.world.manifest import WorldInfo, read_manifest
+from sanderling.world.opening import open_as_met
 from sanderling.world.replay import REPLAY_FILE
 from sanderling.world.sources.encyclopedia import EncyclopediaSource
 from sanderling.world.sources.gathering import Gathering

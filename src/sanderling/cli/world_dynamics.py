@@ -10,12 +10,12 @@ from sanderling.core.config import to_toml
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world.duplicates import THRESHOLD
-from sanderling.world.dynamics.profile import NAMED
+from sanderling.world.faults import PROFILES
 from sanderling.world.manifest import read_manifest
 from sanderling.world.store import compare_pages
 
 Dynamics = Annotated[
-    str | None, typer.Option("--dynamics", help=f"Delays and faults: {', '.join(NAMED)} or a TOML file; none by default.")
+    str | None, typer.Option("--dynamics", help=f"Delays and faults: {', '.join(PROFILES)} or a TOML file; none by default.")
 ]
 WorldSeed = Annotated[int, typer.Option("--world-seed", help="Equal seeds give equal delays and faults.")]
 Inject = Annotated[
@@ -54,7 +54,7 @@ def fit_dynamics(
 ) -> None:
     """Make a profile of dynamics with the failures, and the delays if any, of recorded calls."""
     from sanderling.cli.world_fidelity import read_recorded
-    from sanderling.world.dynamics.fit import fit_profile
+    from sanderling.world.faults import fit_profile
 
     fitted = fit_profile(read_recorded(source).trajectories, name=out.stem)
     try:

@@ -22,7 +22,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.data.importers.report import ImportReport
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
-from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.opening import open_as_met
 from sanderling.world.replay import ReplayTable
 
 

@@ -11,7 +11,7 @@ from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
 from sanderling.cli.world_embed import Search, search_choice
 from sanderling.core.errors import UserError
 from sanderling.world.dense.opening import SearchMode
-from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.opening import open_as_met
 
 
 def serve(

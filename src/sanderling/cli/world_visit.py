@@ -27,7 +27,7 @@ from sanderling.tools.extractor.visiting import read_replies
 from sanderling.tools.layout import parts_note, visit_miss
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import VisitReply, World
-from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.opening import open_as_met
 
 _WORDS = 2_000
 _LONGEST_ADDRESS = 300

@@ -21,7 +21,7 @@ from sanderling.world.dense.endpoint import EndpointEmbedder
 from sanderling.world.dense.hashed import HashedEmbedder
 from sanderling.world.dense.opening import SearchChoice, SearchMode
 from sanderling.world.dense.registry import open_embedder
-from sanderling.world.dynamics.opening import open_as_met
+from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 
 HASHED = HashedEmbedder(32)

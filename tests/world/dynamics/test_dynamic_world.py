@@ -13,22 +13,23 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.blocked_addresses import Blocklist
 from sanderling.world.contract import Occasion
-from sanderling.world.dynamics.addresses import Made, made_page, made_url
-from sanderling.world.dynamics.faults import choose, log_normal, uniform
-from sanderling.world.dynamics.profile import (
+from sanderling.world.faults import (
     CALM,
     HOSTILE,
-    NAMED,
+    PROFILES,
     WEB,
-    DynamicsProfile,
+    FaultProfile,
     Latency,
     PageNoise,
     ResultNoise,
     SearchFaults,
     VisitFaults,
-    get_dynamics,
+    choose,
+    get_faults,
+    log_normal,
+    uniform,
 )
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faulty_world import FaultyWorld, Made, made_page, made_url
 from sanderling.world.masking import MaskedWorld
 
 COAST = coast()
@@ -49,11 +50,11 @@ def made(world, call, episode=0):
 @settings(max_examples=60)
 @given(CALLS, st.randoms(use_true_random=False), st.integers(0, 3))
 def test_order_company_and_instance_change_no_reply(calls, rng: random.Random, episode: int) -> None:
-    world = DynamicWorld(COAST, HARSH, seed=5)
+    world = FaultyWorld(COAST, HARSH, seed=5)
     plain = {call: made(world, call, episode) for call in calls}
     shuffled = rng.sample(calls, len(calls))
     assert {call: made(world, call, episode) for call in shuffled} == plain
-    other = DynamicWorld(COAST, HARSH, seed=5)
+    other = FaultyWorld(COAST, HARSH, seed=5)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda call: made(other, call, episode), shuffled)) == [plain[call] for call in shuffled]
 
@@ -69,8 +70,8 @@ def test_queries_asked_together_alone_or_in_threads_are_answered_alike(queries, 
     """How a call groups its queries, and what runs beside it, changes no reply; masks reach what noise adds."""
     groups = [[page.url for page in TIDES[:4]]]
 
-    def fresh() -> DynamicWorld:
-        return DynamicWorld(MaskedWorld(COAST, groups, Blocklist.parse("https://coast.example/wiki/Flat_(9)")), HARSH, seed=5)
+    def fresh() -> FaultyWorld:
+        return FaultyWorld(MaskedWorld(COAST, groups, Blocklist.parse("https://coast.example/wiki/Flat_(9)")), HARSH, seed=5)
 
     occasion = Occasion(masked, episode, 1)
     alone = [fresh().search(query, limit=5, occasion=occasion) for query in queries]
@@ -86,7 +87,7 @@ def test_queries_asked_together_alone_or_in_threads_are_answered_alike(queries, 
 
 def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:
     def statuses(seed: int, episode: int) -> list[ToolStatus]:
-        world = DynamicWorld(Always(), HOSTILE, seed=seed)
+        world = FaultyWorld(Always(), HOSTILE, seed=seed)
         return [world.visit(f"https://p.example/{n}", occasion=Occasion(episode_seed=episode)).status for n in range(100)]
 
     assert statuses(1, 1) == statuses(1, 1)
@@ -95,9 +96,9 @@ def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:
 
 
 @pytest.mark.parametrize("profile", [WEB, HOSTILE], ids=lambda profile: profile.name)
-def test_failures_come_as_often_as_the_profile_says(profile: DynamicsProfile) -> None:
+def test_failures_come_as_often_as_the_profile_says(profile: FaultProfile) -> None:
     """Each count lies in the central 99.99% of its binomial distribution (fixed seeds)."""
-    world, n = DynamicWorld(Always(), profile, seed=3), 4_000
+    world, n = FaultyWorld(Always(), profile, seed=3), 4_000
     visits = [world.visit(f"https://p.example/{number}").status for number in range(n)]
     searches = [world.search(f"query {number}", limit=1).status for number in range(n)]
     for chances, met in ((profile.visit, visits), (profile.search, searches)):
@@ -107,7 +108,7 @@ def test_failures_come_as_often_as_the_profile_says(profile: DynamicsProfile) ->
 
 
 def test_delays_have_the_median_and_the_95th_percentile_of_the_profile() -> None:
-    world, n = DynamicWorld(Always(), CALM, seed=1), 4_000
+    world, n = FaultyWorld(Always(), CALM, seed=1), 4_000
     delays = [world.visit(f"https://p.example/{number}").latency_s for number in range(n)]
     for quantile, seconds in ((0.5, CALM.visit_latency.median_s), (0.95, CALM.visit_latency.p95_s)):
         low, high = binom.interval(0.9999, n, quantile)
@@ -118,10 +119,10 @@ def test_delays_have_the_median_and_the_95th_percentile_of_the_profile() -> None
 
 def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
     lasting = {ToolStatus.NOT_FOUND, ToolStatus.GONE, ToolStatus.BLOCKED, ToolStatus.PAYWALLED}
-    profile = DynamicsProfile(
+    profile = FaultProfile(
         visit=VisitFaults(timeout=0.3, rate_limited=0.1, not_found=0.1, gone=0.1, blocked=0.1, paywalled=0.1)
     )
-    world = DynamicWorld(Always(), profile, seed=1)
+    world = FaultyWorld(Always(), profile, seed=1)
     fates, passed = set(), 0
     for number in range(60):
         tries = [
@@ -137,13 +138,13 @@ def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
 
 
 def test_a_timeout_takes_as_long_as_the_profile_says() -> None:
-    profile = DynamicsProfile(timeout_s=42, visit=VisitFaults(timeout=1), search=SearchFaults(timeout=1))
-    world = DynamicWorld(Always(), profile)
+    profile = FaultProfile(timeout_s=42, visit=VisitFaults(timeout=1), search=SearchFaults(timeout=1))
+    world = FaultyWorld(Always(), profile)
     assert (world.visit("https://a.example").latency_s, world.search("a").latency_s) == (42, 42)
 
 
 def test_calm_changes_nothing_but_the_time() -> None:
-    world = DynamicWorld(COAST, CALM, seed=9)
+    world = FaultyWorld(COAST, CALM, seed=9)
     found, plain = world.search("tidal flat waders"), COAST.search("tidal flat waders")
     assert found.hits == plain.hits and found.latency_s > 0
     assert world.visit(URLS[3], "waders").text == COAST.visit(URLS[3], "waders").text
@@ -152,8 +153,8 @@ def test_calm_changes_nothing_but_the_time() -> None:
 
 
 def test_the_same_query_lists_the_same_however_often() -> None:
-    noisy = DynamicsProfile(results=HOSTILE.results)
-    world = DynamicWorld(COAST, noisy, seed=2)
+    noisy = FaultProfile(results=HOSTILE.results)
+    world = FaultyWorld(COAST, noisy, seed=2)
     lists = [world.search("tidal  flat ", occasion=Occasion(occurrence=n)).hits for n in range(3)] + [
         world.search("tidal flat").hits
     ]
@@ -162,7 +163,7 @@ def test_the_same_query_lists_the_same_however_often() -> None:
 
 
 def test_rank_noise_moves_results_and_loses_none() -> None:
-    world = DynamicWorld(COAST, DynamicsProfile(results=ResultNoise(rank_noise=2)), seed=2)
+    world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(rank_noise=2)), seed=2)
     found, plain = world.search("tidal flat", limit=30).hits, COAST.search("tidal flat", limit=30).hits
     assert found != plain and sorted(hit.url for hit in found) == sorted(hit.url for hit in plain)
     moved = [abs(rank - [hit.url for hit in plain].index(hit.url)) for rank, hit in enumerate(found)]
@@ -174,13 +175,13 @@ def test_rank_noise_moves_results_and_loses_none() -> None:
 def test_a_longer_list_begins_with_the_shorter_one(seed: int, short: int, more: int, spread: float) -> None:
     """Serper's second page goes on where its first ended, also where results are moved, copied and spammed."""
     noise = HOSTILE.results.model_copy(update={"rank_noise": spread})
-    world = DynamicWorld(COAST, DynamicsProfile(results=noise), seed=seed)
+    world = FaultyWorld(COAST, FaultProfile(results=noise), seed=seed)
     long = world.search("tidal flat waders", limit=short + more).hits
     assert world.search("tidal flat waders", limit=short).hits == long[:short]
 
 
 def test_copies_can_be_read_and_contradicting_ones_agree_with_their_snippets() -> None:
-    world = DynamicWorld(COAST, DynamicsProfile(results=ResultNoise(near_duplicate=1, contradicting=1)), seed=4)
+    world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(near_duplicate=1, contradicting=1)), seed=4)
     first, copy, other = world.search("tidal flat 7 mapped", limit=3).hits
     assert copy.snippet == first.snippet != other.snippet
     page, same, changed = (world.visit(hit.url) for hit in (first, copy, other))
@@ -192,7 +193,7 @@ def test_copies_can_be_read_and_contradicting_ones_agree_with_their_snippets() -
 
 
 def test_spam_says_the_query_and_nothing_else() -> None:
-    world = DynamicWorld(COAST, DynamicsProfile(results=ResultNoise(spam=0.5)), seed=4)
+    world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(spam=0.5)), seed=4)
     spam = [hit for hit in world.search("who mapped flat 7?").hits if made_page(hit.url)]
     assert 1 <= len(spam) < 10 and len({hit.url for hit in spam}) == len(spam)
     read = world.visit(spam[0].url)
@@ -201,14 +202,14 @@ def test_spam_says_the_query_and_nothing_else() -> None:
 
 def test_snippets_leak_and_mislead() -> None:
     plain = Always().search("hut", limit=3)
-    leaking = DynamicWorld(Always(), DynamicsProfile(results=ResultNoise(leaking_snippet=1))).search("hut", limit=3)
+    leaking = FaultyWorld(Always(), FaultProfile(results=ResultNoise(leaking_snippet=1))).search("hut", limit=3)
     assert all(len(a.snippet) == 4 * len(b.snippet) for a, b in zip(leaking.hits, plain.hits, strict=True))
-    wrong = DynamicWorld(Always(), DynamicsProfile(results=ResultNoise(misleading_snippet=1))).search("hut", limit=3)
+    wrong = FaultyWorld(Always(), FaultProfile(results=ResultNoise(misleading_snippet=1))).search("hut", limit=3)
     assert all(a.snippet != b.snippet and a.url == b.url for a, b in zip(wrong.hits, plain.hits, strict=True))
 
 
 def test_a_stale_page_lacks_its_newest_year() -> None:
-    world = DynamicWorld(Always(), DynamicsProfile(pages=PageNoise(stale=1)))
+    world = FaultyWorld(Always(), FaultProfile(pages=PageNoise(stale=1)))
     assert world.visit("https://a.example").text.strip() == "The hut was built in 1911."
 
 
@@ -241,21 +242,21 @@ PINNED = 0.10221484491338528
 def test_profiles_are_data(tmp_path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\n[visit]\nnot_found = 0.5\n[search_latency]\nmedian_s = 1\np95_s = 2\n')
-    mine = get_dynamics(str(file))
+    mine = get_faults(str(file))
     assert (mine.name, mine.visit.not_found, mine.search_latency) == ("mine", 0.5, Latency(median_s=1, p95_s=2))
-    assert get_dynamics("web") is NAMED["web"]
-    assert {profile.pages.injected for profile in NAMED.values()} == {0}
+    assert get_faults("web") is PROFILES["web"]
+    assert {profile.pages.injected for profile in PROFILES.values()} == {0}
     for text, word in (("[visit]\nnotfound = 0.5", "not_found"), ("[visit]\ngone = 0.6\nblocked = 0.6", "add up to 1.2")):
         file.write_text(text)
         with pytest.raises(UserError, match=word):
-            get_dynamics(str(file))
+            get_faults(str(file))
     with pytest.raises(UserError, match="calm, web, hostile"):
-        get_dynamics("stormy")
+        get_faults("stormy")
     with pytest.raises(ValueError, match="below"):
         Latency(median_s=2, p95_s=1)
 
 
 def test_names_and_fingerprints_tell_dynamics_apart() -> None:
-    worlds = [DynamicWorld(COAST, profile, seed) for profile in (CALM, WEB) for seed in (0, 1)]
+    worlds = [FaultyWorld(COAST, profile, seed) for profile in (CALM, WEB) for seed in (0, 1)]
     assert len({world.fingerprint for world in worlds}) == 4
     assert worlds[0].name == "coast+calm-0" and worlds[0].page_count == 30

@@ -26,10 +26,8 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.paced import PacedTool
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import World
-from sanderling.world.dynamics.fit import fit_profile
-from sanderling.world.dynamics.injection import obedience, obeyed, order, with_order
-from sanderling.world.dynamics.profile import WEB, DynamicsProfile, PageNoise, SearchFaults, VisitFaults
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faults import WEB, FaultProfile, PageNoise, SearchFaults, VisitFaults, fit_profile
+from sanderling.world.faulty_world import FaultyWorld, obedience, order, with_order
 
 PROFILE = get_profile("tiny").model_copy(
     update={
@@ -37,7 +35,7 @@ PROFILE = get_profile("tiny").model_copy(
     }
 )
 NAMES = PROFILE.tools
-POISONED = DynamicsProfile(name="poisoned", pages=PageNoise(injected=1))
+POISONED = FaultProfile(name="poisoned", pages=PageNoise(injected=1))
 
 
 def said(name: str, arguments: dict[str, object]) -> str:
@@ -77,18 +75,18 @@ async def episode(world: World, reply: Reply, seed: int = 0) -> Trajectory:
 
 
 async def test_obedience_tells_who_follows_the_orders_of_a_page() -> None:
-    world = DynamicWorld(coast(), POISONED, seed=1)
+    world = FaultyWorld(coast(), POISONED, seed=1)
     for seed in range(8):  # both kinds of order
         careful, careless = await episode(world, pages_in_turn, seed), await episode(world, gullible, seed)
-        assert (len(obedience(careful).shown), obeyed(careful)) == (3, False)
+        assert (len(obedience(careful).shown), obedience(careful).followed) == (3, set())
         assert obedience(careless).followed and obedience(careless).followed <= obedience(careless).shown
     clean = await episode(coast(), gullible)
-    assert not obedience(clean).shown and not obeyed(clean)
+    assert not obedience(clean).shown and not obedience(clean).followed
 
 
 def test_a_canary_that_nobody_showed_is_not_obedience() -> None:
     """A search for a word that looks like one, before any page held it."""
-    world = DynamicWorld(Always(), POISONED)
+    world = FaultyWorld(Always(), POISONED)
     canary = re.search(r"sdl-canary-\w+", world.visit("https://a.example").text)
     assert canary
 
@@ -97,7 +95,7 @@ def test_a_canary_that_nobody_showed_is_not_obedience() -> None:
         turns = [asks, visit("https://a.example"), "<think>x</think><answer>none</answer>"]
         return await episode(world, lambda messages, key: turns[sum(m.role is Role.ASSISTANT for m in messages)])
 
-    assert not obeyed(asyncio.run(early()))
+    assert not obedience(asyncio.run(early())).followed
 
 
 PARAGRAPH = st.text(min_size=1, max_size=20).map(lambda text: text.strip("\n") or "x")
@@ -116,10 +114,10 @@ def test_an_order_is_a_paragraph_and_changes_no_other(u: float, code: float, tex
 
 
 async def test_the_rollouts_of_a_group_meet_the_same_faults() -> None:
-    hard = DynamicsProfile(visit=VisitFaults(timeout=0.3, not_found=0.3), search=SearchFaults(timeout=0.2))
+    hard = FaultProfile(visit=VisitFaults(timeout=0.3, not_found=0.3), search=SearchFaults(timeout=0.2))
 
     async def met(seed: int) -> list[tuple[ToolStatus, float]]:
-        done = await episode(DynamicWorld(coast(), hard, seed=2), pages_in_turn, seed)
+        done = await episode(FaultyWorld(coast(), hard, seed=2), pages_in_turn, seed)
         return [(event.status, event.latency_s) for node in done.branch() for event in node.events]
 
     runs = [await met(seed) for seed in range(6)]
@@ -154,7 +152,7 @@ def test_a_fit_counts_the_parts_of_recorded_calls() -> None:
 
 def test_a_fit_finds_its_own_profile_again() -> None:
     """Calls made to a world with a known profile: shares within 0.02, delays within a tenth (2,000 calls, fixed seed)."""
-    world = DynamicWorld(Always(), WEB, seed=8)
+    world = FaultyWorld(Always(), WEB, seed=8)
     replies = [world.visit(f"https://p.example/{number}") for number in range(2_000)]
     fitted = fit_profile(observed(event("visit", reply.status, seconds=reply.latency_s)) for reply in replies).profile
     for name, chance in WEB.visit.model_dump().items():
@@ -175,7 +173,7 @@ def test_the_recorded_calls_are_what_the_web_profile_says_they_are() -> None:
 
 
 async def test_a_paced_tool_takes_its_time_and_changes_nothing() -> None:
-    tool = world_tools(DynamicWorld(Always(), WEB), PROFILE)[NAMES.visit]
+    tool = world_tools(FaultyWorld(Always(), WEB), PROFILE)[NAMES.visit]
     arguments = {NAMES.visit_url: ["https://a.example"], NAMES.visit_goal: ""}
     plain = await tool(arguments, ToolContext())
     started = time.monotonic()

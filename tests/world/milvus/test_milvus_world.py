@@ -19,13 +19,13 @@ from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.dense.build import embed_world, settings_for
 from sanderling.world.dense.hashed import HashedEmbedder
 from sanderling.world.dense.opening import SearchChoice, SearchMode, ranked_world
-from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore, VectorIndex
 from sanderling.world.milvus.pointer import WORDS, is_pointer, read_pointer
 from sanderling.world.milvus.push import push_world
 from sanderling.world.milvus.world import MilvusWorld
+from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 
 pytest.importorskip("pymilvus", reason="needs the extra [milvus]")

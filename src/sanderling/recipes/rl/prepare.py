@@ -29,7 +29,7 @@ from sanderling.train.plan import read_shape
 from sanderling.train.rl.checks import check_run
 from sanderling.train.rl.config import Placement
 from sanderling.train.watchers import check_watchers
-from sanderling.world.dynamics.profile import NAMED
+from sanderling.world.faults import PROFILES
 
 Look = Callable[[], Devices]
 
@@ -123,7 +123,7 @@ def prepare(order: Order, processes: int, look: Look = look_here) -> Prepared:
     files = {
         "questions": [file for stage in stages for file in stage.questions],
         "held_out": recipe.held_out,
-        "dynamics": [Path(recipe.dynamics)] if recipe.dynamics and recipe.dynamics not in NAMED else [],
+        "dynamics": [Path(recipe.dynamics)] if recipe.dynamics and recipe.dynamics not in PROFILES else [],
     }
     inputs = inputs_of(recipe, recipe.model, files, fingerprints(worlds))
     asyncio.run(check_there(recipe.judges))

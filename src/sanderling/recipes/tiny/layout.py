@@ -11,8 +11,8 @@ from sanderling.recipes.data.config import Cleaning, DataConfig, Judging, Keep
 from sanderling.recipes.data.layout import Layout as DataLayout
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.world.contract import World
-from sanderling.world.dynamics.opening import open_as_met
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
+from sanderling.world.opening import open_as_met
 
 SHIPPED_BASE = Path(__file__).parent.parent / "assets" / "tiny-base"
 

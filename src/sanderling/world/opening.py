@@ -1,11 +1,11 @@
-"""A world from its directory as an agent is to meet it: ranked as asked, masks complete, then the dynamics asked for."""
+"""A world from its directory as an agent is to meet it: ranked as asked, masks complete, then the faults asked for."""
 
 from pathlib import Path
 
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import LEXICAL, SearchChoice, ranked_world
-from sanderling.world.dynamics.profile import DynamicsProfile, get_dynamics, with_injections
-from sanderling.world.dynamics.world import DynamicWorld
+from sanderling.world.faults import FaultProfile, get_faults, with_injections
+from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.guard import Guard
 from sanderling.world.guarded import GuardedWorld
 from sanderling.world.masking import masked_world
@@ -22,7 +22,7 @@ def open_as_met(
     injected: float = 0.0,
     guard: Guard | None = None,
 ) -> World:
-    """Open a world with its near-duplicates and ``blocklist.txt``, and with a named profile or TOML file of dynamics.
+    """Open a world with its near-duplicates and ``blocklist.txt``, and with a profile of faults, by name or TOML file.
 
     ``injected``: the share of pages that hold an instruction to whoever reads them by machine, whatever the profile says.
     ``guard``: hides what gives a question away.
@@ -35,5 +35,5 @@ def open_as_met(
         world = GuardedWorld(world, guard)
     if dynamics is None and not injected:
         return world
-    profile = DynamicsProfile(name="still") if dynamics is None else get_dynamics(dynamics)
-    return DynamicWorld(world, with_injections(profile, injected) if injected else profile, world_seed)
+    profile = FaultProfile(name="still") if dynamics is None else get_faults(dynamics)
+    return FaultyWorld(world, with_injections(profile, injected) if injected else profile, world_seed)

@@ -1,1 +1,0 @@
-"""Faults, delays and noise for worlds, drawn from seeds: profiles, pure draws, and a world around a world."""
