@@ -70,7 +70,7 @@ def draw_group(ground: Ground, part: Subgraph, hops: Range, sizes: Range, rng: r
         query = to_query(root)
         if of_kind(ground, answers(ground.index, query), kind) != members:
             continue
-        ordered = tuple(sorted(members, key=lambda node: ground.answers(node)[0]))
+        ordered = tuple(sorted(members, key=lambda node: (ground.answers(node)[0], node.id)))
         facts = tuple(_stated(ground, node, fact.relation, shared) for node in ordered)
         return Group(root, ordered, (*facts, *spot.facts()), query)
     return Dropped.NO_SHAPE
