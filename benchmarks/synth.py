@@ -21,7 +21,6 @@ from sanderling.synth.graph.draft import Range
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.making import Wish, make
-from sanderling.synth.graph.opening import proven
 from sanderling.synth.graph.words.registry import RelationBook
 from sanderling.world.encyclopedia import generate_encyclopedia
 
@@ -61,7 +60,7 @@ def measure(size: int) -> dict:
     began = time.process_time()
     ground = Ground.of(encyclopedia_graph(generate_encyclopedia(size, SEED)), RelationBook())
     ready = time.process_time()
-    made = make(ground, Wish(COUNT, SIZES, HOPS, seed=SEED), proven)
+    made = make(ground, Wish(COUNT, SIZES, HOPS, seed=SEED))
     done = time.process_time()
     return {
         "things": len(ground.graph.entities),

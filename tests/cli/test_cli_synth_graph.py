@@ -62,30 +62,9 @@ def test_a_wrong_wish_is_one_sentence(world: Path, tmp_path: Path, options: list
         run("graph", str(world), "--out", str(tmp_path / "q.jsonl"), *options)
 
 
-def test_questions_of_a_folder_of_pages(tmp_path: Path) -> None:
-    text = (
-        "# {n} — Tales of {n}\n\nSource code: [lib/{n}.c](https://code.example/{n})\n\n"
-        "{n}.run(x)\n\nRun all of it now.\n\nUse {l} instead.\n"
-    )
-    names = ["tern", "knot", "gull", "ruff"]
-    pages = []
-    for number, name in enumerate(names):
-        other = names[(number + 1) % len(names)]
-        link = f"[{other}.run()](https://docs.example/{other})"
-        pages.append(Page(url=f"https://docs.example/{name}", title=name, text=text.format(n=name, l=link)))
-    build_world(tmp_path / "docs", pages, name="docs", source="folder")
-    out = tmp_path / "questions.jsonl"
-    told = run("graph", str(tmp_path / "docs"), "--out", str(out), "--count", "500", "--hops", "2-3", "--size", "4-5")
-    questions = read_questions(out)
-    assert "No more than that were found" in told
-    assert questions
-    assert {question.meta["uniqueness"] for question in questions} <= {"supported", "unchecked"}
-    assert all(question.meta["facts"] for question in questions)
-
-
-def test_a_world_without_facts_is_one_sentence(tmp_path: Path) -> None:
+def test_a_world_whose_facts_nobody_knows_is_one_sentence(tmp_path: Path) -> None:
     build_world(tmp_path / "w", [Page(url="https://a.example/x", title="x", text="Just words.")], name="w", source="folder")
-    with pytest.raises(UserError, match="No facts"):
+    with pytest.raises(UserError, match=r"No facts are known.*--model"):
         run("graph", str(tmp_path / "w"), "--out", str(tmp_path / "q.jsonl"))
 
 

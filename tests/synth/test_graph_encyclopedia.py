@@ -12,7 +12,6 @@ from sanderling.synth.graph.draft import Draft, Range
 from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia_of
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.making import Made, Wish, make
-from sanderling.synth.graph.opening import proven
 from sanderling.synth.graph.query import ANSWER, Atom, Node, Query, Variable
 from sanderling.synth.graph.records import question_of
 from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
@@ -35,7 +34,7 @@ def ground(world: Encyclopedia) -> Ground:
 
 @pytest.fixture(scope="module")
 def made(ground: Ground) -> Made:
-    return make(ground, WISH, proven)
+    return make(ground, WISH)
 
 
 def satisfying(facts: tuple[Fact, ...], query: Query) -> set[Node]:
@@ -133,8 +132,8 @@ def test_cross_verification_asks_for_what_the_atlas_has(world: Encyclopedia, mad
 
 
 def test_equal_seeds_give_equal_questions_and_others_others(ground: Ground, made: Made) -> None:
-    assert texts(make(ground, WISH, proven)) == texts(made)
-    assert texts(make(ground, Wish(300, WISH.sizes, WISH.hops, seed=5), proven)) != texts(made)
+    assert texts(make(ground, WISH)) == texts(made)
+    assert texts(make(ground, Wish(300, WISH.sizes, WISH.hops, seed=5))) != texts(made)
     assert len(set(texts(made))) == len(made.drafts)
 
 
@@ -155,7 +154,7 @@ def test_a_record_carries_what_it_rests_on(ground: Ground, made: Made) -> None:
 
 def test_a_world_too_small_for_the_wish_gives_what_there_is(ground: Ground) -> None:
     one = Wish(10_000, Range(2, 2), Range(1, 1), (Capability.DIRECT,), seed=1)
-    found: list[Draft] = [draft for draft, _ in make(ground, one, proven).drafts]
+    found: list[Draft] = [draft for draft, _ in make(ground, one).drafts]
     assert 0 < len(found) < 10_000
     assert {draft.hops for draft in found} == {1}
 
@@ -209,9 +208,9 @@ def test_what_pages_state_of_both_alike_is_not_called_one_thing_s_alone() -> Non
 def test_two_differences_of_named_things_are_two_questions() -> None:
     ground = Ground.of(encyclopedia_graph(generate_encyclopedia(120, 5)), RelationBook(ENCYCLOPEDIA))
     wish = Wish(40, Range(5, 7), Range(2, 2), (Capability.AGGREGATION,), 0)
-    forms = [draft.form for draft, _ in make(ground, wish, proven).drafts]
+    forms = [draft.form for draft, _ in make(ground, wish).drafts]
     assert forms.count("difference") > 1
-    for draft, _ in make(ground, wish, proven).drafts:
+    for draft, _ in make(ground, wish).drafts:
         if draft.form == "difference":
             assert not any(value in draft.text.split() for value in draft.extra["values"])
 
@@ -229,7 +228,7 @@ def told_by(world: Encyclopedia) -> tuple[Fact, ...]:
 
 def test_what_a_site_claims_fits_one_thing_among_all_that_it_claims(world: Encyclopedia, ground: Ground) -> None:
     wish = Wish(60, Range(5, 7), Range(2, 4), (Capability.CROSS_VERIFICATION,), seed=2)
-    quarrels = make(ground, wish, proven).drafts
+    quarrels = make(ground, wish).drafts
     assert len(quarrels) == 60
     told = told_by(world)
     for draft, _ in quarrels:

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.synth.graph.contract import Capability, Entity, Fact, FactGraph, Uniqueness
+from sanderling.synth.graph.contract import Capability, Entity, Fact, FactGraph
 from sanderling.synth.graph.draft import Range
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.making import Wish, make
@@ -56,5 +56,5 @@ def test_a_quarrel_over_things_with_braces_is_told() -> None:
     claim = Fact("orlo", claim_of("{0} outlet", "{log}"), "kello", url="https://w.example/log")
     ground = Ground.of(FactGraph(things, (truth, claim)), RelationBook({}))
     wish = Wish(1, Range(3, 3), Range(2, 3), (Capability.CROSS_VERIFICATION,))
-    ((draft, _),) = make(ground, wish, lambda one: (one, Uniqueness.UNCHECKED)).drafts
+    ((draft, _),) = make(ground, wish).drafts
     assert "(according to the {log})" in draft.text and "the {0} outlet of that {basin}" in draft.text

@@ -49,9 +49,9 @@ def graph(
 ) -> None:
     """Make multi-hop questions from the facts of a world, without a language model or with one.
 
-    An encyclopedia's facts are known from its seed; any other world's are read from its headings, links, lists and tables.
-    With --model, a model reads pages around drawn ones for their facts, and puts the drafted questions into its words; which
-    answer is right, and that there is one only, follows from the facts alone.
+    A generated encyclopedia's facts are known from its seed. Of any other world, a --model reads pages around drawn ones for
+    their facts, and puts the drafted questions into its words; which answer is right, and that there is one only, follows from
+    the facts alone.
     """
     sizes, lengths = _range(size, "--size", 2), _range(hops, "--hops", 1)
     if models:
@@ -77,10 +77,9 @@ def _from_facts(directory: Path, out: Path, wish: Wish) -> None:
     """Make the questions without a model, and say what came of it. Raises UserError when there is none."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        reading = bar.add_task("reading facts", total=None)
-        opened = open_ground(directory, lambda done, total: bar.update(reading, completed=done, total=total))
+        opened = open_ground(directory)
         asking = bar.add_task("asking", total=wish.count)
-        made = make(opened.ground, wish, opened.verdict, lambda done: bar.update(asking, completed=done))
+        made = make(opened.ground, wish, lambda done: bar.update(asking, completed=done))
     if not made.drafts:
         raise UserError(f"{directory} gave no question in {made.drawn.total():,} draws: try other --hops or --size.")
     write_questions(

@@ -14,7 +14,7 @@ class Uniqueness(StrEnum):
     PROVEN = "proven"
     """Over all facts of the graph one answer alone satisfies every constraint, and the graph is all that the world holds."""
     SUPPORTED = "supported"
-    """Over all facts of the graph one alone does, and searches of the world found no other; the graph is not all there is."""
+    """Searches of the world found no other answer."""
     UNCHECKED = "unchecked"
 
 
@@ -72,8 +72,6 @@ class FactGraph:
     facts: tuple[Fact, ...]
     complete: bool = False
     """Whether the world holds no fact of these relations beyond these: only then can uniqueness be proven."""
-    possible: tuple[Fact, ...] = ()
-    """What may hold as well: no question rests on it, but what it makes an answer is a second answer."""
     outgoing: dict[str, list[Fact]] = field(init=False, repr=False, compare=False)
     """Entity id -> facts of which it is the subject."""
     incoming: dict[str, list[Fact]] = field(init=False, repr=False, compare=False)

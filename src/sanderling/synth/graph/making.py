@@ -27,9 +27,6 @@ _PATIENCE = 1_000
 """Draws in a row without a question after which a capability is given up."""
 
 Progress = Callable[[int], None]
-Verdict = Callable[[Draft], tuple[Draft, Uniqueness] | Dropped]
-"""How sure it is that a draft that is unique over the graph is unique in the world; or why it should not be asked. The draft
-comes back with the pages that it must not see."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +52,10 @@ class Made:
     dropped: dict[Capability, Counter[Dropped]] = field(default_factory=dict)
 
 
-def make(ground: Ground, wish: Wish, verdict: Verdict, progress: Progress = lambda _: None) -> Made:
+def make(ground: Ground, wish: Wish, progress: Progress = lambda _: None) -> Made:
     """As many different questions as are wished for, or as there are to be found."""
     made = Made()
+    sure = Uniqueness.PROVEN if ground.graph.complete else Uniqueness.UNCHECKED
     seen: set[tuple[object, ...]] = set()
     asked: Counter[tuple[str, ...]] = Counter()
     misses: Counter[Capability] = Counter()
@@ -67,7 +65,7 @@ def make(ground: Ground, wish: Wish, verdict: Verdict, progress: Progress = lamb
     rng = random.Random(f"graph questions:{wish.seed}")
     while len(made.drafts) < wish.count and open_to and ground.relations:
         capability = min(open_to, key=lambda one: made.kept[one])
-        outcome = _one(ground, wish, capability, rng, seen, asked, quotas, verdict)
+        outcome = _one(ground, wish, capability, rng, seen, asked, quotas)
         made.drawn[capability] += 1
         if isinstance(outcome, Dropped):
             made.dropped.setdefault(capability, Counter())[outcome] += 1
@@ -83,7 +81,7 @@ def make(ground: Ground, wish: Wish, verdict: Verdict, progress: Progress = lamb
             continue
         misses[capability] = 0
         made.kept[capability] += 1
-        made.drafts.append(outcome)
+        made.drafts.append((outcome, sure))
         progress(len(made.drafts))
     return made
 
@@ -96,8 +94,7 @@ def _one(
     seen: set[tuple[object, ...]],
     asked: Counter[tuple[str, ...]],
     quotas: Quotas,
-    verdict: Verdict,
-) -> tuple[Draft, Uniqueness] | Dropped:
+) -> Draft | Dropped:
     part = sample(ground, rng.randint(wish.sizes.least, wish.sizes.most), rng)
     try:
         draft = GENERATORS[capability](ground, part, wish.hops, rng)
@@ -115,13 +112,10 @@ def _one(
         return Dropped.REPEATED
     if not quotas.has_room(draft):
         return Dropped.TOO_OFTEN
-    sure = verdict(draft)
-    if isinstance(sure, Dropped):
-        return sure
     seen.add(key)
     asked[_told(draft)] += 1
     quotas.take(draft)
-    return sure
+    return draft
 
 
 def _asked(draft: Draft) -> tuple[object, ...]:

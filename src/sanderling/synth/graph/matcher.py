@@ -18,7 +18,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class FactIndex:
-    """A graph's facts, and what may hold besides, by relation and either end; a fact that several pages state is one."""
+    """A graph's facts by relation and either end; a fact that several pages state is one."""
 
     objects: Mapping[tuple[str, Node], Nodes]
     """(relation, subject) to its objects."""
@@ -34,7 +34,7 @@ class FactIndex:
         subjects: dict[tuple[str, Node], set[Node]] = {}
         first: dict[str, set[Node]] = {}
         second: dict[str, set[Node]] = {}
-        for fact in (*graph.facts, *graph.possible):
+        for fact in graph.facts:
             subject, object = subject_of(fact), object_of(fact)
             objects.setdefault((fact.relation, subject), set()).add(object)
             subjects.setdefault((fact.relation, object), set()).add(subject)

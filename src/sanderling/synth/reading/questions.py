@@ -86,7 +86,7 @@ def hidden_names(ground: Ground, draft: Draft) -> tuple[str, ...]:
 
 def _drafts(ground: Ground, settings: ReadingSettings) -> Made:
     wish = Wish(settings.per_page, Range(*settings.sizes), Range(*settings.hops), settings.capabilities, settings.seed)
-    return make(ground, wish, lambda draft: (draft, Uniqueness.UNCHECKED))
+    return make(ground, wish)
 
 
 def _dropped(made: Made) -> str:

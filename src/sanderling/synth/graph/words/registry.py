@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 
 from sanderling.synth.graph.words.contract import RelationWords, as_claim, claimed, literally
-from sanderling.synth.graph.words.documents import DOCUMENTS
 from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
-
-KNOWN: tuple[Mapping[str, RelationWords], ...] = (ENCYCLOPEDIA, DOCUMENTS)
 
 
 class RelationBook:
     """Looks relations up; see `words.contract.Words`."""
 
     def __init__(self, *tables: Mapping[str, RelationWords]) -> None:
-        self._words: dict[str, RelationWords] = {name: words for table in tables or KNOWN for name, words in table.items()}
+        self._words: dict[str, RelationWords] = {
+            name: words for table in tables or (ENCYCLOPEDIA,) for name, words in table.items()
+        }
 
     def of(self, relation: str) -> RelationWords:
         """Of one relation; plain words for an unknown one."""
