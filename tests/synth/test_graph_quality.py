@@ -1,4 +1,4 @@
-"""Questions from a graph that is not all there is: real steps, each of another kind, and no form or fact in too many of them."""
+"""Questions from a graph that is not all there is: real steps, each of another kind, no form or fact in too many."""
 
 import random
 from collections import Counter
