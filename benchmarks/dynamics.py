@@ -23,8 +23,8 @@ from sanderling.world.duplicates import near_duplicates
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.faults import HOSTILE, WEB
 from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld
 
 SIZE, SEED, CALLS, WARM_UP = 500, 1, 300, 100
 MASKED = 3

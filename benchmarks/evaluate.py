@@ -44,10 +44,10 @@ from sanderling.policy.contract import Completion, Finish, SampleKey, Session
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 from sanderling.tools.registry import world_tools
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page
+from sanderling.world.filters import GuardedWorld
 from sanderling.world.guard import Guard
-from sanderling.world.guarded import GuardedWorld
 from sanderling.world.local import LocalWorld
 
 TURN_CHARS, OBSERVATION_CHARS = 1400, 3000

@@ -25,7 +25,7 @@ from sanderling.evaluate.fidelity_table import interval, number
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import mean_interval
 from sanderling.runs.files import replace_file
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.fidelity.compare import QueryRow, Settings, VisitRow, compare_searches, compare_visits
 from sanderling.world.fidelity.split import Unit, built_from, key_of, place_of, was_asked

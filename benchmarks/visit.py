@@ -30,8 +30,8 @@ from sanderling.runs.files import replace_file
 from sanderling.synth.questions import Path as AnswerPath
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import Page
+from sanderling.world.cutting import Prices, as_read
 from sanderling.world.encyclopedia import BY_SUBJECT, Encyclopedia, EncyclopediaPage, Site, generate_encyclopedia, url_of
-from sanderling.world.inline_links import Prices, as_read
 from sanderling.world.local import LocalWorld
 from sanderling.world.passages import extract
 from sanderling.world.text import sentences

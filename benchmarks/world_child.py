@@ -15,9 +15,8 @@ from typing import Any
 import world_corpus
 from engines import ENGINES, OWN
 
-from sanderling.world.index import indexed_text
+from sanderling.world.index import Ranker, indexed_text
 from sanderling.world.local import LocalWorld
-from sanderling.world.ranking import Ranker
 from sanderling.world.store import open_world
 
 WARM_UP = 20

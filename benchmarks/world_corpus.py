@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from sanderling.world.contract import Page
-from sanderling.world.terms import STOP_WORDS
+from sanderling.world.text import STOP_WORDS
 
 WORD_TYPES = 300_000
 MEAN_WORDS = 300

@@ -21,7 +21,7 @@ from sanderling.world.milvus.client import VectorIndex
 from sanderling.world.milvus.push import push_world
 from sanderling.world.milvus.world import MilvusWorld
 from sanderling.world.store import build_world, open_world
-from sanderling.world.terms import content_terms
+from sanderling.world.text import content_terms
 
 
 def asked(world: LocalWorld, count: int, seed: int) -> list[str]:

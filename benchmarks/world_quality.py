@@ -26,14 +26,13 @@ from sanderling.data.importers import import_tree
 from sanderling.evaluate.resampling import bootstrap_interval, mean_interval
 from sanderling.synth.questions import Path as Chain
 from sanderling.synth.questions import chain_questions
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia, url_of
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import pages_from_trajectories
-from sanderling.world.terms import STOP_WORDS, words
-from sanderling.world.text import sentences
+from sanderling.world.text import STOP_WORDS, sentences, words
 
 HOPS = {1: 1.0, 2: 1.0, 3: 1.0}
 

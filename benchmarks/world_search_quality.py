@@ -24,7 +24,7 @@ from sanderling.world.dense.index import open_dense
 from sanderling.world.dense.registry import open_embedder
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
 from sanderling.world.store import build_world, open_world
-from sanderling.world.terms import content_terms
+from sanderling.world.text import content_terms
 
 K = 10
 

@@ -18,7 +18,7 @@ from world_child import RESULTS
 from world_stages import MANY, Log, Place, Plan
 
 from sanderling.world.index import MAX_QUERY_TERMS, IndexBuilder, TextIndex
-from sanderling.world.terms import query_terms
+from sanderling.world.text import query_terms
 
 _K1 = 1.2
 _COMMON_SHARE = 0.1

@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from sanderling.world.index import MAX_QUERY_TERMS
-from sanderling.world.ranking import Ranked, Ranker
-from sanderling.world.terms import query_terms
+from sanderling.world.index import MAX_QUERY_TERMS, Ranked, Ranker
+from sanderling.world.text import query_terms
 
 
 class Engine(Protocol):

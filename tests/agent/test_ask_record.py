@@ -21,7 +21,7 @@ from sanderling.tools.recording import open_recording, read_recording
 from sanderling.tools.recording_readers import trajectories_of
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
-from sanderling.world.replay import ReplayTable
+from sanderling.world.recorded import ReplayTable
 from sanderling.world.store import build_world, open_world
 
 PAGES = [

@@ -17,7 +17,7 @@ from sanderling.core.types import Ending, FixedClock
 from sanderling.data.importers import import_tree
 from sanderling.policy.scripted import ListPolicy
 from sanderling.tools.replay import ReplayTool
-from sanderling.world.replay import ReplayTable
+from sanderling.world.recorded import ReplayTable
 
 ROOT = os.environ.get("SANDERLING_RECORDED", "")
 FOLDERS = ("dr-venus-rl", "dr-venus-sft")

@@ -143,10 +143,10 @@ from sanderling.core.profiles import get_profile
 from sanderling.tools import visit
 from sanderling.tools.contract import ToolContext
 from sanderling.runs.jsonl import JsonlLog
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page
 from sanderling.world.guard import Guard
-from sanderling.world.guarded import GuardedWorld
+from sanderling.world.filters import GuardedWorld
 from sanderling.world.local import LocalWorld
 
 def die(*_, **__):

@@ -13,8 +13,7 @@ from sanderling.core.record import NodeKind
 from sanderling.data.importers import Layout, import_tree
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.parquet import read_parquet, write_parquet
-from sanderling.world.recorded import pages_from_trajectories
-from sanderling.world.replay import ReplayTable
+from sanderling.world.recorded import ReplayTable, pages_from_trajectories
 
 pytestmark = needs_recordings
 

@@ -9,7 +9,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.evaluate import benchmarks
 from sanderling.evaluate.benchmarks.registry import BENCHMARKS, get_benchmark, leaks
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 
 PACKAGE = Path(benchmarks.__file__).parent
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role, ToolCall
 from sanderling.evaluate.contaminated import _may_hold, read_its_question
-from sanderling.world.verbatim import Wording, as_words
+from sanderling.world.guard import Wording, as_words
 
 ASKED = (
     "Which lighthouse keeper's daughter, born in a village whose church burned down twice, later painted the harbour that "

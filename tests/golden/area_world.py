@@ -28,17 +28,15 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.tools.web.settings import web_settings
 from sanderling.tools.web.tools import web_tools
-from sanderling.world.blocked_addresses import Blocklist, spots
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
+from sanderling.world.blocked import Blocklist, spots
 from sanderling.world.contract import Occasion
+from sanderling.world.cutting import split_page
+from sanderling.world.filters import MaskedWorld, without_links
 from sanderling.world.guard import Guard
-from sanderling.world.hidden_links import without_links
-from sanderling.world.manifest import read_manifest
-from sanderling.world.masking import MaskedWorld
 from sanderling.world.opening import open_as_met
-from sanderling.world.parts import split_page
-from sanderling.world.replay import ReplayTable
-from sanderling.world.store import open_world
+from sanderling.world.recorded import ReplayTable
+from sanderling.world.store import open_world, read_manifest
 
 SHOWN = ("title", "url", "snippet", "date", "score")
 PROFILE = get_profile("dr-venus-4b")

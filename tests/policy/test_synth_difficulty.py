@@ -13,8 +13,7 @@ from sanderling.data.questions import read_questions
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.difficulty import META
 from sanderling.world.encyclopedia import generate_encyclopedia
-from sanderling.world.manifest import read_manifest
-from sanderling.world.store import build_world
+from sanderling.world.store import build_world, read_manifest
 
 
 @pytest.fixture

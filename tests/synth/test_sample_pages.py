@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.synth.pages import sample_pages
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 
 

@@ -21,8 +21,8 @@ from sanderling.synth.verify.open_world import OpenWorld
 from sanderling.synth.verify.run import META, verify
 from sanderling.synth.verify.snippets import Snippets
 from sanderling.world.contract import Page
+from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld
 
 EXACT = RuleJudge("exact", exact_match)
 LONG = " ".join(f"On day {n} the council spoke of herring, nets and the price of salt." for n in range(40))

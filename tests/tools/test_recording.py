@@ -23,8 +23,7 @@ from sanderling.world.contract import Page
 from sanderling.world.faults import fit_profile
 from sanderling.world.fidelity.calls import recorded_calls
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import pages_from_trajectories
-from sanderling.world.replay import ReplayTable
+from sanderling.world.recorded import ReplayTable, pages_from_trajectories
 
 WORLD = LocalWorld.in_memory(
     [

@@ -10,8 +10,8 @@ from sanderling.tools.registry import world_tools
 from sanderling.world.contract import Page, VisitReply
 from sanderling.world.faults import FaultProfile, VisitFaults
 from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld
 
 URL = "https://w.example/page_(1)"
 WORLD = LocalWorld.in_memory(

@@ -16,7 +16,7 @@ from sanderling.tools.extractor.contract import Counts, Reading
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.tools.web.settings import web_settings
 from sanderling.tools.web.tools import web_tools
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import VisitReply
 from sanderling.world.guard import Guard, GuardKind, GuardLine
 

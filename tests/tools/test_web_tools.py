@@ -19,7 +19,7 @@ from sanderling.tools.registry import world_tools
 from sanderling.tools.web.backend import BROKEN_IN_A_ROW, LiveWeb
 from sanderling.tools.web.settings import WebSettings, web_settings
 from sanderling.tools.web.tools import web_tools
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page, SearchesOneByOne, SearchReply, VisitReply
 from sanderling.world.local import LocalWorld
 

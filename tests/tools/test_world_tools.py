@@ -13,8 +13,8 @@ from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply
 from sanderling.world.faults import CALM
 from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld
 
 PAGES = [
     Page(url="https://w.example/Anna_Bel_(poet)", title="Anna Bel (poet)", text="Anna Bel was a poet. She was born in Orlo."),

@@ -14,13 +14,12 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.tools.web.settings import web_settings
 from sanderling.tools.web.tools import web_tools
-from sanderling.world.blocked_addresses import Blocklist, spots
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
+from sanderling.world.blocked import Blocklist, spots
 from sanderling.world.contract import Occasion, Page
+from sanderling.world.filters import GuardedWorld, MaskedWorld
 from sanderling.world.guard import Guard, GuardKind, GuardLine
-from sanderling.world.guarded import GuardedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld
 
 RULES = Blocklist.parse(
     "huggingface.co/datasets\nhub.example/data/quiz\nleaks.example\nmünchen.example\ngithub.com/own/quiz\n"

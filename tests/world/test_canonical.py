@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sanderling.world.canonical import _remembered, canonical_set, canonical_url
+from sanderling.world.addresses import _remembered, canonical_set, canonical_url
 
 URL_TEXT = st.text(alphabet="ahttps:/.?#%25eE()[]@&=+ :8043\u00e9\u6771~'\"\\\n-_,;", max_size=40)
 

@@ -5,8 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.world.terms import WORD, index_terms, normal, pairs, spans, words
-from sanderling.world.text import plain, sentences, spoken, word_count
+from sanderling.world.text import WORD, index_terms, normal, pairs, plain, sentences, spans, spoken, word_count, words
 
 WORDS = ["cities", "CLASSES ", "buses", "Toes", "ies", "xies", "us ", "gas", "s", "es ", "aies", "eies ", "'s", "12s "]
 CHARACTERS = ["é", "ß", "’s", "東", "京 ", "½", "⑴", "\ufdfa", "\u037a", "\u0301", "İ", "ſ", "🙂", "_", " ", "\n", "\t", "-"]

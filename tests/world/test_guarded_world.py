@@ -8,12 +8,12 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, Page
 from sanderling.world.faults import get_faults
 from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.filters import GuardedWorld
 from sanderling.world.guard import Guard, GuardKind, GuardLine
-from sanderling.world.guarded import GuardedWorld
 from sanderling.world.local import LocalWorld
 
 ASKED = "Which keeper of the northern lighthouse wrote forty odes to the tide before the great storm took his library?"

@@ -3,10 +3,9 @@
 import pytest
 
 from sanderling.tools.extractor.quotes import PageText
-from sanderling.world.canonical import canonical_url
-from sanderling.world.hidden_links import without_links
-from sanderling.world.inline_links import as_read, find_links
-from sanderling.world.parts import asked_part, part_address, split_page
+from sanderling.world.addresses import asked_part, canonical_url, part_address
+from sanderling.world.cutting import as_read, find_links, split_page
+from sanderling.world.filters import without_links
 from sanderling.world.passages import extract
 
 MANY = 100_000

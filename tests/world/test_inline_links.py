@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.world.inline_links import Prices, affordable, as_read, find_links
+from sanderling.world.cutting import Prices, affordable, as_read, find_links
 from sanderling.world.text import word_count
 
 

@@ -14,7 +14,7 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.paced import PacedTool
 from sanderling.tools.registry import world_tools
 from sanderling.tools.replay import ReplayTool
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.dense.build import embed_world, settings_for
 from sanderling.world.dense.hashed import HashedEmbedder
@@ -22,10 +22,10 @@ from sanderling.world.dense.opening import SearchChoice, SearchMode
 from sanderling.world.duplicates import near_duplicates
 from sanderling.world.faults import HOSTILE, PROFILES, PageNoise
 from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld
 from sanderling.world.opening import open_as_met
-from sanderling.world.replay import Replay, ReplayTable, call_key
+from sanderling.world.recorded import Replay, ReplayTable, call_key
 from sanderling.world.store import build_world, open_world
 
 PAGES = [

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.types import ToolStatus
+from sanderling.world.addresses import asked_part, page_address, part_address
 from sanderling.world.contract import Occasion, Page
+from sanderling.world.cutting import Prices, find_links, split_page
 from sanderling.world.faults import CALM, FaultProfile, Latency, PageNoise, VisitFaults
 from sanderling.world.faulty_world import FaultyWorld, Made, made_url
-from sanderling.world.inline_links import Prices, find_links
+from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld
-from sanderling.world.parts import asked_part, page_address, part_address, split_page
 from sanderling.world.passages import extract
 
 URL = "https://w.example/Long_(page)"

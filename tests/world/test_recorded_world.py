@@ -7,8 +7,7 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role, ToolCall, ToolSpec, ToolStatus
 from sanderling.tools.contract import ToolContext, ToolResult
 from sanderling.tools.replay import ReplayTool
-from sanderling.world.recorded import answerable_questions, pages_from_trajectories
-from sanderling.world.replay import ReplayTable, call_key
+from sanderling.world.recorded import ReplayTable, answerable_questions, call_key, pages_from_trajectories
 
 A = '[{"query": "a", "web_page_info_list": [{"title": "T", "url": "https://x.org/p", "snippet": "one"}]}]'
 B = (

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.registry import world_tools
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.dense.build import embed_world, settings_for
 from sanderling.world.dense.embedder import Kind
@@ -16,8 +16,8 @@ from sanderling.world.dense.hybrid import HybridRanker
 from sanderling.world.dense.index import open_dense
 from sanderling.world.faults import HOSTILE
 from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld
 from sanderling.world.store import build_world, open_world
 
 WORDS = ["river", "stone", "harbour", "poet", "founder", "museum", "school", "bridge", "winter", "garden"]

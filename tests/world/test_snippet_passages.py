@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.world.parts import split_page
+from sanderling.world.cutting import split_page
 from sanderling.world.passages import extract as extract_of
-from sanderling.world.snippet import snippet
+from sanderling.world.passages import snippet
 from sanderling.world.text import flow, word_count
 
 

@@ -14,8 +14,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.duplicates import file_name
-from sanderling.world.manifest import read_manifest
-from sanderling.world.store import build_world, open_world
+from sanderling.world.store import build_world, open_world, read_manifest
 
 
 def pages(count: int = 20) -> list[Page]:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.world.terms import content_terms, index_terms, query_terms, spans, words
-from sanderling.world.text import clean, flow, is_text, plain, sentences
+from sanderling.world.text import clean, content_terms, flow, index_terms, is_text, plain, query_terms, sentences, spans, words
 
 
 def test_words_are_folded_alike_in_texts_and_queries():

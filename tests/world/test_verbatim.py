@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.text import question_tokens
-from sanderling.world.verbatim import Canaries, Found, Wording, as_words
+from sanderling.world.guard import Canaries, Found, Wording, as_words
 
 LONG = (
     "Which keeper of a lighthouse on the northern coast, who once taught music in a town known for its bells, wrote forty odes "

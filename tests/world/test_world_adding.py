@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
+from sanderling.world.building import PlainFeed
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.duplicates import load_groups
-from sanderling.world.feed import PlainFeed
-from sanderling.world.index_files import is_whole
-from sanderling.world.manifest import read_manifest
+from sanderling.world.index import is_whole
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import add_to_world, build_world, open_world
+from sanderling.world.store import add_to_world, build_world, open_world, read_manifest
 
 QUERIES = ("number3", "word1 page", "word2 number40", "every", "nothing of it")
 
@@ -124,8 +123,8 @@ READER = """
 import sys
 from pathlib import Path
 from sanderling.world.opening import open_as_met
-from sanderling.world.index_files import is_whole
-from sanderling.world.manifest import read_manifest
+from sanderling.world.index import is_whole
+from sanderling.world.store import read_manifest
 
 seen = set()
 print("reading", flush=True)
@@ -189,7 +188,7 @@ import resource, signal, sys
 from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.feed import PlainFeed
+from sanderling.world.building import PlainFeed
 from sanderling.world.store import add_to_world
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -11,10 +11,9 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.world.building import building_place
 from sanderling.world.contract import Page
-from sanderling.world.manifest import read_manifest
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.registry import open_sources
-from sanderling.world.store import add_to_world, build_from_feed, open_world
+from sanderling.world.store import add_to_world, build_from_feed, open_world, read_manifest
 
 SLOWLY = """
 import sys, time

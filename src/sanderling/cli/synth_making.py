@@ -24,7 +24,7 @@ from sanderling.synth.models import Models
 from sanderling.synth.pages import sample_pages
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
-from sanderling.world.manifest import read_manifest
+from sanderling.world.store import read_manifest
 
 Report = TypeVar("Report")
 

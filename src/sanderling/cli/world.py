@@ -30,13 +30,12 @@ from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.fidelity.split import Unit
-from sanderling.world.manifest import WorldInfo, read_manifest
 from sanderling.world.opening import open_as_met
-from sanderling.world.replay import REPLAY_FILE
+from sanderling.world.recorded import REPLAY_FILE
 from sanderling.world.sources.encyclopedia import EncyclopediaSource
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.registry import open_source
-from sanderling.world.store import build_from_feed, build_world
+from sanderling.world.store import WorldInfo, build_from_feed, build_world, read_manifest
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)

@@ -11,8 +11,7 @@ from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world.duplicates import THRESHOLD
 from sanderling.world.faults import PROFILES
-from sanderling.world.manifest import read_manifest
-from sanderling.world.store import compare_pages
+from sanderling.world.store import compare_pages, read_manifest
 
 Dynamics = Annotated[
     str | None, typer.Option("--dynamics", help=f"Delays and faults: {', '.join(PROFILES)} or a TOML file; none by default.")

@@ -18,8 +18,7 @@ from sanderling.world.dense.opening import SearchChoice, SearchMode
 from sanderling.world.dense.registry import FORMS, open_embedder, opens_socket
 from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
 from sanderling.world.local import LocalWorld
-from sanderling.world.manifest import read_manifest
-from sanderling.world.store import open_world
+from sanderling.world.store import open_world, read_manifest
 
 Search = Annotated[
     SearchMode, typer.Option("--search", help="Rank by words, by nearness, or by both fused; the last two want `world embed`.")

@@ -23,7 +23,7 @@ from sanderling.data.importers.report import ImportReport
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.opening import open_as_met
-from sanderling.world.replay import ReplayTable
+from sanderling.world.recorded import ReplayTable
 
 
 def fidelity(
@@ -49,7 +49,7 @@ def fidelity(
     from sanderling.evaluate.report_model import RunFacts
     from sanderling.world.fidelity.compare import Settings
     from sanderling.world.fidelity.split import read_built_from
-    from sanderling.world.manifest import read_manifest
+    from sanderling.world.store import read_manifest
 
     if not 0.0 < p < 1.0:
         raise UserError(f"--p is {p:g}: give a number between 0 and 1, such as 0.9.")

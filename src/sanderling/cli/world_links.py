@@ -9,9 +9,8 @@ import typer
 from rich.console import Console
 
 from sanderling.core.text import visible
-from sanderling.world.links import Leads, LinkJudge, dead_links
-from sanderling.world.manifest import read_manifest
-from sanderling.world.store import open_pages
+from sanderling.world.building import Leads, LinkJudge, dead_links
+from sanderling.world.store import open_pages, read_manifest
 
 
 def links(

@@ -14,8 +14,7 @@ from html import unescape
 
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import ToolCall
-from sanderling.world.echoes import asked_by, site_words, without_echo
-from sanderling.world.verbatim import Wording, as_words
+from sanderling.world.guard import Wording, as_words, asked_by, site_words, without_echo
 
 _URL = re.compile(r"https?://[^\s\"'<>)\]]+")
 _UNSEEN = re.compile(

@@ -17,9 +17,9 @@ from sanderling.evaluate.benchmarks.contract import Loaded
 from sanderling.evaluate.benchmarks.registry import leaks
 from sanderling.evaluate.result import Record
 from sanderling.runs.jsonl import JsonlLog
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
+from sanderling.world.filters import read_blocklist
 from sanderling.world.guard import Guard, GuardKind, GuardLine
-from sanderling.world.masking import read_blocklist
 
 
 class GuardFacts(Record):

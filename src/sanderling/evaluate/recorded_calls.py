@@ -17,7 +17,7 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolCall
 from sanderling.evaluate.format import percent
 from sanderling.evaluate.result_parts import RecordedShare
-from sanderling.world.replay import REPLAY_FILE, ReplayTable
+from sanderling.world.recorded import REPLAY_FILE, ReplayTable
 from sanderling.world.store import open_world
 
 _NAMES = ToolNames()
@@ -66,7 +66,7 @@ def _of(held: int, asked: int, one: str, several: str) -> str:
 
 
 def _queries(key: str) -> list[str]:
-    """Of a recorded call (`replay.call_key`), what was searched for."""
+    """Of a recorded call (`recorded.call_key`), what was searched for."""
     name, arguments = json.loads(key)
     asked = arguments.get(_NAMES.search_query) if name == _NAMES.search and isinstance(arguments, dict) else None
     return _texts(asked)

@@ -8,7 +8,7 @@ import hashlib
 import heapq
 from collections.abc import Collection, Iterable
 
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.text import word_count
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.prompts import BETWEEN, one_line, results_text
 from sanderling.core.types import ToolStatus
+from sanderling.world.addresses import part_address
 from sanderling.world.contract import SearchHit, SearchReply, VisitReply
-from sanderling.world.cutting import pieces
-from sanderling.world.inline_links import Prices
-from sanderling.world.parts import part_address
+from sanderling.world.cutting import Prices, pieces
 from sanderling.world.text import plain, sentences, word_count
 
 _SUMMARY_WORDS = 60

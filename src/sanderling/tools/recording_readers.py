@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolCall, ToolStatus
 from sanderling.tools.recording import RecordedCall, RecordedPage
-from sanderling.world.replay import Replay, ReplayTable, call_key
+from sanderling.world.recorded import Replay, ReplayTable, call_key
 
 _BETWEEN = "\n=======\n"
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)

@@ -1,6 +1,6 @@
 """A tool over recorded calls: the recorded observation, byte for byte, where the call was recorded; else another tool's answer.
 
-Knows a table of recordings (`world.replay`), no model and no world.
+Knows a table of recordings (`world.recorded`), no model and no world.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from sanderling.core.observations import read_observation
 from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
-from sanderling.world.replay import ReplayTable
+from sanderling.world.recorded import ReplayTable
 
 _NOT_RECORDED = "This call was not recorded, and a replay has nothing else to answer with; try another call."
 

@@ -16,8 +16,8 @@ from sanderling.tools.extractor.contract import Extractor, ExtractorOutageError
 from sanderling.tools.extractor.visiting import read_replies
 from sanderling.tools.layout import visit_text
 from sanderling.tools.search import overall
+from sanderling.world.addresses import page_address
 from sanderling.world.contract import VisitReply, World
-from sanderling.world.parts import page_address
 
 
 class VisitTool:

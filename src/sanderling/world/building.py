@@ -1,8 +1,8 @@
-"""Pages on their way into files: read in, then indexed, signed and linked; both survive a kill at any moment.
+"""Building: a stream of pages is read in, then indexed, signed and linked; a kill at any moment loses seconds.
 
 A place is a directory in which one process builds, guarded by a lock that ends with the process. What was read in is committed
-every few seconds together with the feed's mark, so the same command goes on from there; so is the second pass over the stored
-pages. Memory does not grow with the number of pages. Knows no manifest: `store` makes a world of what lies here.
+every few seconds together with the feed's mark, so that the same command goes on from there; so is the second pass over the
+stored pages. Memory does not grow with the number of pages. `store` makes a world of what lies here.
 """
 
 import fcntl
@@ -11,27 +11,97 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import sync
+from sanderling.world.addresses import canonical_url, site
 from sanderling.world.contract import Page
 from sanderling.world.duplicates import signature
-from sanderling.world.feed import Feed
-from sanderling.world.index import IndexBuilder
-from sanderling.world.index_files import is_whole, write_note
-from sanderling.world.links import Leads, LinkJudge, counts_of
-from sanderling.world.manifest import LinkCounts
-from sanderling.world.page_files import PageFile
-from sanderling.world.pages import Intake
+from sanderling.world.index import IndexBuilder, is_whole, write_note
+from sanderling.world.pages import Intake, PageFile
+
+
+class SourceAccount(BaseModel):
+    """What became of the documents of one source; counted up while it is read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    documents: int = 0
+    pages: int = 0
+    skipped: dict[str, int] = {}
+    """By reason (`sources.contract.Reason`)."""
+    examples: dict[str, list[str]] = {}
+    """Where the first few of each reason are."""
+
+
+class Feed(Protocol):
+    """A stream of pages."""
+
+    @property
+    def stamp(self) -> str:
+        """Changes when what is read changes; empty: each reading may differ."""
+        ...
+
+    def pages(self, mark: str = "") -> Iterator[Page]:
+        """The pages after a mark; of the empty mark, all."""
+        ...
+
+    def mark(self) -> str:
+        """Where the stream is: after the page that `pages` gave last."""
+        ...
+
+    def total(self) -> int | None:
+        """How many documents there are, where that is known."""
+        ...
+
+    def read(self) -> int:
+        """How many documents were read so far, pages or not."""
+        ...
+
+    def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
+        """What became of the documents of each source, up to a mark."""
+        ...
+
+
+@dataclass
+class PlainFeed:
+    """Pages that are read once, from their beginning."""
+
+    given: Iterable[Page]
+    stamp: str = ""
+    _read: int = 0
+
+    def pages(self, mark: str = "") -> Iterator[Page]:
+        """All pages. Raises ValueError for a mark: it has none."""
+        if mark:
+            raise ValueError("these pages cannot be taken up in the middle")
+        for page in self.given:
+            self._read += 1
+            yield page
+
+    def mark(self) -> str:
+        return ""
+
+    def total(self) -> int | None:
+        return len(self.given) if isinstance(self.given, list | tuple) else None
+
+    def read(self) -> int:
+        return self._read
+
+    def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
+        """None: pages are given, not documents."""
+        return ()
+
 
 _LOCK, _STAMP = "lock", "stamp"
 _SECONDS = 2.0
@@ -54,6 +124,68 @@ Progress = Callable[[Stage, int, int | None], None]
 
 def ignore(_stage: Stage, _done: int, _total: int | None) -> None:
     """Show no progress."""
+
+
+class Leads(StrEnum):
+    """Where a link leads."""
+
+    INSIDE = "inside"
+    DEAD = "dead"
+    OUTSIDE = "outside"
+
+
+class LinkCounts(BaseModel):
+    """Where the links of pages lead; a link that two pages have counts twice."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    inside: int = 0
+    """To pages of the world."""
+    dead: int = 0
+    """To pages that the world does not hold, on sites of which it holds others."""
+    outside: int = 0
+    """To other sites."""
+
+    def __add__(self, other: "LinkCounts") -> "LinkCounts":
+        return LinkCounts(**{name: getattr(self, name) + getattr(other, name) for name in LinkCounts.model_fields})
+
+
+@dataclass(frozen=True)
+class LinkJudge:
+    """Tells where links lead.
+
+    Args:
+        find: the number of a page by its key.
+        has_site: whether any page of the world lies on a site.
+
+    """
+
+    find: Callable[[str], int | None]
+    has_site: Callable[[str], bool]
+
+    def leads(self, link: str) -> Leads:
+        """Where one link leads."""
+        key = canonical_url(link)
+        if self.find(key) is not None:
+            return Leads.INSIDE
+        return Leads.DEAD if self.has_site(site(key)) else Leads.OUTSIDE
+
+    def tally(self, links: Iterable[str]) -> Counter[Leads]:
+        """The links of a page, by where they lead."""
+        return Counter(map(self.leads, links))
+
+
+def counts_of(tally: Mapping[Leads, int]) -> LinkCounts:
+    """A tally as a world's manifest has it."""
+    return LinkCounts(**{lead.value: tally.get(lead, 0) for lead in Leads})
+
+
+def dead_links(pages: Iterable[Page], judge: LinkJudge) -> Iterator[tuple[str, str]]:
+    """Every dead link, as (page, link)."""
+    for page in pages:
+        for link in page.links:
+            if judge.leads(link) is Leads.DEAD:
+                yield page.url, link
 
 
 class State(BaseModel):

@@ -61,7 +61,7 @@ class VisitReply:
     part: int = 1
     """Which part of the page this is, from 1; 0: passages chosen for the goal. Past ``parts``: there is no such part."""
     parts: int = 1
-    """In how many parts of the same budget the whole page can be read (`parts.part_address`)."""
+    """In how many parts of the same budget the whole page can be read (`addresses.part_address`)."""
     summary: str = ""
     """What the text comes to, from a model that read it (`tools.extractor`); worlds leave it empty."""
 

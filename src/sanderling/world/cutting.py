@@ -1,15 +1,201 @@
-"""Where a page may be cut: its paragraphs and headings, and pieces of paragraphs that are too long. All by place in the text.
+"""Where a page may be cut, and what each stretch of it costs a reader.
 
-Borders are, best first: blank lines and heading lines, lines, sentences, words; never the inside of a link. What stands between
-two places is taken from the text as it is. Pure functions; knows no goal and no budget of a page.
+A link is one thing that is never cut. Prices are in words: those it shows, and for its address a word for every four characters
+begun, though never less than the words in it (a tokenizer makes about one token of three characters of a URL, and four tokens
+of three English words). So does every stretch of more than a hundred characters without the beginning of a word, from there on:
+noise is not free. Link words may hold brackets and an image, addresses may hold parentheses three deep; a link ends within its
+paragraph, a bare URL (of ASCII) at the first blank, quote or bar.
+
+Borders are, best first: blank lines and heading lines, lines, sentences, words. The parts of a page for a budget of words
+partition it: joined, they are the page. A heading goes with what stands below it; a link that alone costs more than the budget
+is given without its address. Everything is linear in the text's length.
 """
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
-from sanderling.world.inline_links import Prices
-from sanderling.world.text import sentences
+import numpy as np
+from numpy.typing import NDArray
+
+from sanderling.world.text import sentences, spans, word_count
+
+Stretch = tuple[int, int]
+"""A start and an end in the text."""
+_CHARS_PER_WORD = 4
+_LONG = 100
+"""Characters from the beginning of one word to that of the next that cost nothing more."""
+_TOKEN = re.compile(r"\\.|!?\[|\]|\n(?=[^\S\n]*\n|#)", re.DOTALL)
+_INNER = r"(?:\\[()]|[^()\s<>]"
+_TARGET = re.compile(
+    r"\([ \t]*+(?:\n[ \t]*+)?(?:<([^<>\n]*+)>|("
+    rf"{_INNER}|\({_INNER}|\({_INNER}|\((?:\\[()]|[^()\s<>])*+\))*+\))*+\))*+"
+    r"))(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?[ \t]*+\)"
+)
+_BARE = re.compile(r"(?<![A-Za-z0-9])(?:https?://|www\.)[!#-;=?-{}~]++", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link or bare address: ``text[start:end]``."""
+
+    start: int
+    end: int
+    words: str
+    """What it shows without its address; empty for a bare one."""
+    surplus: int
+    """What its addresses cost beyond the words in them."""
+    addresses: tuple[str, ...] = ()
+    """Where it and the links and images within it lead, as written; of a bare one, itself."""
+
+
+def find_links(text: str) -> tuple[Link, ...]:
+    """The outermost links and bare addresses of a text, in order, without overlap."""
+    marked = _marked(text) if "](" in text else []
+    if "://" not in text and "www." not in text.lower():
+        return tuple(marked)
+    found: list[Link] = []
+    at = 0
+    for link in (*marked, None):
+        gap = _BARE.finditer(text, at, link.start if link else len(text))
+        found += (Link(bare.start(), bare.end(), "", _surplus(bare[0]), (bare[0],)) for bare in gap)
+        if link:
+            found.append(link)
+            at = link.end
+    return tuple(found)
+
+
+def as_read(text: str) -> str:
+    """The text as a reader has it: link words stay, addresses go."""
+    return _replaced(text, find_links(text))
+
+
+class Prices:
+    """What stretches of one text cost, in words."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.links = find_links(text)
+        self._starts = [link.start for link in self.links]
+        self._surplus = [0, *accumulate(link.surplus for link in self.links)]
+        words = spans(text)[0]
+        further = [place for place in _further(text, words) if self.link_at(place) is None]
+        self._words = np.sort(np.append(words, further)) if further else words
+
+    @property
+    def whole(self) -> int:
+        """The price of the text."""
+        return len(self._words) + self._surplus[-1]
+
+    def units(self, start: int, end: int) -> list[int]:
+        """Places in ``text[start:end]`` outside links where a word begins, or costs one more for its length."""
+        found = self._words[bisect_left(self._words, start) : bisect_left(self._words, end)].tolist()
+        return [place for place in found if self.link_at(place) is None] if self.links else found
+
+    def of(self, start: int, end: int) -> int:
+        """The price of ``text[start:end]``, which cuts neither a word nor a link."""
+        words = bisect_left(self._words, end) - bisect_left(self._words, start)
+        if not self.links:
+            return words
+        return words + self._surplus[bisect_left(self._starts, end)] - self._surplus[bisect_left(self._starts, start)]
+
+    def link_at(self, place: int) -> Link | None:
+        """The link that holds the character at this place."""
+        before = bisect_right(self._starts, place) - 1
+        return self.links[before] if before >= 0 and place < self.links[before].end else None
+
+    def links_within(self, start: int, end: int) -> tuple[Link, ...]:
+        """The links that begin in ``text[start:end]``."""
+        return self.links[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
+
+    def may_cut(self, place: int) -> bool:
+        """Whether a cut before the character at this place leaves every link whole."""
+        link = self.link_at(place)
+        return link is None or link.start == place
+
+
+def affordable(prices: Prices, most: int) -> Prices:
+    """The text in which links that cost more than ``most`` words have lost their addresses."""
+    dear = [link for link in prices.links if prices.of(link.start, link.end) > most]
+    return Prices(_replaced(prices.text, dear)) if dear else prices
+
+
+def _marked(text: str) -> list[Link]:
+    """Markdown links and images; of nested ones the outer."""
+    outer: list[Stretch] = []
+    marks: list[_Mark] = []
+    opened: list[re.Match[str]] = []
+    for token in _TOKEN.finditer(text):
+        if marks and token.start() < marks[-1].end:  # within an address
+            continue
+        if token[0].endswith("["):
+            opened.append(token)
+        elif token[0] == "\n":
+            opened.clear()
+        elif token[0] == "]" and opened:
+            start = opened.pop()
+            target = _TARGET.match(text, token.end())
+            if target is None:
+                continue
+            while outer and outer[-1][0] > start.start():
+                outer.pop()
+            outer.append((start.start(), target.end()))
+            marks.append(_Mark(*start.span()))
+            marks.append(_Mark(token.start(), target.end(), target[1] or target[2] or ""))
+    rest = iter(sorted(marks))
+    return [_worded(text, *link, rest) for link in outer]
+
+
+class _Mark(NamedTuple):
+    """What stands before the words of a link, or behind them."""
+
+    start: int
+    end: int
+    address: str | None = None
+
+
+def _worded(text: str, start: int, end: int, marks: Iterator[_Mark]) -> Link:
+    """The link with its words: all between its marks and those of links in it, which are taken from ``marks``."""
+    shown: list[str] = []
+    addresses: list[str] = []
+    at, surplus = start, 0
+    for mark in marks:
+        words = text[at : mark.start]
+        surplus += sum(_surplus(bare[0]) for bare in _BARE.finditer(words))
+        shown.append(_BARE.sub("", words))
+        surplus += len(_further(shown[-1], spans(shown[-1])[0])) if len(shown[-1]) > _LONG else 0
+        if mark.address is not None:
+            surplus += _surplus(mark.address)
+            addresses.append(mark.address)
+        at = mark.end
+        if at == end:
+            break
+    return Link(start, end, "".join(shown), surplus, tuple(addresses))
+
+
+def _further(text: str, words: NDArray[np.int32]) -> list[int]:
+    """Where a stretch without the beginning of a word costs one word more, again and again."""
+    borders = np.concatenate(([0], words, [len(text)]))
+    long = (np.diff(borders) > _LONG).nonzero()[0].tolist()
+    return [place for i in long for place in range(int(borders[i]) + _LONG, int(borders[i + 1]), _CHARS_PER_WORD)]
+
+
+def _surplus(address: str) -> int:
+    return max(-(-len(address) // _CHARS_PER_WORD) - word_count(address), 0)
+
+
+def _replaced(text: str, links: Iterable[Link]) -> str:
+    """The text with links replaced by their words."""
+    parts: list[str] = []
+    at = 0
+    for link in links:
+        parts += [text[at : link.start], link.words]
+        at = link.end
+    return "".join((*parts, text[at:]))
+
 
 _HEADING = re.compile(r"#{1,6}\s+\S")
 _BLANK_LINES = re.compile(r"\n\s*\n")
@@ -105,3 +291,31 @@ def _trimmed(text: str, start: int, end: int) -> Stretch:
     while end > start and text[end - 1].isspace():
         end -= 1
     return start, end
+
+
+def split_page(text: str, max_words: int) -> tuple[str, ...]:
+    """The parts of a page: at least one, each of at most ``max_words`` words, together the whole text."""
+    prices = affordable(Prices(text), max_words)
+    cuts = part_cuts(prices, blocks(prices.text), max_words)
+    return tuple(prices.text[a:b] for a, b in pairwise([*cuts, len(prices.text)]))
+
+
+def part_cuts(prices: Prices, page: Sequence[Block], max_words: int) -> list[int]:
+    """Where the parts of a text of these blocks begin, the first at 0; no link in it costs more than ``max_words``."""
+    cuts = [0]
+    for start, end in _chunks(prices, page, max_words):
+        if start > cuts[-1] and prices.of(cuts[-1], end) > max_words and prices.of(cuts[-1], start):
+            cuts.append(start)
+    return cuts
+
+
+def _chunks(prices: Prices, page: Sequence[Block], most: int) -> list[tuple[int, int]]:
+    """Paragraphs with the headings above them, cut where they cost more than ``most``."""
+    chunks: list[tuple[int, int]] = []
+    opened: int | None = None
+    for i, block in enumerate(page):
+        start = block.start if opened is None else opened
+        opened = start if block.heading and i + 1 < len(page) else None
+        if opened is None:
+            chunks += pieces(prices, start, block.end, most)
+    return chunks

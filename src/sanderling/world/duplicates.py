@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world.contract import Page
-from sanderling.world.terms import words
-from sanderling.world.text import plain
+from sanderling.world.text import plain, words
 
 FORMAT_VERSION = 2
 THRESHOLD = 0.8

@@ -18,10 +18,9 @@ from urllib.parse import quote, unquote
 
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import ToolStatus
-from sanderling.world.canonical import canonical_set, canonical_url
+from sanderling.world.addresses import asked_part, canonical_set, canonical_url, page_address, same_part
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchesTogether, SearchHit, SearchReply, VisitReply, World
 from sanderling.world.faults import Draws, FaultProfile, Latency, ResultNoise, choose, log_normal, standard_normal
-from sanderling.world.parts import asked_part, page_address, same_part
 from sanderling.world.text import sentences
 
 _WHOLE_PAGE = 10_000_000

@@ -1,21 +1,187 @@
 """The guard against contamination: what an agent that is measured must not see, decided for each question and written down.
 
-Hidden are addresses that a blocklist names, and texts that hold the question word for word or a benchmark's canary; a text that
-quotes a part of the question is only reported. A question hides its own words alone. Contract: a line is handed to ``write``
-before the answer is given, so that nothing is hidden without a trace. The agent is told nothing: it would look elsewhere. Knows
-no tool and no world.
+Hidden are addresses that a blocklist names, and texts that hold the question word for word or a benchmark's canary. A leak is a
+text that holds all words of the question as one run, or at least half of the question's distinct runs of 13 words and no fewer
+than two. Fewer are a quotation, often of the very source from which the question was made: they are reported and hide nothing.
+Of questions in scripts without blanks characters are counted, 26 a run. A question of fewer than 8 words (16 characters) is
+common property and never found. Words are compared as `question_tokens` has them, without case and punctuation.
+
+A search page that repeats its address's query is no leak for saying so: in its title and its first line the query does not
+count once, where nothing but what such pages say of themselves stands beside it (``Results for … - Search``, the site's own
+name). A query that is followed by anything else is not said back but answered. A canary is found whatever else a text says.
+
+A question hides its own words alone. A line is handed to ``write`` before the answer is given, so that nothing is hidden
+without a trace. The agent is told nothing: it would look elsewhere.
 """
 
 import hashlib
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from itertools import dropwhile
+from urllib.parse import parse_qsl, unquote_plus
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.core.text import question_tokens
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, SearchHit
-from sanderling.world.verbatim import VERSION, Canaries, Found, Wording, as_words
+
+_CUT = 13
+"""So many words of a longer query make it known: titles are cut."""
+_OF_THEMSELVES = frozenset({
+    "search", "searches", "searched", "searching", "result", "results", "showing", "found", "find", "for", "of", "the", "your",
+    "you", "web", "page", "query", "at", "on", "in", "搜", "索", "结", "果", "的",
+})  # fmt: skip
+_BEFORE = re.compile(r" (?:(?:results?|search(?:ed|ing)?) (?:found )?for|search query|搜 索) $")
+_AFTER = re.compile(r"(?:(?:web )?search(?: results?)?|results?|的? ?搜 索(?: 结 果)?)(?: |$)")
+_HOST = re.compile(r"^(?:[a-z][a-z0-9+.\-]*:)?/*(?:[^/?#]*@)?([^/?#:]*)", re.IGNORECASE)
+
+
+def asked_by(url: str) -> tuple[str, ...]:
+    """What an address asks for: its query's names and values, each in normal form without blanks around it."""
+    query = url.partition("#")[0].partition("?")[2]
+    texts = (unquote_plus(text) for pair in parse_qsl(query, keep_blank_values=True) for text in pair)
+    return tuple(dict.fromkeys(words for text in texts if (words := " ".join(question_tokens(text)))))
+
+
+def site_words(url: str) -> frozenset[str]:
+    """What a site may call itself: the parts of its host."""
+    found = _HOST.match(url)
+    return frozenset(question_tokens(found[1].replace(".", " "))) if found else frozenset()
+
+
+def without_echo(line: str, asked: Iterable[str], site: frozenset[str]) -> str:
+    """A line's words without one echo of each thing that was asked for; where there is none, as they are.
+
+    Example: ``without_echo(" tide tables search ", ["tide tables"], frozenset())`` is ``" search "``
+    """
+    for query in asked:
+        place = _place_of(line, query)
+        if place is None:
+            continue
+        before, after = line[: place[0] + 1], line[place[1] - 1 :]
+        alone = all(_is_of_the_page(word, site) for word in (*before.split(), *after.split()))
+        follows = " ".join(dropwhile(lambda word: _names(word, site), after.split()))
+        if alone or _BEFORE.search(before) or _AFTER.match(follows):
+            line = f"{before}\n{after}" if before.strip() and after.strip() else before if before.strip() else after
+    return line
+
+
+def _is_of_the_page(word: str, site: frozenset[str]) -> bool:
+    return word in _OF_THEMSELVES or _names(word, site)
+
+
+def _names(word: str, site: frozenset[str]) -> bool:
+    return word in site or not any(character.isalnum() for character in word)
+
+
+def _place_of(line: str, query: str) -> tuple[int, int] | None:
+    """From the blank before the query to behind the one after it; of a query that was cut, its beginning."""
+    start = line.find(f" {query} ")
+    if start >= 0:
+        return start, start + len(query) + 2
+    words = query.split()
+    start = line.find(f" {' '.join(words[:_CUT])} ") if len(words) > _CUT else -1
+    if start < 0:
+        return None
+    end = start + 1
+    for word in words:
+        if not line.startswith(f"{word} ", end):
+            break
+        end += len(word) + 1
+    return start, end
+
+
+VERSION = 2
+"""Another number where other texts are found."""
+_RUN, _FEWEST = 13, 8
+_CHARACTERS = 2
+"""Characters of scripts without blanks that count for a word."""
+_SHORTEST_CANARY = 12
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a text holds of a question."""
+
+    leak: bool
+    what: str
+    """For people: ``whole question``, ``7 of 12 runs``."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A question as it is looked for."""
+
+    whole: str
+    """Its words between single blanks; empty: too short to be told from common phrases."""
+    runs: tuple[str, ...]
+    """The different ones, in order."""
+
+    @classmethod
+    def of(cls, question: str) -> "Wording":
+        """The words of a question."""
+        words = question_tokens(question)
+        characters = sum(len(word) == 1 and not word.isascii() for word in words)
+        each = _CHARACTERS if 2 * characters > len(words) else 1
+        if len(words) < _FEWEST * each:
+            return cls("", ())
+        size = _RUN * each
+        runs = (" ".join(words[start : start + size]) for start in range(len(words) - size + 1))
+        return cls(" ".join(words), tuple(dict.fromkeys(runs)))
+
+    def found_in(self, words: str) -> Found | None:
+        """What words in normal form (`as_words`) hold of the question; None: nothing to speak of."""
+        if not self.whole:
+            return None
+        if f" {self.whole} " in words:
+            return Found(True, "whole question")
+        held = sum(f" {run} " in words for run in self.runs)
+        if not held:
+            return None
+        return Found(held >= max(2, math.ceil(len(self.runs) / 2)), f"{held} of {len(self.runs)} runs")
+
+    def found_on(self, url: str, title: str, text: str) -> Found | None:
+        """What a page holds of the question."""
+        if not self.whole:
+            return None
+        found = self.found_in(as_words(f"{title}\n{text}"))
+        asked = [words for words in asked_by(url) if self.found_in(f" {words} ") is not None] if found else []
+        if not asked:
+            return found
+        first, _, rest = text.lstrip().partition("\n")
+        kept = [without_echo(as_words(line), asked, site_words(url)) for line in (title, first)]
+        return self.found_in(f" {' '.join(part.strip(' ') for part in (*kept, as_words(rest)))} ")
+
+
+class Canaries:
+    """Strings that a benchmark's publisher put beside its texts, so that copies can be told.
+
+    Shorter than 12 characters they would be found by chance, and are not looked for.
+    """
+
+    def __init__(self, canaries: Iterable[str]) -> None:
+        self._by_word: dict[str, list[str]] = {}
+        for words in dict.fromkeys(" ".join(question_tokens(canary)) for canary in canaries):
+            if len(words) >= _SHORTEST_CANARY:
+                self._by_word.setdefault(max(words.split(), key=len), []).append(words)
+
+    def in_words(self, words: str) -> bool:
+        """Whether one stands in words in normal form (`as_words`)."""
+        if not self._by_word:
+            return False
+        held = self._by_word.keys() & set(words.split())
+        return any(f" {canary} " in words for word in held for canary in self._by_word[word])
+
+
+@lru_cache(maxsize=64)
+def as_words(text: str) -> str:
+    """A text's words as they are compared, with a blank before and after each."""
+    return f" {' '.join(question_tokens(text))} "
 
 
 class GuardKind(StrEnum):

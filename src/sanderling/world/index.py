@@ -1,21 +1,84 @@
-"""The full-text index: ranked page numbers for a query, by BM25 over one combined field.
+"""The full-text index: ranked page numbers for a query by BM25 over one field, and its directory.
 
 Title and text are one field (the title's words count ``TITLE_WEIGHT`` times), because summing the scores of separate fields
-lets short titles dominate. Text is tokenised by `terms` and queries are built as terms, never parsed, so no character of an
+lets short titles dominate. Text is tokenised by `text` and queries are built as terms, never parsed, so no character of an
 agent's query has a meaning of its own. Equal scores are ordered by page number, and a tie across the cut is resolved by
-fetching further, so results depend neither on threads nor on how the index was laid out. Knows page numbers, not pages.
+fetching further, so results depend neither on threads nor on how the index was laid out.
+
+A note beside the index's files holds its version and their sizes; an index that is missing, damaged or old is filled anew. One
+that is whole is never written to again: to grow, it is linked into another directory first, which costs no copy, because the
+files of tantivy's segments never change.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import tantivy
 
 from sanderling.core.errors import UserError
-from sanderling.world import terms
-from sanderling.world.text import spoken
+from sanderling.runs.files import replace_file
+from sanderling.world.pages import PageStore
+from sanderling.world.text import index_text, query_terms, spoken
+
+Ranked = list[tuple[int, float]]
+"""Page numbers with scores, best first, equal scores by page number."""
+
+
+class Ranker(Protocol):
+    """Orders pages; may be called from many threads."""
+
+    @property
+    def identity(self) -> str:
+        """What the order depends on beside the pages; empty for the world's own full-text index."""
+        ...
+
+    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
+        """The ``limit`` best pages outside ``hidden``; fewer where fewer are found."""
+        ...
+
+    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
+        """As `rank` for each query, to the last digit."""
+        ...
+
+
+class FullText(Protocol):
+    """A full-text index: `index.TextIndex`, or what answers in its place."""
+
+    page_count: int
+
+    @property
+    def frequency(self) -> Callable[[str], int]:
+        """Number of pages that contain a term."""
+        ...
+
+    def search(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
+        """As `Ranker.rank`."""
+        ...
+
+
+class LexicalRanker:
+    """The full-text index as a ranker."""
+
+    def __init__(self, index: FullText) -> None:
+        self._index = index
+
+    @property
+    def identity(self) -> str:
+        return ""
+
+    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
+        return self._index.search(query, limit, hidden)
+
+    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
+        return [self.rank(query, limit, hidden) for query in queries]
+
 
 INDEX_VERSION = 4
 """Raised when tokenisation or the schema changes: an index of another version is rebuilt."""
@@ -33,7 +96,7 @@ _THREADS = 2
 
 def indexed_text(title: str, text: str) -> str:
     """The terms of a page as they are indexed, separated by spaces."""
-    return " ".join([*[terms.index_text(title)] * TITLE_WEIGHT, terms.index_text(spoken(text))])
+    return " ".join([*[index_text(title)] * TITLE_WEIGHT, index_text(spoken(text))])
 
 
 def _schema() -> tantivy.Schema:
@@ -124,7 +187,7 @@ class TextIndex:
 
     def search(self, query: str, limit: int, hidden: Iterable[int] = ()) -> list[tuple[int, float]]:
         """The ``limit`` best pages outside ``hidden``, as (page number, score), best first, ties by number."""
-        found = terms.query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)
+        found = query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)
         asked = [term for term in found if self.frequency(term)]
         limit = min(limit, self.page_count)
         if not asked or limit < 1:
@@ -144,3 +207,95 @@ class TextIndex:
             if exhausted or cut_is_clear:
                 return ranked[:limit]
             fetch *= 4
+
+
+_NOTE = "sanderling.json"
+_FILLING = ".index-"
+
+
+def _note(index: Path, pages: int) -> dict[str, object]:
+    files = {
+        path.name: path.stat().st_size for path in sorted(index.iterdir()) if path.name != _NOTE and path.suffix != ".lock"
+    }
+    return {"version": INDEX_VERSION, "pages": pages, "files": files}
+
+
+def write_note(index: Path, pages: int) -> None:
+    """Say that an index is whole. Raises OSError."""
+    replace_file(index / _NOTE, json.dumps(_note(index, pages)))
+
+
+def is_whole(index: Path, pages: int) -> bool:
+    """Whether an index of this version and of so many pages is there, by its note."""
+    try:
+        return json.loads((index / _NOTE).read_text(encoding="utf-8")) == _note(index, pages)
+    except (OSError, ValueError):
+        return False
+
+
+def open_index(index: Path, pages: int) -> TextIndex | None:
+    """The index, or None when it must be filled anew."""
+    if not is_whole(index, pages):
+        return None
+    try:
+        opened = TextIndex.open(index)
+    except (OSError, ValueError):
+        return None
+    return opened if opened.page_count == pages else None
+
+
+def fill_anew(index: Path, store: PageStore, count: int) -> TextIndex:
+    """Index the stored pages: in the world's directory where that can be written, else in memory."""
+    try:
+        for remains in index.parent.glob(f"{_FILLING}*"):
+            if not _is_alive(remains.name.removeprefix(_FILLING).partition("-")[0]):
+                shutil.rmtree(remains, ignore_errors=True)
+        place = Path(tempfile.mkdtemp(prefix=f"{_FILLING}{os.getpid()}-", dir=index.parent))
+    except OSError:
+        return _fill(IndexBuilder(None), store, count)
+    filled = _fill(IndexBuilder(place), store, count)
+    write_note(place, count)
+    place.chmod(0o755)
+    shutil.rmtree(index, ignore_errors=True)
+    try:
+        place.rename(index)
+    except OSError:  # another process put its own there first; ours lives on in its open files
+        shutil.rmtree(place, ignore_errors=True)
+    return filled
+
+
+def _is_alive(pid: str) -> bool:
+    """Whether the process that names a temporary directory still runs."""
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _fill(builder: IndexBuilder, store: PageStore, count: int) -> TextIndex:
+    for number in range(count):
+        page = store.get(number).page
+        builder.add(number, page.title, page.text)
+    return builder.finish()
+
+
+def link_index(index: Path, target: Path) -> None:
+    """Make ``target`` a second name of all files of an index; it is whole or absent. Raises OSError.
+
+    What is written to one is not written to the other: every file of an index is replaced, never changed.
+    """
+    partial = target.with_name(target.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    for path in index.iterdir():
+        if path.suffix == ".lock":
+            continue
+        try:
+            os.link(path, partial / path.name)
+        except OSError:  # a file system without links
+            shutil.copy2(path, partial / path.name)
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)

@@ -12,17 +12,13 @@ from functools import lru_cache
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
-from sanderling.world.canonical import canonical_set, canonical_url
+from sanderling.world.addresses import asked_part, canonical_set, canonical_url
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, SearchesTogether, SearchHit, SearchReply, VisitReply
-from sanderling.world.hidden_links import without_links
-from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, IndexBuilder
+from sanderling.world.filters import without_links
+from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, LexicalRanker, Ranked, Ranker
 from sanderling.world.pages import Intake, MemoryPages, PageStore, StoredPage
-from sanderling.world.parts import asked_part
-from sanderling.world.passages import read_page
-from sanderling.world.ranking import FullText, LexicalRanker, Ranked, Ranker
-from sanderling.world.snippet import snippet
-from sanderling.world.terms import content_terms
-from sanderling.world.text import Flow, flow
+from sanderling.world.passages import read_page, snippet
+from sanderling.world.text import Flow, content_terms, flow
 
 _CACHED_PAGES = 256
 _LONGEST_SNIPPET_SOURCE = 200_000

@@ -6,9 +6,8 @@ from sanderling.world.contract import World
 from sanderling.world.dense.opening import LEXICAL, SearchChoice, ranked_world
 from sanderling.world.faults import FaultProfile, get_faults, with_injections
 from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.filters import GuardedWorld, masked_world
 from sanderling.world.guard import Guard
-from sanderling.world.guarded import GuardedWorld
-from sanderling.world.masking import masked_world
 from sanderling.world.milvus.pointer import is_pointer
 from sanderling.world.milvus.world import MilvusWorld
 from sanderling.world.store import open_world

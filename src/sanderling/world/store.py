@@ -1,20 +1,28 @@
 """Worlds on disk: one directory with a manifest, files of pages, and an index that can be filled anew from them.
 
 A world is built in a directory beside its place and renamed at the end, so that it is whole or absent; pages are added to it as
-further files, and the manifest, replaced in one step, says which count. Whatever interrupts either, the same command goes on
-(`building`). Readers keep the state that they opened. The index is filled anew when it is missing, damaged or an old version's.
+further files. ``manifest.json``, written last, read first and replaced in one step, names the files that count; they never
+change once it names them, so a reader has the world as it was before or as it is after. Whatever interrupts a build or an
+addition, the same command goes on (`building`).
 """
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 import sanderling
 from sanderling.core.errors import UserError
-from sanderling.runs.files import sync
+from sanderling.runs.files import replace_file, sync
 from sanderling.world.building import (
+    Feed,
+    LinkCounts,
+    PlainFeed,
     Progress,
+    SourceAccount,
     Stage,
     State,
     building_place,
@@ -27,12 +35,86 @@ from sanderling.world.building import (
 )
 from sanderling.world.contract import Page
 from sanderling.world.duplicates import THRESHOLD, file_name, save_groups, signed_groups
-from sanderling.world.feed import Feed, PlainFeed
-from sanderling.world.index_files import fill_anew, link_index, open_index
+from sanderling.world.index import fill_anew, link_index, open_index
 from sanderling.world.local import LocalWorld
-from sanderling.world.manifest import PagePart, SourceAccount, WorldCounts, WorldInfo, read_manifest, write_manifest
-from sanderling.world.page_files import PageFile, SqlitePages, discard
-from sanderling.world.pages import NO_PAGES
+from sanderling.world.pages import NO_PAGES, PageFile, SqlitePages, WorldCounts, discard
+
+FORMAT_VERSION = 2
+FILE_NAME = "manifest.json"
+
+
+class PagePart(BaseModel):
+    """One file of pages, numbered on from the part before."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    pages: int
+    bytes: int
+    """Size of the file, so that a torn copy is noticed."""
+
+
+class WorldInfo(BaseModel):
+    """The manifest of a world."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT_VERSION
+    name: str
+    source: str
+    """The builder, and what it was given; what was added later follows."""
+    seed: int | None = None
+    package: str
+    """Version of sanderling that wrote it last."""
+    counts: WorldCounts
+    links: LinkCounts
+    """Each page's as they led when it came in; `sanderling world links` counts anew."""
+    accounts: tuple[SourceAccount, ...] = ()
+    """Of each source that was read document by document."""
+    generation: int = 0
+    """How often pages were added since the build."""
+    parts: tuple[PagePart, ...]
+    index: str
+    """Directory of the full-text index."""
+    fingerprint: str
+    """SHA-256 over the pages in order, chained: see `pages.Intake`."""
+
+    @property
+    def page_count(self) -> int:
+        """Pages in all parts."""
+        return sum(part.pages for part in self.parts)
+
+
+def write_manifest(directory: Path, info: WorldInfo) -> None:
+    """Write the manifest of a world in place of the one before; it is on the disk when this returns."""
+    text = json.dumps(info.model_dump(), ensure_ascii=False, indent=2)
+    replace_file(directory / FILE_NAME, text + "\n", durable=True)
+
+
+def read_manifest(directory: Path) -> WorldInfo:
+    """Read the manifest of a world. Raises UserError when there is none, or none of this format."""
+    if not directory.is_dir():
+        raise UserError(f"There is no world at {directory}: build one with `sanderling world build`.")
+    try:
+        data = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(
+            f"{directory} is not a world (it has no {FILE_NAME}): build one with `sanderling world build`."
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"The manifest of {directory} cannot be read ({error}): build the world again.") from error
+    version = data.get("format") if isinstance(data, dict) else None
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"The world {directory} has format {version}, and this version reads {FORMAT_VERSION}: build the world again."
+        )
+    try:
+        return WorldInfo.model_validate(data)
+    except ValidationError as error:
+        raise UserError(
+            f"The manifest of {directory} is damaged ({error.error_count()} fields): build the world again."
+        ) from error
+
 
 _ADDING = "adding"
 _MOST_REASONS = 3

@@ -1,19 +1,186 @@
-"""Page text as text: whether it is text at all, its plain words with places, its sentences.
+"""Page text as words: the one tokenisation of index, queries, snippets and extracts; plain words with places; sentences.
 
-Pages are Markdown. Snippets and extracts are cut from what a reader would see: links by their words, headings without
-marks. Pure functions; knows no index and no query.
+A term is lower case, without accents and vowel points that a writer may leave out, its English plural ending removed (Harman's
+S-stemmer, 1991). Chinese, Japanese and Thai-like scripts have no spaces: each character is a word of its own, and neighbours
+also form a pair, so that a query of two characters finds them side by side. Pages are Markdown: snippets and extracts are cut
+from what a reader would see, links by their words and headings without marks.
 """
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.world.terms import cjk_count, spans, term_text
+_CJK = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KNOWN = 0x3000
+_IS_CJK = re.compile(rf"[{_CJK}]")
+_JOINED = "".join(
+    chr(code)
+    for code in range(0x300, _KNOWN)
+    if unicodedata.category(chr(code)) in ("Mn", "Mc") and not _IS_CJK.match(chr(code))
+)
+"""Marks that belong to the letter before them: accents, points of Hebrew and Arabic, vowel signs of India."""
+WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[{_JOINED}]+[^\W_{_CJK}]*)*")
+_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
+"""Marks that a writer may leave out: accents, Hebrew points, Arabic vowels. Vowel signs of India are none of these."""
+_NO_TERM = re.compile(r"[^a-z0-9\u0080-\U0010ffff]+|\s+")
+_ASCII = bytes(
+    ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 if byte < 128 else byte for byte in range(256)
+)
+"""Bytes of UTF-8: ASCII letters in lower case, other ASCII as spaces, the rest as it is."""
+_IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
+_S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
+_SPACE, _LETTER = ord(" "), 1
+_MOSTLY_ASCII = 8
+"""Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
+
+_STOP_TEXT = """
+a about after all also an and any are as at be been before but by can could did do does for from had has have he her his
+how i if in into is it its me my no not of on one or our out s she so some such t than that the their them then there
+these they this those to up was we were what when where which while who whom whose why will with would you your
+"""
+STOP_WORDS = frozenset(_STOP_TEXT.split())
+_STOP_CJK = frozenset("的了是在和与及のはがをに")
+
+
+def _stem(word: str) -> str:
+    if len(word) < 4 or word[-1] != "s" or word[-2] in "us":
+        return word
+    if word.endswith("ies") and word[-4] not in "ae":
+        return word[:-3] + "y"
+    if word.endswith("es") and word[-3] in "aeo":
+        return word
+    return word[:-1]
+
+
+@lru_cache(maxsize=200_000)
+def normal(word: str) -> str:
+    """The term of one word as it stands in a text."""
+    if not word.isascii():
+        folded = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", word.casefold())))
+        word = _NO_TERM.sub("", folded.lower()) or word
+    return _stem(word.lower())
+
+
+def is_cjk(word: str) -> bool:
+    """Whether a word comes from a script without spaces."""
+    return not word.isascii() and _IS_CJK.match(word) is not None
+
+
+def cjk_count(text: str) -> int:
+    """How many characters of scripts without spaces a text has."""
+    return 0 if text.isascii() else len(text) - len(_IS_CJK.sub("", text))
+
+
+def term_text(text: str) -> str:
+    """All terms of a text in order, separated by spaces: the fast form of ``normal`` over all that ``WORD`` finds.
+
+    ASCII text is folded as a whole, without a Python object for each word; of other text, the words that are not ASCII are
+    folded one by one first.
+    """
+    if not text.isascii():
+        if len(text.encode("utf-8", "replace")) - len(text) > len(text) // _MOSTLY_ASCII:
+            return " ".join([normal(word) for word in WORD.findall(text)])
+        text = " ".join([part if part.isascii() else _folded(part) for part in text.split()])
+    spaced = text.encode("utf-8").translate(_ASCII).decode("utf-8") + " "
+    return _S.sub(" ", _IES.sub("y ", spaced))
+
+
+def _folded(part: str) -> str:
+    return " ".join([normal(word) for word in WORD.findall(part)])
+
+
+def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Where the words of a text begin and end, in the order of `words`."""
+    if text.isascii():
+        inside = np.frombuffer(f" {text} ".encode("ascii").translate(_ASCII), dtype=np.uint8) != _SPACE
+    else:
+        codes = np.frombuffer(f" {text} ".encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        inside = _kinds()[np.minimum(codes, _KNOWN)]
+        if inside.max() > _LETTER:
+            found = np.array([match.span() for match in WORD.finditer(text)], dtype=np.int32).reshape(-1, 2)
+            return found[:, 0], found[:, 1]
+    borders = (inside[1:] != inside[:-1]).nonzero()[0].astype(np.int32)
+    return borders[::2], borders[1::2]
+
+
+def term_starts(spaced: str) -> NDArray[np.intp]:
+    """Where the terms begin in a `term_text` with a space before and after it."""
+    if spaced.isascii():
+        inside = np.frombuffer(spaced.encode("ascii"), dtype=np.uint8) != _SPACE
+    else:
+        inside = np.frombuffer(spaced.encode("utf-32-le"), dtype=np.uint32) != _SPACE
+    return (inside[1:] > inside[:-1]).nonzero()[0] + 1
+
+
+@cache
+def _kinds() -> NDArray[np.int8]:
+    """For each of the first characters, and last for all others: 0 between words, 1 in words, 2 where only ``WORD`` knows."""
+    kinds = np.array([WORD.match(chr(code)) is not None for code in range(_KNOWN + 1)], dtype=np.int8)
+    for first, end in ((0xE00, 0xF00), (0x1000, 0x10A0), (0x1780, 0x1800), (_KNOWN, _KNOWN + 1)):
+        kinds[first:end] = _LETTER + 1
+    kinds[[ord(mark) for mark in _JOINED]] = _LETTER + 1
+    return kinds
+
+
+def words(text: str) -> list[str]:
+    """All terms in order; each character of a script without spaces is one."""
+    return term_text(text).split()
+
+
+def pairs(found: list[str]) -> list[str]:
+    """Neighbouring characters of scripts without spaces, as terms of two characters."""
+    return [a + b for a, b in pairwise(found) if is_cjk(a) and is_cjk(b)]
+
+
+def index_text(text: str) -> str:
+    """What is indexed of a text, separated by spaces: its words, and its pairs of characters."""
+    folded = term_text(text)
+    if text.isascii() or not _IS_CJK.search(text):
+        return folded
+    return " ".join([folded, *pairs(folded.split())])
+
+
+def index_terms(text: str) -> list[str]:
+    """As `index_text`, one by one."""
+    return index_text(text).split()
+
+
+def _is_stop(term: str) -> bool:
+    return term in STOP_WORDS or term in _STOP_CJK
+
+
+def _first_content(terms: Iterable[str], most: int) -> tuple[str, ...]:
+    distinct = dict.fromkeys(terms)
+    content = [term for term in distinct if not _is_stop(term)]
+    return tuple((content or list(distinct))[:most])
+
+
+def content_terms(text: str, most: int) -> tuple[str, ...]:
+    """The first ``most`` distinct words of a text that say something; stop-words only when there is nothing else."""
+    return _first_content(words(text), most)
+
+
+def query_terms(text: str, most: int) -> tuple[str, ...]:
+    """As `content_terms`, but neighbouring characters of scripts without spaces are asked for as pairs only."""
+    if text.isascii():
+        return content_terms(text, most)
+    found = words(text)
+    cjk = [is_cjk(term) for term in found]
+    terms: list[str] = []
+    for i, term in enumerate(found):
+        if cjk[i] and i + 1 < len(found) and cjk[i + 1]:
+            terms.append(term + found[i + 1])
+        elif not (cjk[i] and i > 0 and cjk[i - 1]):
+            terms.append(term)
+    return _first_content(terms, most)
+
 
 _TARGET = r"\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
 _IMAGE, _LINK = re.compile("!" + _TARGET), re.compile(_TARGET)
@@ -98,7 +265,7 @@ class Flow:
 
     text: str
     terms: str
-    """The terms of all words in order, a space before and after each (`terms.term_text`)."""
+    """The terms of all words in order, a space before and after each (`term_text`)."""
     starts: NDArray[np.int32]
     """For each word the place in ``text`` where it begins."""
     ends: NDArray[np.int32]

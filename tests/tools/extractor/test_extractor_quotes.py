@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.tools.extractor.quotes import PageText
-from sanderling.world.inline_links import find_links
+from sanderling.world.cutting import find_links
 
 PAGE = PageText(TEXT)
 

@@ -14,7 +14,7 @@ from sanderling.tools.extractor.contract import ExtractorOutageError, ExtractorR
 from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
 from sanderling.tools.registry import world_tools
 from sanderling.world.contract import Page, VisitReply
-from sanderling.world.inline_links import Prices
+from sanderling.world.cutting import Prices
 from sanderling.world.local import LocalWorld
 
 GOAL = "who founded the town hall"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from sanderling.world.dense.hybrid import HybridRanker, fuse
-from sanderling.world.ranking import Ranked
+from sanderling.world.index import Ranked
 
 
 class Fixed:

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
-from sanderling.world.blocked_addresses import Blocklist
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion
 from sanderling.world.faults import (
     CALM,
@@ -30,7 +30,7 @@ from sanderling.world.faults import (
     uniform,
 )
 from sanderling.world.faulty_world import FaultyWorld, Made, made_page, made_url
-from sanderling.world.masking import MaskedWorld
+from sanderling.world.filters import MaskedWorld
 
 COAST = coast()
 HARSH = HOSTILE.model_copy(update={"pages": PageNoise(stale=0.3, injected=0.3)})

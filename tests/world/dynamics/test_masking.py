@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
-from sanderling.world.blocked_addresses import Blocklist
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.duplicates import file_name, load_groups, near_duplicates, save_groups, signature, similarity
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.hidden_links import without_links
+from sanderling.world.filters import MaskedWorld, masked_world, read_blocklist, without_links
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import MaskedWorld, masked_world, read_blocklist
 
 ORLO = "https://w.example/Orlo_(poet)"
 COPY = "https://mirror.example/orlo"

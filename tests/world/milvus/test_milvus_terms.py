@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.milvus.client import encoded, in_parts
-from sanderling.world.terms import index_terms
+from sanderling.world.text import index_terms
 
 
 @given(st.text(max_size=80))

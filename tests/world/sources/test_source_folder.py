@@ -7,7 +7,7 @@ import pytest
 from source_makers import pdf
 
 from sanderling.core.errors import UserError
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.sources.contract import Limits, Reason, Skipped
 from sanderling.world.sources.folder import FolderSource

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.world.canonical import canonical_url
-from sanderling.world.inline_links import find_links
-from sanderling.world.masking import without_links
+from sanderling.world.addresses import canonical_url
+from sanderling.world.cutting import find_links
+from sanderling.world.filters import without_links
 from sanderling.world.sources.contract import Limits
 from sanderling.world.sources.html import Document, read_html
 from sanderling.world.sources.html_text import link, link_address, markdown

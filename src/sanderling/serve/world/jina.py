@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from sanderling.serve.world.dialect import Asked, Dialect, DialectRoute, ForeignBody, parse
 from sanderling.serve.world.refusal import RefusalError, no_route, require_served
+from sanderling.world.addresses import page_address
 from sanderling.world.contract import VisitReply
-from sanderling.world.parts import page_address
 
 _READER = re.compile(r"^/(?:jina/)?(?:r/)?")
 _SCHEME = re.compile(r"^(https?):/+", re.IGNORECASE)

@@ -7,7 +7,7 @@ from sanderling.core.asking import Read
 from sanderling.core.lenient import find_object
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.world.contract import Page
-from sanderling.world.parts import split_page
+from sanderling.world.cutting import split_page
 
 WRITER = Prompt(
     "facts-writer",

@@ -14,8 +14,8 @@ from sanderling.synth.graph.contract import Entity, Fact, FactGraph
 from sanderling.synth.graph.words.contract import claim_of
 from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Kind, Names, Site, generate_encyclopedia
 from sanderling.world.encyclopedia import Entity as Thing
-from sanderling.world.manifest import WorldInfo, read_manifest
 from sanderling.world.pages import Intake
+from sanderling.world.store import WorldInfo, read_manifest
 
 NOUNS: dict[Kind, str] = {
     Kind.PERSON: "person",

@@ -23,8 +23,8 @@ from sanderling.runs.files import replace_file
 from sanderling.synth.growing.finder import Finder
 from sanderling.synth.keeping import Work, work_through
 from sanderling.synth.prompt import Prompt
+from sanderling.world.addresses import canonical_url
 from sanderling.world.building import Progress, ignore
-from sanderling.world.canonical import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.jsonl import JsonlSource

@@ -15,7 +15,7 @@ from sanderling.core.asking import Asker
 from sanderling.synth.graph.contract import FactGraph
 from sanderling.synth.reading.extraction import PageFacts, Unused, read_page
 from sanderling.synth.reading.merge import merged
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.text import word_count

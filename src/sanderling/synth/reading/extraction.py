@@ -16,7 +16,7 @@ from sanderling.synth.facts.checks import holds
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.tools.extractor.quotes import PageText
 from sanderling.world.contract import Page
-from sanderling.world.parts import split_page
+from sanderling.world.cutting import split_page
 
 READER = Prompt(
     "facts-reader",

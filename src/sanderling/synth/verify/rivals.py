@@ -19,7 +19,7 @@ from sanderling.synth.graph.contract import Uniqueness
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.synth.verify.contract import Check, Finding, Result
 from sanderling.tools.extractor.quotes import PageText
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Occasion, World
 
 RIVAL = Prompt(

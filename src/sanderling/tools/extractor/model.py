@@ -23,9 +23,7 @@ from sanderling.tools.extractor.contract import (
 from sanderling.tools.extractor.prompt import Report, merging_messages, read_report, reading_messages, repeated
 from sanderling.tools.extractor.quotes import PageText, Stretch
 from sanderling.world.contract import VisitReply
-from sanderling.world.cutting import pieces
-from sanderling.world.inline_links import Prices
-from sanderling.world.parts import split_page
+from sanderling.world.cutting import Prices, pieces, split_page
 from sanderling.world.text import sentences
 
 _LEAST_PART = 100

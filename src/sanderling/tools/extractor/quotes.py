@@ -12,9 +12,8 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from sanderling.world.inline_links import find_links
-from sanderling.world.terms import is_cjk
-from sanderling.world.text import sentences, word_count
+from sanderling.world.cutting import find_links
+from sanderling.world.text import is_cjk, sentences, word_count
 
 _ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:\.{3}|…)\s*\]|\.{3,}|…|\n+)\s*")
 _SAME = {

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from sanderling.core.types import ToolStatus
 from sanderling.tools.extractor.contract import Extractor, Fallback
+from sanderling.world.addresses import asked_part
 from sanderling.world.contract import VisitReply
-from sanderling.world.parts import asked_part
 
 Visit = Callable[[str, int], Awaitable[VisitReply]]
 """The visit of an address with a budget of words, on the occasion at hand."""

@@ -24,13 +24,11 @@ from sanderling.tools.extractor.visiting import read_replies
 from sanderling.tools.layout import search_text, visit_text
 from sanderling.tools.search import overall
 from sanderling.tools.web.backend import LiveWeb
-from sanderling.world.blocked_addresses import Blocklist
-from sanderling.world.canonical import canonical_set, canonical_url
+from sanderling.world.addresses import asked_part, canonical_set, canonical_url, page_address
+from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import SearchReply, VisitReply
+from sanderling.world.filters import Hidden, reply_with, without_links
 from sanderling.world.guard import Caller, Guard, Seen
-from sanderling.world.hidden_links import Hidden, without_links
-from sanderling.world.masking import reply_with
-from sanderling.world.parts import asked_part, page_address
 from sanderling.world.passages import read_page
 
 _EARLY = 0.02

@@ -1,6 +1,6 @@
 """An embedder without weights: words and their parts, hashed to signed places of a vector.
 
-Each word of a text (by `terms`) and each run of three letters within it adds to four places with signs that a hash decides, so
+Each word of a text (by `text`) and each run of three letters within it adds to four places with signs that a hash decides, so
 that texts with many words or word parts in common have a large inner product (feature hashing: Weinberger et al., 2009). Words
 that say nothing are left out; repeated words count by their logarithm.
 
@@ -17,7 +17,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.world import terms
+from sanderling.world import text as terms
 from sanderling.world.dense.embedder import Kind, Vectors
 
 DIMENSION = 512

@@ -6,7 +6,7 @@ missed; a longer list is fused from as many as are asked for.
 
 from collections.abc import Collection, Sequence
 
-from sanderling.world.ranking import Ranked, Ranker
+from sanderling.world.index import Ranked, Ranker
 
 RRF_K = 60
 DEPTH = 100

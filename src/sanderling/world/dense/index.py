@@ -15,7 +15,7 @@ from sanderling.core.errors import UserError
 from sanderling.world.dense.approximate import Cells, open_cells
 from sanderling.world.dense.embedder import Embedder, Kind, Vectors, embed_units
 from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
-from sanderling.world.ranking import Ranked
+from sanderling.world.index import Ranked
 
 _MARGIN = 1e-4
 _DIGITS = 6

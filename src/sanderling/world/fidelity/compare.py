@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sanderling.core.types import ToolStatus
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import SearchReply, World
 from sanderling.world.fidelity import texts
 from sanderling.world.fidelity.calls import RecordedSearch, RecordedVisit

@@ -14,8 +14,8 @@ from sanderling.core.observations import read_observation
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.text import normalised
 from sanderling.core.types import ToolStatus
-from sanderling.world.canonical import canonical_url
-from sanderling.world.terms import words
+from sanderling.world.addresses import canonical_url
+from sanderling.world.text import words
 
 _TOO_COMMON = frozenset({"yes", "no", "true", "false", "none", "unknown"})
 _FEWEST_CHARS = 3

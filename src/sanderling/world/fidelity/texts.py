@@ -8,8 +8,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from sanderling.world.canonical import canonical_url
-from sanderling.world.terms import words
+from sanderling.world.addresses import canonical_url
+from sanderling.world.text import words
 
 SHINGLE = 3
 """Words in a shingle."""

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection
 
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.milvus.client import MilvusStore
 from sanderling.world.pages import StoredPage

@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 
 from sanderling.core.errors import UserError
-from sanderling.world import manifest, terms
+from sanderling.world import store
 from sanderling.world.contract import Page
 from sanderling.world.dense import store as dense_store
 from sanderling.world.dense.store import DenseInfo, read_arrays, read_info
 from sanderling.world.duplicates import file_name
-from sanderling.world.index import TITLE_WEIGHT
+from sanderling.world.filters import BLOCKLIST_FILE
+from sanderling.world.index import indexed_text
 from sanderling.world.local import LocalWorld
-from sanderling.world.masking import BLOCKLIST_FILE
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
 from sanderling.world.milvus.pages import packed, page_key
 from sanderling.world.milvus.pointer import WORDS, Pointer, write_pointer
 from sanderling.world.milvus.words import WordTable
-from sanderling.world.text import spoken
 
 _BATCH_PAGES = 200
 _BATCH_CHARS = 8_000_000
@@ -156,7 +155,7 @@ def _page_rows(start: int, batch: list[Page], table: WordTable) -> tuple[list[di
     cut = 0
     words: set[str] = set()
     for number, page in enumerate(batch, start=start):
-        indexed = " ".join([*[terms.index_text(page.title)] * TITLE_WEIGHT, terms.index_text(spoken(page.text))])
+        indexed = indexed_text(page.title, page.text)
         words.update(indexed.split())
         field, whole = encoded(indexed)
         cut += not whole
@@ -187,7 +186,7 @@ def _copy_beside(source: Path, target: Path, fingerprint: str) -> None:
     """What masks and searches need of the world's directory."""
     (target / dense_store.DIRECTORY).mkdir(exist_ok=True)
     for name in (
-        manifest.FILE_NAME,
+        store.FILE_NAME,
         file_name(fingerprint),
         BLOCKLIST_FILE,
         f"{dense_store.DIRECTORY}/{dense_store.MANIFEST}",

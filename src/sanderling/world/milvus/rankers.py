@@ -1,4 +1,4 @@
-"""Ranking on Milvus: by its BM25 over our own terms, and by nearness of passages. Implements `ranking.Ranker`.
+"""Ranking on Milvus: by its BM25 over our own terms, and by nearness of passages. Implements `index.Ranker`.
 
 Lists come in any order among equal scores. So more is fetched than asked for, scores are rounded, and equal ones are ordered by
 page number; where a tie may reach past what was fetched, more is fetched. All queries of a batch go in one call.
@@ -8,12 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from sanderling.world import terms
+from sanderling.world import text as terms
 from sanderling.world.dense.embedder import Embedder, Kind, embed_units
 from sanderling.world.dense.store import DenseSettings
-from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS
+from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, Ranked
 from sanderling.world.milvus.client import MOST_HITS, MilvusStore, encoded
-from sanderling.world.ranking import Ranked
 
 _WORD_DIGITS = 3
 _VECTOR_DIGITS = 4

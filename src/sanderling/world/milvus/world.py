@@ -12,13 +12,13 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.world.dense.hybrid import HybridRanker
 from sanderling.world.dense.opening import LEXICAL, SearchChoice, SearchMode, open_for_queries
+from sanderling.world.index import Ranked, Ranker
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore
 from sanderling.world.milvus.pages import MilvusPages
 from sanderling.world.milvus.pointer import WORDS, Pointer, read_pointer
 from sanderling.world.milvus.rankers import MilvusDense, MilvusText
 from sanderling.world.milvus.words import WordCounts
-from sanderling.world.ranking import Ranked, Ranker
 
 
 class MilvusWorld(LocalWorld):
@@ -78,7 +78,7 @@ class _ReadAhead:
 
 
 class _Index:
-    """What a world asks of its full-text index. Implements `ranking.FullText`."""
+    """What a world asks of its full-text index. Implements `index.FullText`."""
 
     def __init__(self, pages: int, words: WordCounts, text: MilvusText) -> None:
         self.page_count = pages

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 import sanderling
+from sanderling.world.building import SourceAccount
 from sanderling.world.contract import Page
-from sanderling.world.manifest import SourceAccount
 from sanderling.world.sources.contract import Skipped, Source, stamp_of
 from sanderling.world.text import clean
 
@@ -19,7 +19,7 @@ _LONGEST_EXAMPLE = 500
 
 
 class Gathering:
-    """The pages of several sources, in their order, counted as they pass; a `feed.Feed`."""
+    """The pages of several sources, in their order, counted as they pass; a `building.Feed`."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.world.canonical import canonical_url
-from sanderling.world.manifest import FILE_NAME
+from sanderling.world.addresses import canonical_url
 from sanderling.world.sources.contract import DocumentSource, Limits, Source
 from sanderling.world.sources.encyclopedia import EncyclopediaSource
 from sanderling.world.sources.folder import READERS, FolderSource
@@ -23,6 +22,7 @@ from sanderling.world.sources.warc import WarcSource
 from sanderling.world.sources.wikipedia import WikipediaSource
 from sanderling.world.sources.world import WorldSource
 from sanderling.world.sources.zim import ZimSource
+from sanderling.world.store import FILE_NAME
 
 SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "folder": lambda rest, base, limits: FolderSource(Path(rest), base, limits),

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.world.contract import Page
-from sanderling.world.manifest import read_manifest
 from sanderling.world.sources.contract import DocumentSource, Reason, Skipped, stamp_of
-from sanderling.world.store import open_world
+from sanderling.world.store import open_world, read_manifest
 
 
 @dataclass(frozen=True)

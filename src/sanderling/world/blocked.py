@@ -1,11 +1,11 @@
-r"""What a list of blocked sites blocks, however an address of theirs is written or wrapped.
+"""What a list of blocked sites blocks, however an address of theirs is written or wrapped.
 
 A rule is a host with everything below it, a host with the beginning of a path, or ``*/path``: the beginning of a path on any
 host. For rules, ``www.``, letter case, ports, users before ``@``, empty path segments and escapes mean nothing, and of a hub's
 ``/api/`` and of a repository's mirrors only what they stand for is looked at. An address is blocked too when one that it
 carries is: behind archives, reader proxies, translators and redirectors, up to three deep. Without a scheme one is read only
 where a path follows its host, and not as the name of a wiki's article. Mirrors under names of their own are not found by any
-list; what a page says is `verbatim`'s business. Pure; never raises for any address.
+list; what a page says is the `guard`'s business. Nothing here raises for any address.
 """
 
 import re
@@ -16,7 +16,7 @@ from itertools import islice
 from urllib.parse import unquote, unquote_plus
 
 from sanderling.core.errors import UserError
-from sanderling.world.canonical import canonical_url
+from sanderling.world.addresses import canonical_url
 
 _DEEPEST = 3
 """Addresses within addresses within addresses."""

@@ -1,12 +1,13 @@
-"""Canonical URLs: one key for the many spellings of one address.
+"""Addresses of pages: one key for the many spellings of one, the parts of a long page, and where links lead.
 
-A key is for looking up and comparing, not for showing: worlds show a page's own URL and find it by this key. Rules: ``http``
-and ``https`` are one; an address without a scheme that starts like a host is taken as ``https``; scheme and host are lowercase;
-default ports, fragments, dot segments and trailing slashes go; percent-escapes are decoded where they protect nothing
-(letters, digits, ``-._~!*'(),:@``) and written in upper case elsewhere; everything outside ASCII is escaped as UTF-8.
-Parentheses therefore always stand as themselves. Query strings keep their order; in them ``/`` and ``?`` mean nothing
-(RFC 3986, 3.4), so their escapes are decoded too, as some HTTP clients do before they send. Hosts beyond ASCII are written as
-they are asked for (``xn--``, RFC 3490). Pure text work, no network; never raises.
+A key (`canonical_url`) is for looking up and comparing, not for showing: worlds show a page's own address and find it by its
+key. ``http`` and ``https`` are one; an address without a scheme that starts like a host is taken as ``https``; scheme and host
+are lower case; default ports, fragments, dot segments and trailing slashes go; percent-escapes are decoded where they protect
+nothing (letters, digits, ``-._~!*'(),:@``) and upper case elsewhere; all outside ASCII is escaped as UTF-8. Query strings keep
+their order; in them ``/`` and ``?`` mean nothing (RFC 3986, 3.4), so their escapes are decoded too. Hosts beyond ASCII are
+written as they are asked for (``xn--``, RFC 3490). Nothing here raises for any text.
+
+A part of a page is asked for by the fragment ``#page=N`` (RFC 8118 has this form for PDF).
 """
 
 import re
@@ -97,3 +98,37 @@ _remembered = lru_cache(maxsize=65_536)(_key)
 def canonical_set(urls: frozenset[str]) -> frozenset[str]:
     """The keys of a set of addresses (a mask), remembered because an episode asks with the same mask at every call."""
     return frozenset(canonical_url(url) for url in urls)
+
+
+_ASKED = re.compile(r"page=([0-9]{1,9})")
+
+
+def asked_part(url: str) -> int:
+    """Which part an address asks for, from 1; 0: none."""
+    if "#" not in url:
+        return 0
+    options = url.strip().rpartition("#")[2].split("&")
+    asked = [int(found[1]) for found in map(_ASKED.fullmatch, options) if found]
+    return asked[-1] if asked else 0
+
+
+def part_address(url: str, part: int) -> str:
+    """The address of a part of a page."""
+    return f"{url.partition('#')[0]}#page={part}"
+
+
+def page_address(url: str) -> str:
+    """The address of the page that an address asks a part of; every other address is its own."""
+    return url.partition("#")[0] if asked_part(url) else url
+
+
+def same_part(asked: str, url: str) -> str:
+    """The address of the part of another page that an address asks for of its own."""
+    part = asked_part(asked)
+    return part_address(url, part) if part else url
+
+
+def site(key: str) -> str:
+    """The site of a canonical URL: scheme and host."""
+    scheme, found, rest = key.partition("://")
+    return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}" if found else ""
