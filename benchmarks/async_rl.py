@@ -49,7 +49,7 @@ from async_rl_parts import (
     write_model,
 )
 
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
 from sanderling.evaluate.provenance import command_line, machine
@@ -124,15 +124,8 @@ class _EnoughError(Exception):
 
 async def episode(policy: Directed, tool: Sleeper, ask: Ask) -> Trajectory:
     """One rollout through the one loop."""
-    return await run_episode(
-        ask.question,
-        policy=policy,
-        tools={"search": tool},
-        profile=PROFILE,
-        clock=SystemClock(),
-        trajectory_id=f"{ask.question.id}-{ask.attempt}",
-        seeds=Seeds(run=0, episode=ask.seed, attempt=ask.attempt),
-        hurry=ask.hurry,
+    return await Agent(policy, {"search": tool}, PROFILE, SystemClock()).run(
+        ask.question, Seeds(run=0, episode=ask.seed, attempt=ask.attempt), finish_early=ask.finish_early
     )
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.cli.eval_progress import Shown, showing
 from sanderling.core.profiles import get_profile
@@ -35,7 +36,6 @@ from sanderling.evaluate.concluding import booked
 from sanderling.evaluate.live import Live
 from sanderling.evaluate.measured import Measure, measured
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.judges import rule_judge

@@ -21,7 +21,7 @@ from async_rl_parts import PROFILE, Bytes, Directed, Sleeper
 from gpu_training import LOGIT_CHUNK, QWEN3_4B, SMALL
 from transformers import AutoModelForCausalLM, Qwen3Config
 
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
@@ -162,15 +162,8 @@ def loop(device: torch.device, small: bool, *, shape: Shape, staleness: int) -> 
 
 async def episode(policy: Directed, tool: Sleeper, profile: Profile, ask: Ask) -> Trajectory:
     """One rollout through the one loop."""
-    return await run_episode(
-        ask.question,
-        policy=policy,
-        tools={"search": tool},
-        profile=profile,
-        clock=SystemClock(),
-        trajectory_id=f"{ask.question.id}-{ask.attempt}",
-        seeds=Seeds(run=0, episode=ask.seed, attempt=ask.attempt),
-        hurry=ask.hurry,
+    return await Agent(policy, {"search": tool}, profile, SystemClock()).run(
+        ask.question, Seeds(run=0, episode=ask.seed, attempt=ask.attempt), finish_early=ask.finish_early
     )
 
 

@@ -26,12 +26,12 @@ import numpy as np
 from rich.console import Console
 from torch import nn
 
+from sanderling.agent.agent import Agent
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config
 from sanderling.core.record import Question, Seeds, Trajectory, TurnTool, turn_indices
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.provenance import command_line, machine
-from sanderling.evaluate.rollouts import Agent
 from sanderling.policy import engine, forward
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.twins import alike
@@ -91,7 +91,7 @@ def sampled(model: Path, layout: Layout, heat: float, questions: Sequence[Questi
     agent = Agent(policy, world_tools(world, profile), profile, layout.clock(), world.name, world.fingerprint)
 
     async def all_of_them() -> list[Trajectory]:
-        made = (agent.attempt(one, Seeds(run=1, attempt=attempt)) for one in questions for attempt in range(GROUP))
+        made = (agent.run(one, Seeds(run=1, attempt=attempt)) for one in questions for attempt in range(GROUP))
         return list(await asyncio.gather(*made))
 
     seconds, found = timed(lambda: asyncio.run(all_of_them()))

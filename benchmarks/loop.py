@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.events import Event
-from sanderling.agent.loop import run_episode
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Sampling, ToolSpec
@@ -139,16 +139,12 @@ class CannedTool:
 async def episode(turns: int, watch: Stopwatch, on_event: Callable[[Event], None] | None) -> Trajectory:
     """One episode of ``turns`` turns."""
     watch.start()
-    done = await run_episode(
-        Question(id="q", text="Which river?"),
-        policy=CannedPolicy(turns, watch),
-        tools={"search": CannedTool(watch)},
-        profile=get_profile("dr-venus-4b"),
-        clock=FixedClock(datetime.date(2026, 3, 1)),
-        trajectory_id="t",
-        seeds=Seeds(),
-        on_event=on_event,
-    )
+    done = await Agent(
+        CannedPolicy(turns, watch),
+        {"search": CannedTool(watch)},
+        get_profile("dr-venus-4b"),
+        FixedClock(datetime.date(2026, 3, 1)),
+    ).run(Question(id="q", text="Which river?"), Seeds(), id="t", on_event=on_event)
     watch.marks.append(watch.own(time.perf_counter()))
     if done.ending is not Ending.ANSWERED or len(list(done.turns())) != turns:
         raise RuntimeError(f"the benchmark's episode ended {done.ending} after {len(list(done.turns()))} turns")

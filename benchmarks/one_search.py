@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.agent import Agent, Job
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Seeds, Trajectory
 from sanderling.core.types import FixedClock
@@ -56,15 +56,9 @@ def play(world: Encyclopedia, shown: List, query: Query) -> list[Trajectory]:
     )
     local = LocalWorld.in_memory((item.page for item in world.pages), name=world.name)
     questions = chain_questions(world, QUESTIONS, QUESTION_SEED, HOPS)
-    episodes = run_episodes(
-        [Job(question, Seeds(), question.id) for question in questions],
-        policy=OneSearchPolicy(query),
-        tools=world_tools(local, profile),
-        profile=profile,
-        clock=FixedClock(datetime.date(2026, 1, 1)),
-        concurrency=1,
-        world=world.name,
-    )
+    episodes = Agent(
+        OneSearchPolicy(query), world_tools(local, profile), profile, FixedClock(datetime.date(2026, 1, 1)), world.name
+    ).run_many([Job(question, Seeds(), question.id) for question in questions], concurrency=1)
     return asyncio.run(episodes)
 
 

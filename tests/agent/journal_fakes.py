@@ -7,9 +7,9 @@ from typing import Any
 
 from loop_fakes import BOTH, CLOCK_DAY, NEITHER, ByteTokenizer, FakeTool, answer, call, fake_profile
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal, digest
-from sanderling.agent.loop import run_episode
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Sampling
@@ -130,16 +130,15 @@ class SpokenMessages(MessageSession):
 async def live(policy: Speaker, journal: Journal | None = None, *, profile: Profile = PROFILE, **changed: Any) -> Trajectory:
     """One life of the episode, to its end or its kill."""
     question = changed.pop("question", "Where?")
-    fixed: dict[str, Any] = {"tools": {"search": policy.life.tool()}, "trajectory_id": "e/1", "seeds": Seeds(run=1, attempt=2)}
-    return await run_episode(
-        Question(id="q", text=question, masked_urls=("https://w.example/secret",)),
-        policy=policy,
-        profile=profile,
-        clock=policy.life.clock,
-        on_event=policy.life.on_event,
-        journal=journal,
-        **{**fixed, **changed},
-    )
+    tools, world = changed.pop("tools", {"search": policy.life.tool()}), changed.pop("world", "")
+    fixed: dict[str, Any] = {
+        "id": "e/1",
+        "seeds": Seeds(run=1, attempt=2),
+        "on_event": policy.life.on_event,
+        "journal": journal,
+    }
+    asked = Question(id="q", text=question, masked_urls=("https://w.example/secret",))
+    return await Agent(policy, tools, profile, policy.life.clock, world).run(asked, **{**fixed, **changed})
 
 
 async def lives(script: Script, lengths: Sequence[int], directory: Path, **options: Any) -> tuple[Trajectory, list[Life]]:

@@ -5,7 +5,7 @@ import datetime
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Sampling, ToolSpec
@@ -150,16 +150,11 @@ async def play(
 ) -> Trajectory:
     """Run one episode over the fakes."""
     policy = TokenPolicy(turns) if isinstance(turns, list) else turns
-    settings: dict[str, Any] = {
-        "question": Question(id="q1", text="Where?"),
-        "profile": profile or fake_profile(),
-        "clock": FixedClock(CLOCK_DAY),
-        "seeds": Seeds(run=1, episode=5, attempt=2),
-        "trajectory_id": "t1",
-        **kwargs,
-    }
-    question = settings.pop("question")
-    return await run_episode(question, policy=policy, tools={tool.spec.name: tool for tool in tools or (echo(),)}, **settings)
+    question = kwargs.pop("question", Question(id="q1", text="Where?"))
+    clock, world = kwargs.pop("clock", FixedClock(CLOCK_DAY)), kwargs.pop("world", "")
+    settings: dict[str, Any] = {"seeds": Seeds(run=1, episode=5, attempt=2), "id": "t1", **kwargs}
+    agent = Agent(policy, {tool.spec.name: tool for tool in tools or (echo(),)}, profile or fake_profile(), clock, world)
+    return await agent.run(question, **settings)
 
 
 BOTH = 'x\n</think>\n<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>\n<answer>b</answer>'

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from journal_fakes import GUARDS, PLAIN, PROFILE, TWO, Killed, Life, Script, Speaker, live, lives
 from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, FakeTool, answer, call, fake_profile
 
+from sanderling.agent.agent import Agent, Job
 from sanderling.agent.events import TextDelta
 from sanderling.agent.journal import EpisodeJournal, Journal, JournalWarning
-from sanderling.agent.resume import journaled
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.replay import replayed
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message, Role, Sampling
@@ -191,7 +191,7 @@ async def test_outages_are_not_entered_and_the_episode_goes_on(tmp_path: Path) -
 
     with Journal(tmp_path / "j") as journal:
         for script, ending in ((PLAIN[:1], Ending.ANSWERED), ([[call("a")], []], Ending.POLICY_OUTAGE)):
-            assert (await live(Speaker(script, Life()), trajectory_id=str(ending))).ending is ending
+            assert (await live(Speaker(script, Life()), id=str(ending))).ending is ending
         out = await live(Speaker([[call("a")], []], Life()), journal)
         journal.stored(out)
         again = Life()
@@ -223,7 +223,7 @@ async def test_a_time_out_is_a_result(tmp_path: Path) -> None:
 async def test_an_episode_keeps_its_date_and_its_time(tmp_path: Path) -> None:
     tomorrow = CLOCK_DAY + datetime.timedelta(days=1)
     with Journal(tmp_path / "j") as journal:
-        with journaled(journal, "e", Speaker([], Life()), FixedClock(CLOCK_DAY, 5.0), "") as means:
+        with replayed(journal, "e", Speaker([], Life()), FixedClock(CLOCK_DAY, 5.0), "") as means:
             assert means.clock.today() == CLOCK_DAY and means.clock.monotonic() == 5.0
         dated = PROFILE.model_copy(update={"system_prompt": PROFILE.system_prompt + " Today is {date}."})
         with pytest.raises(Killed):
@@ -257,7 +257,7 @@ async def test_marks_reach_across_the_border(tmp_path: Path) -> None:
                 with Journal(tmp_path / "j") as journal:
                     for last in (kill, 9):
                         policy = Speaker(script, Life(), tokens=tokens)
-                        with journaled(journal, f"{tokens}.{kill}.{place}.{to}", policy, FixedClock(CLOCK_DAY), "") as means:
+                        with replayed(journal, f"{tokens}.{kill}.{place}.{to}", policy, FixedClock(CLOCK_DAY), "") as means:
                             session = means.policy.open(SampleKey(0, "q", 0, 0))
                             await talk(session, found, range(last), rewinds)
                             with pytest.raises(ValueError, match="mark 99"):
@@ -272,15 +272,8 @@ async def test_many_episodes_share_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "j"
 
     async def run(life: Life, journal: Journal | None, stored: list[str]) -> list[Trajectory]:
-        return await run_episodes(
-            jobs,
-            policy=Speaker(PLAIN, life),
-            tools={"search": life.tool()},
-            profile=PROFILE,
-            clock=FixedClock(CLOCK_DAY),
-            concurrency=3,
-            on_done=lambda done: stored.append(done.id),
-            journal=journal,
+        return await Agent(Speaker(PLAIN, life), {"search": life.tool()}, PROFILE, FixedClock(CLOCK_DAY)).run_many(
+            jobs, concurrency=3, on_done=lambda done: stored.append(done.id), journal=journal
         )
 
     whole, first, second = await run(Life(), None, []), Life(47), Life()
@@ -288,11 +281,11 @@ async def test_many_episodes_share_a_journal(tmp_path: Path) -> None:
     with Journal(path) as journal, pytest.raises(ExceptionGroup):
         await run(first, journal, stored)
     assert 1 <= len(stored) <= 4 and len(list(path.glob("*.jsonl"))) == 6 - len(stored)
-    jobs = [job for job in jobs if job.trajectory_id not in stored]
+    jobs = [job for job in jobs if job.id not in stored]
     with Journal(path) as journal:
         done = await run(second, journal, stored)
     assert not path.exists() and sorted(stored) == [f"t{n}" for n in range(6)]
-    assert [untimed(t) for t in done] == [untimed(t) for t in whole if t.id in {job.trajectory_id for job in jobs}]
+    assert [untimed(t) for t in done] == [untimed(t) for t in whole if t.id in {job.id for job in jobs}]
     assert len(first.said) + len(second.said) == 6 * 6 and len(first.called) + len(second.called) == 6 * 4
 
 
@@ -333,7 +326,7 @@ sys.path.insert(0, sys.argv[1])
 from loop_fakes import CLOCK_DAY, FakeTool, call, answer, fake_profile
 from sanderling.agent.events import Observed
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.core.types import FixedClock
 from sanderling.core.record import Question, Seeds
@@ -362,11 +355,9 @@ def observed(event):
 
 async def main():
     with Journal(directory / "journal") as journal:
-        done = await run_episode(
-            Question(id="q", text="?"), policy=ScriptedPolicy(reply), tools={"search": FakeTool("search", search)},
-            profile=fake_profile(guards={"max_retries": 2}), clock=FixedClock(CLOCK_DAY), trajectory_id="e", seeds=Seeds(),
-            on_event=observed, journal=journal,
-        )
+        tools = {"search": FakeTool("search", search)}
+        agent = Agent(ScriptedPolicy(reply), tools, fake_profile(guards={"max_retries": 2}), FixedClock(CLOCK_DAY))
+        done = await agent.run(Question(id="q", text="?"), id="e", on_event=observed, journal=journal)
         (directory / "record").write_text(done.model_dump_json())
         journal.stored(done)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from loop_fakes import CLOCK_DAY, FakeTool, TokenPolicy, TokenSession, answer, call, fake_profile
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.core.types import FixedClock
 from sanderling.core.record import Question, Seeds
 
@@ -44,10 +44,9 @@ policy.version = version
 
 async def main():
     with Journal(directory / "journal", across_versions=True) as journal:
-        done = await run_episode(
-            Question(id="q", text="?"), policy=policy, tools={"search": FakeTool("search", lambda a, c: f"{a}")},
-            profile=fake_profile(), clock=FixedClock(CLOCK_DAY), trajectory_id="e", seeds=Seeds(), journal=journal,
-        )
+        tools = {"search": FakeTool("search", lambda a, c: f"{a}")}
+        agent = Agent(policy, tools, fake_profile(), FixedClock(CLOCK_DAY))
+        done = await agent.run(Question(id="q", text="?"), id="e", journal=journal)
         (directory / "record").write_text(done.model_dump_json())
         journal.stored(done)
 

@@ -22,8 +22,8 @@ from loop_fakes import (
     play,
 )
 
-from sanderling.agent.budget import CUT_MARK
-from sanderling.agent.loop import FORCED, OBSERVATION_CUT
+from sanderling.agent.limits import CUT_MARK
+from sanderling.agent.transcript import FORCED, OBSERVATION_CUT
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, FixedClock
 from sanderling.policy.contract import SampleKey

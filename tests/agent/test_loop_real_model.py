@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from loop_fakes import CLOCK_DAY, ByteTokenizer, echo, fake_profile
 
+from sanderling.agent.agent import Agent, Job
 from sanderling.agent.events import Event
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import run_episode
-from sanderling.agent.run_many import Job, run_episodes
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
 from sanderling.policy.contract import Policy
@@ -40,8 +39,8 @@ def policy() -> Any:
 
 
 async def run(policy: Policy, **changed: Any) -> list[Trajectory]:
-    settings = {"profile": PROFILE, "concurrency": 4, **changed}
-    return await run_episodes(JOBS, policy=policy, tools={"search": echo()}, clock=FixedClock(CLOCK_DAY), **settings)
+    profile, concurrency = changed.get("profile", PROFILE), changed.get("concurrency", 4)
+    return await Agent(policy, {"search": echo()}, profile, FixedClock(CLOCK_DAY)).run_many(JOBS, concurrency=concurrency)
 
 
 async def test_a_turn_computes_only_what_is_new(policy: Any) -> None:
@@ -99,8 +98,8 @@ async def test_a_killed_episode_goes_on_with_the_same_ids(policy: Any, tmp_path:
     async def live(length: int, journal: Journal | None) -> Trajectory:
         nonlocal left
         left = length
-        fixed = {"profile": profile, "clock": FixedClock(CLOCK_DAY), "seeds": Seeds(run=4), "trajectory_id": "t"}
-        return await run_episode(JOBS[0].question, policy=policy, tools={}, on_event=dying, journal=journal, **fixed)
+        agent = Agent(policy, {}, profile, FixedClock(CLOCK_DAY))
+        return await agent.run(JOBS[0].question, Seeds(run=4), id="t", on_event=dying, journal=journal)
 
     whole = await live(10_000, None)
     events = 10_000 - left

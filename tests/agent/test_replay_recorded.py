@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from loop_fakes import CLOCK_DAY
 
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.core.profiles import DR_VENUS_4B, Budgets, Guards, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import NodeKind, Seeds, Trajectory
@@ -45,14 +45,8 @@ async def test_every_observation_is_the_recorded_one(recorded: list[Trajectory],
     assert recorded
     for source in recorded:
         tools = {spec.name: ReplayTool(table, spec, trajectory_id=source.id) for spec in default_specs(PATIENT)}
-        replayed = await run_episode(
-            source.question,
-            policy=ListPolicy([turn.text for turn in source.turns()]),
-            tools=tools,
-            profile=PATIENT,
-            clock=FixedClock(CLOCK_DAY),
-            seeds=Seeds(),
-            trajectory_id=source.id,
+        replayed = await Agent(ListPolicy([turn.text for turn in source.turns()]), tools, PATIENT, FixedClock(CLOCK_DAY)).run(
+            source.question, Seeds(), id=source.id
         )
         assert (replayed.ending, replayed.answer) == (Ending.ANSWERED, source.answer), source.id
         expected = [node.text for node in source.branch() if node.kind is not NodeKind.SYSTEM]

@@ -7,25 +7,24 @@ from typing import Any
 import pytest
 from loop_fakes import CLOCK_DAY, FakeTool, answer, call, echo, fake_profile
 
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.agent import Agent, Job
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message
-from sanderling.policy.contract import PolicyOutageError, SampleKey
+from sanderling.policy.contract import Policy, PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 
 JOBS = [Job(Question(id=f"q{n}", text=f"question {n}"), Seeds(episode=n), f"t{n}") for n in range(6)]
 
 
-def settings(**changed: Any) -> dict[str, Any]:
-    return {
-        "policy": ScriptedPolicy(search_then_answer),
-        "tools": {"search": echo()},
-        "profile": fake_profile(),
-        "clock": FixedClock(CLOCK_DAY),
-        "concurrency": 2,
-        **changed,
-    }
+async def run(
+    jobs: Sequence[Job] = JOBS, policy: Policy | None = None, tools: dict[str, FakeTool] | None = None, **changed: Any
+) -> list[Trajectory]:
+    """The jobs, two at a time."""
+    agent = Agent(
+        policy or ScriptedPolicy(search_then_answer), tools or {"search": echo()}, fake_profile(), FixedClock(CLOCK_DAY)
+    )
+    return await agent.run_many(jobs, **{"concurrency": 2, **changed})
 
 
 def search_then_answer(messages: Sequence[Message], key: SampleKey) -> str:
@@ -46,7 +45,7 @@ async def test_results_are_in_job_order_and_never_more_than_the_limit_run() -> N
 
     ended: list[str] = []
     tools = {"search": FakeTool("search", slow)}
-    done = await run_episodes(JOBS, **settings(tools=tools, on_done=lambda t: ended.append(t.id)))
+    done = await run(tools=tools, on_done=lambda t: ended.append(t.id))
     assert [t.id for t in done] == [f"t{n}" for n in range(6)] and most == 2
     assert [t.answer for t in done] == [f"q{n}" for n in range(6)] and ended[-1] == "t0"
     assert all(t.seeds.episode == n for n, t in enumerate(done))
@@ -59,7 +58,7 @@ async def test_episodes_start_in_job_order() -> None:
         started.append(key.question)
         return "<think>" + answer()
 
-    await run_episodes(JOBS, **settings(policy=ScriptedPolicy(reply), concurrency=3))
+    await run(policy=ScriptedPolicy(reply), concurrency=3)
     assert started == [f"q{n}" for n in range(6)]
 
 
@@ -71,7 +70,7 @@ async def test_a_crash_does_not_stop_the_others_and_is_raised_afterwards() -> No
 
     ended: list[str] = []
     with pytest.raises(ExceptionGroup, match="1 of 6 episodes failed") as failure:
-        await run_episodes(JOBS, **settings(policy=ScriptedPolicy(reply), on_done=lambda t: ended.append(t.id)))
+        await run(policy=ScriptedPolicy(reply), on_done=lambda t: ended.append(t.id))
     assert sorted(ended) == ["t0", "t2", "t3", "t4", "t5"]
     assert isinstance(failure.value.exceptions[0], ZeroDivisionError)
     assert failure.value.exceptions[0].__notes__ == ["in the episode 't1'"]
@@ -82,7 +81,7 @@ async def test_a_users_mistake_stays_one_sentence() -> None:
         raise UserError("Give it a model.")
 
     with pytest.raises(UserError) as failure:
-        await run_episodes(JOBS, **settings(policy=ScriptedPolicy(reply)))
+        await run(policy=ScriptedPolicy(reply))
     assert str(failure.value) == "Give it a model."
 
 
@@ -92,7 +91,7 @@ async def test_an_outage_is_an_ending() -> None:
             raise PolicyOutageError("gone")
         return search_then_answer(messages, key)
 
-    done = await run_episodes(JOBS, **settings(policy=ScriptedPolicy(reply)))
+    done = await run(policy=ScriptedPolicy(reply))
     assert [t.ending for t in done].count(Ending.POLICY_OUTAGE) == 1 and done[1].detail == "gone"
 
 
@@ -104,7 +103,7 @@ async def test_cancelling_by_event_ends_every_job_with_a_record() -> None:
         await asyncio.sleep(3600)
         return "never"
 
-    done = await run_episodes(JOBS, **settings(tools={"search": FakeTool("search", stop)}, cancel=cancel))
+    done = await run(tools={"search": FakeTool("search", stop)}, cancel=cancel)
     assert [t.ending for t in done] == [Ending.CANCELLED] * 6
     assert len(done[5].nodes) == 2  # never begun: instructions and question
 
@@ -118,9 +117,7 @@ async def test_cancelling_the_task_hands_over_what_was_running() -> None:
         return "never"
 
     kept: list[Trajectory] = []
-    task = asyncio.ensure_future(
-        run_episodes(JOBS, **settings(tools={"search": FakeTool("search", hang)}, on_cancel=kept.append))
-    )
+    task = asyncio.ensure_future(run(tools={"search": FakeTool("search", hang)}, on_cancel=kept.append))
     await hanging.wait()
     await asyncio.sleep(0.01)
     task.cancel()
@@ -130,6 +127,6 @@ async def test_cancelling_the_task_hands_over_what_was_running() -> None:
 
 
 async def test_nothing_to_do_and_a_senseless_limit() -> None:
-    assert await run_episodes([], **settings()) == []
+    assert await run([]) == []
     with pytest.raises(ValueError, match="concurrency is 0"):
-        await run_episodes(JOBS, **settings(concurrency=0))
+        await run(concurrency=0)

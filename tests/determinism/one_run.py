@@ -13,8 +13,7 @@ from pathlib import Path
 
 import torch
 
-from sanderling.agent.loop import run_episode
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.agent import Agent, Job
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Question, Seeds, Trajectory, encode_trajectory
@@ -54,7 +53,7 @@ async def episodes(model: Path, tools: dict, questions: list[Question]) -> list[
     """Fewer at a time than there are, so that sessions come and go."""
     jobs = [Job(q, Seeds(run=5, episode=1, attempt=k), f"{q.id}-{k}") for q in questions for k in range(3)]
     policy = TransformersPolicy.load(model, max_batch=5)
-    return await run_episodes(jobs, policy=policy, tools=tools, profile=PROFILE, clock=CLOCK, concurrency=7)
+    return await Agent(policy, tools, PROFILE, CLOCK).run_many(jobs, concurrency=7)
 
 
 async def reinforce(model: Path, tools: dict, questions: list[Question], out: Path) -> list[bytes]:
@@ -64,14 +63,8 @@ async def reinforce(model: Path, tools: dict, questions: list[Question], out: Pa
         policy = TransformersPolicy(module, tokenizer)
 
         async def rollout(ask: Ask) -> Trajectory:
-            return await run_episode(
-                ask.question,
-                policy=policy,
-                tools=tools,
-                profile=PROFILE,
-                clock=CLOCK,
-                trajectory_id=f"{ask.question.id}-{ask.attempt}",
-                seeds=Seeds(run=3, episode=ask.seed, attempt=ask.attempt),
+            return await Agent(policy, tools, PROFILE, CLOCK).run(
+                ask.question, Seeds(run=3, episode=ask.seed, attempt=ask.attempt)
             )
 
         return Actor(rollout, InPlace(policy))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.agent import Agent, Job
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Seeds
@@ -45,14 +45,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pages = [item.page for item in world.pages]
     write_random_model(place / "base", train_tokenizer((page.text for page in pages), 520, PHRASES), SHAPE, seed=0)
     taught = asyncio.run(
-        run_episodes(
-            [Job(question, Seeds(), question.id) for question in questions],
-            policy=TeacherPolicy(world, {question.id: question for question in questions}, ModeShares()),
-            tools=world_tools(LocalWorld.in_memory(pages, name=world.name), TINY),
-            profile=TINY,
-            clock=FixedClock(date(2026, 1, 1)),
-            concurrency=2,
-        )
+        Agent(
+            TeacherPolicy(world, {question.id: question for question in questions}, ModeShares()),
+            world_tools(LocalWorld.in_memory(pages, name=world.name), TINY),
+            TINY,
+            FixedClock(date(2026, 1, 1)),
+        ).run_many([Job(question, Seeds(), question.id) for question in questions], concurrency=2)
     )
     rows = sft_rows(taught, Encoding(load_tokenizer(place / "base"), TINY), Limit(2_000)).rows
     return run_sft(SFT, rows, place / "base", place / "sft").model_dir

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
@@ -20,7 +21,6 @@ from sanderling.evaluate.attempts import Made, Retry
 from sanderling.evaluate.concluding import Judges
 from sanderling.evaluate.measured import Measure, measured
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.judge import RuleJudge

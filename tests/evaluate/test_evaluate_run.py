@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import run_episode
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
@@ -145,10 +145,9 @@ async def test_episodes_under_way_go_on_with_a_journal(store: TrajectoryStore, t
 
             async def rollout(question: Question, attempt: int) -> Trajectory:
                 seeds = Seeds(run=7, attempt=attempt)
-                fixed = {"profile": get_profile("tiny"), "clock": FixedClock(datetime.date(2026, 3, 1)), "tools": {}}
-                policy = ScriptedPolicy(reply)
-                id = f"{question.id}/{attempt}"
-                return await run_episode(question, policy=policy, seeds=seeds, trajectory_id=id, journal=journal, **fixed)
+                clock = FixedClock(datetime.date(2026, 3, 1))
+                agent = Agent(ScriptedPolicy(reply), {}, get_profile("tiny"), clock)
+                return await agent.run(question, seeds, id=f"{question.id}/{attempt}", journal=journal)
 
             common = {"command": "c", "seed": 7, "retry": PATIENT, "concurrency": 3, "on_stored": journal.stored}
             return await evaluate(QUESTIONS, 2, rollout, EXACT, store, **common)

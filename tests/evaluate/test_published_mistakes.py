@@ -13,6 +13,7 @@ from test_evaluate_result import INFO, QUESTIONS, grid
 from test_runs_report import made
 from typer.testing import CliRunner
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.cli.evaluation import app
 from sanderling.core.profiles import get_profile
@@ -29,7 +30,6 @@ from sanderling.evaluate.comparing.written import markdown
 from sanderling.evaluate.concluding import Judges
 from sanderling.evaluate.measured import Measure, measured, prepared
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.run_directory import About, RunDirectory
 from sanderling.evaluate.summary import summarise
 from sanderling.judge.judge import RuleJudge

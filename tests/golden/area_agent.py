@@ -16,9 +16,8 @@ from typing import Any
 
 from goldens import digest
 
+from sanderling.agent.agent import Agent, Job
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import run_episode
-from sanderling.agent.run_many import Job, run_episodes
 from sanderling.core.profiles import PROFILES, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -45,16 +44,14 @@ QUESTION = Question(id="q1", text="Which bird crosses oceans? 矶鹬", masked_ur
 
 async def episode(policy: Policy, tools: dict[str, Tool], profile: Profile, clock: FixedClock, **options: Any) -> Trajectory:
     """One episode through the loop."""
-    fixed = {"trajectory_id": "t1", "seeds": Seeds(run=1, episode=5, attempt=2), "world": "w"}
-    if "finish_early" in options:
-        options["hurry"] = options.pop("finish_early")
-    return await run_episode(QUESTION, policy=policy, tools=tools, profile=profile, clock=clock, **{**fixed, **options})
+    agent = Agent(policy, tools, profile, clock, "w")
+    return await agent.run(QUESTION, Seeds(run=1, episode=5, attempt=2), id="t1", **options)
 
 
 async def many(jobs: Sequence[Job], policy: Policy, tools: dict[str, Tool], profile: Profile) -> list[Trajectory]:
     """Several episodes at once."""
     clock = FixedClock(DAY)
-    return await run_episodes(jobs, policy=policy, tools=tools, profile=profile, clock=clock, concurrency=4)
+    return await Agent(policy, tools, profile, clock).run_many(jobs, concurrency=4)
 
 
 def tools_over(world: LocalWorld, profile: Profile, reader: ModelExtractor | None = None) -> dict[str, Tool]:

@@ -6,8 +6,8 @@ A published system replaced the last observation by the hint, and measured the v
 import pytest
 from loop_fakes import ByteTokenizer, FakeTool, TokenPolicy, answer, call, fake_profile, play
 
-from sanderling.agent.budget import CUT_MARK
-from sanderling.agent.loop import FORCED, OBSERVATION_CUT
+from sanderling.agent.limits import CUT_MARK
+from sanderling.agent.transcript import FORCED, OBSERVATION_CUT
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
 from sanderling.train.gain import GainConfig, plan_gains

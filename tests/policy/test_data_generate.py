@@ -15,6 +15,7 @@ import pytest
 import typer
 from billing_server import billing
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.cli import exits
 from sanderling.cli.data_generate import generate_
@@ -26,7 +27,6 @@ from sanderling.data.questions import write_questions
 from sanderling.evaluate.attempts import Made, Retry
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.made_with import MovedModelWarning
-from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.judges import rule_judge
 from sanderling.judge.verdict import META_KEY

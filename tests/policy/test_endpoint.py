@@ -7,7 +7,7 @@ import pytest
 from scripted_server import hang_up, plain, serve, stream
 
 from sanderling.agent.journal import Journal
-from sanderling.agent.resume import journaled
+from sanderling.agent.replay import journaled
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Role, Sampling, SystemClock
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey

@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.agent import Agent, Job
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
@@ -25,13 +25,8 @@ def worlds() -> list[Encyclopedia]:
 async def play(world: Encyclopedia, query: Query) -> list[Trajectory]:
     tiny = get_profile("tiny")
     local = LocalWorld.in_memory((item.page for item in world.pages), name=world.name)
-    return await run_episodes(
-        [Job(question, Seeds(), question.id) for question in chain_questions(world, 100, 5, MIX)],
-        policy=OneSearchPolicy(query),
-        tools=world_tools(local, tiny),
-        profile=tiny,
-        clock=FixedClock(datetime.date(2026, 1, 1)),
-        concurrency=2,
+    return await Agent(OneSearchPolicy(query), world_tools(local, tiny), tiny, FixedClock(datetime.date(2026, 1, 1))).run_many(
+        [Job(question, Seeds(), question.id) for question in chain_questions(world, 100, 5, MIX)], concurrency=2
     )
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.agent import Agent, Job
 from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_turn
 from sanderling.core.profiles import Profile, get_profile
@@ -53,13 +53,13 @@ async def teach(
     profile: Profile = TINY,
     attempt: int = 0,
 ) -> list[Trajectory]:
-    return await run_episodes(
-        [Job(question, Seeds(run=3, attempt=attempt), f"{question.id}-{attempt}") for question in questions],
-        policy=TeacherPolicy(world, {question.id: question for question in questions}, modes),
-        tools=world_tools(local, profile),
-        profile=profile,
-        clock=FixedClock(datetime.date(2026, 1, 1)),
-        concurrency=4,
+    return await Agent(
+        TeacherPolicy(world, {question.id: question for question in questions}, modes),
+        world_tools(local, profile),
+        profile,
+        FixedClock(datetime.date(2026, 1, 1)),
+    ).run_many(
+        [Job(question, Seeds(run=3, attempt=attempt), f"{question.id}-{attempt}") for question in questions], concurrency=4
     )
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import run_episode
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY, Guards
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -103,16 +103,13 @@ def main(model: Path, out: Path, config: RlConfig = CONFIG) -> list[tuple[float,
 
             async def rollout(ask: Ask) -> Trajectory:
                 await asyncio.sleep(0.01 * (ask.attempt % 7))
-                return await run_episode(
+                return await Agent(
+                    Told(policy, out / "said.jsonl", ask.attempt), {}, PROFILE, FixedClock(date(2026, 1, 1))
+                ).run(
                     ask.question,
-                    policy=Told(policy, out / "said.jsonl", ask.attempt),
-                    tools={},
-                    profile=PROFILE,
-                    clock=FixedClock(date(2026, 1, 1)),
-                    trajectory_id=f"{ask.question.id}-{ask.attempt}",
-                    seeds=Seeds(run=2, episode=ask.seed, attempt=ask.attempt),
+                    Seeds(run=2, episode=ask.seed, attempt=ask.attempt),
                     journal=journal,
-                    hurry=ask.hurry,
+                    finish_early=ask.finish_early,
                 )
 
             syncs.append(Timed(policy))

@@ -161,7 +161,7 @@ class Counted(Bandit):
         number, place = divmod(ask.attempt, 8)
         self.hurried.setdefault(number, [])
         for moment in range(3 + 2 * place):
-            if ask.hurry.is_set():
+            if ask.finish_early.is_set():
                 self.hurried[number].append(moment)
                 break
             await asyncio.sleep(0.001)
@@ -306,7 +306,7 @@ class LateByATurn(Late):
 
     async def rollout(self, ask: Ask):
         trajectory = await super().rollout(ask)
-        if ask.hurry.is_set():
+        if ask.finish_early.is_set():
             await asyncio.sleep(0.01)
         return trajectory
 

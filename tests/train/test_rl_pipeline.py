@@ -55,7 +55,7 @@ class Slow(Bandit):
             trajectory = await super().rollout(ask)
             times = np.random.default_rng(ask.attempt).pareto(1.0)
             for _ in range(min(60, int(10 * times))):
-                if ask.hurry.is_set():
+                if ask.finish_early.is_set():
                     self.hurried.append(ask.attempt)
                     break
                 await asyncio.sleep(self.pace)
@@ -170,9 +170,9 @@ class Late(Slow):
     async def rollout(self, ask: Ask) -> Trajectory:
         trajectory = await Bandit.rollout(self, ask)
         if ask.attempt == 3:
-            waits = [asyncio.ensure_future(event.wait()) for event in (self.third, ask.hurry)]
+            waits = [asyncio.ensure_future(event.wait()) for event in (self.third, ask.finish_early)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if ask.hurry.is_set():
+        if ask.finish_early.is_set():
             self.hurried.append(ask.attempt)
         return trajectory
 

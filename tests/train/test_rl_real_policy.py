@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Question, Seeds, turn_indices
@@ -50,15 +50,7 @@ def connect(model, directory: Path) -> Actor:
     async def rollout(ask: Ask):
         seeds = Seeds(run=0, episode=ask.seed, attempt=ask.attempt)
         clock = FixedClock(date(2026, 1, 1))
-        return await run_episode(
-            ask.question,
-            policy=policy,
-            tools={},
-            profile=PROFILE,
-            clock=clock,
-            trajectory_id=f"{ask.question.id}-{ask.attempt}",
-            seeds=seeds,
-        )
+        return await Agent(policy, {}, PROFILE, clock).run(ask.question, seeds)
 
     return Actor(rollout, InPlace(policy))
 

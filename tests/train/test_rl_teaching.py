@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from tiny_qwen3 import VOCAB, save_tiny
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
@@ -230,14 +230,8 @@ def test_so_it_does_over_the_real_policy_and_the_one_agent_loop(tmp_path: Path):
         policy = TransformersPolicy(model, encoding.tokenizer)
 
         async def rollout(ask: Ask) -> Trajectory:
-            return await run_episode(
-                ask.question,
-                policy=policy,
-                tools={},
-                profile=profile,
-                clock=FixedClock(date(2026, 1, 1)),
-                trajectory_id=f"{ask.question.id}-{ask.attempt}",
-                seeds=Seeds(run=0, episode=ask.seed, attempt=ask.attempt),
+            return await Agent(policy, {}, profile, FixedClock(date(2026, 1, 1))).run(
+                ask.question, Seeds(run=0, episode=ask.seed, attempt=ask.attempt)
             )
 
         return Actor(rollout, InPlace(policy))

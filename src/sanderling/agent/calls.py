@@ -1,19 +1,22 @@
-"""Running the calls of one turn: concurrently, each with its context and deadline, results in call order.
+"""Running the calls of one turn: at the same time, each with its context and deadline, results in call order.
 
 Whatever goes wrong in a call is a result that the agent reads (unknown tool, time-out, the tool's own statuses), except a
-tool's outage, which is handed back as such so that the loop can end the episode unscored. Knows no policy and no transcript.
+tool's outage, which is handed back as such so that the loop can end the episode unscored.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from sanderling.agent.guards import signature
-from sanderling.core.record import ToolEvent
+from sanderling.agent.limits import signature
+from sanderling.core.record import Question, ToolEvent
 from sanderling.core.types import ToolCall, ToolStatus
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,33 +28,28 @@ class Outcome:
     outage: str = ""
     """Why the tool's backend is broken; empty: it is not."""
 
+    def event(self, roles: Mapping[str, str]) -> ToolEvent:
+        """The outcome as the record keeps it, beside the observation's text; ``roles`` says what each tool does."""
+        return ToolEvent(
+            name=self.call.name,
+            role=roles.get(self.call.name, ""),
+            status=self.result.status,
+            parts=self.result.parts,
+            latency_s=self.result.latency_s,
+            provenance=self.result.provenance,
+        )
+
 
 RunCall = Callable[[ToolCall, Mapping[str, Tool], ToolContext], Awaitable[Outcome]]
 """How one call is run: :func:`run_call`, or something in front of it."""
 
 
-def tool_event(outcome: Outcome, roles: Mapping[str, str]) -> ToolEvent:
-    """The outcome as the record keeps it, beside the observation's text; ``roles`` says what each tool does."""
-    result = outcome.result
-    return ToolEvent(
-        name=outcome.call.name,
-        role=roles.get(outcome.call.name, ""),
-        status=result.status,
-        parts=result.parts,
-        latency_s=result.latency_s,
-        provenance=result.provenance,
-    )
-
-
 class CallBook:
     """Counts an episode's calls, so that each gets its ordinal and its occurrence."""
 
-    def __init__(self, episode_seed: int, masked_urls: Sequence[str], question: str = "", attempt: int = 0) -> None:
-        self._seed = episode_seed
-        self._masked = frozenset(masked_urls)
-        self._question, self._attempt = question, attempt
+    def __init__(self, question: Question, episode_seed: int, attempt: int) -> None:
+        self._context = ToolContext(episode_seed, frozenset(question.masked_urls), question=question.id, attempt=attempt)
         self._made: Counter[str] = Counter()
-        self._ordinal = 0
 
     def __contains__(self, signed: object) -> bool:
         """Whether a call with this signature was made."""
@@ -59,19 +57,9 @@ class CallBook:
 
     def enter(self, call: ToolCall, deadline_s: float) -> ToolContext:
         """Enter a call that is about to run; gives the context it runs in."""
-        signed = signature(call)
-        context = ToolContext(
-            episode_seed=self._seed,
-            masked_urls=self._masked,
-            ordinal=self._ordinal,
-            occurrence=self._made[signed],
-            deadline_s=deadline_s,
-            question=self._question,
-            attempt=self._attempt,
-        )
+        signed, ordinal = signature(call), self._made.total()
         self._made[signed] += 1
-        self._ordinal += 1
-        return context
+        return replace(self._context, ordinal=ordinal, occurrence=self._made[signed] - 1, deadline_s=deadline_s)
 
 
 async def run_calls(
@@ -111,3 +99,29 @@ async def run_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolConte
     except ToolOutageError as error:
         reason = str(error) or f"The backend of {call.name} is unreachable."
         return Outcome(call, ToolResult(text=f"The tool {call.name} is out of order.", status=ToolStatus.OUTAGE), reason)
+
+
+class Stopped(Exception):  # noqa: N818 - a request, not an error
+    """The event was set before the work was done."""
+
+
+async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event | None) -> T:
+    """Await ``work``; raises Stopped when ``stop`` is set first, after the work's own cleaning up is done.
+
+    Work that is finished when the event is seen counts: its result is returned.
+    """
+    if stop is None:
+        return await work
+    if stop.is_set():
+        work.close()
+        raise Stopped
+    task, waiter = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise Stopped
+    finally:
+        task.cancel()
+        waiter.cancel()
+        await asyncio.gather(task, waiter, return_exceptions=True)

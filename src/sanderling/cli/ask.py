@@ -17,8 +17,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import run_episode
 from sanderling.cli import exits
 from sanderling.cli.backend import Backend, Place, ReaderUrl, SearchUrl, Web, closing
 from sanderling.cli.extractor import ExtractorCache, ExtractorChoice, ExtractorOutage, ExtractorSpec, opened_extractor
@@ -137,15 +137,10 @@ async def research(
         if log is not None:
             tools = recorded_tools(tools, tool_roles(profile), log, episode=id, question=question)
         with stop_on_interrupt() as stop:
-            return await run_episode(
+            return await Agent(policy, tools, profile, SystemClock(), backend.name).run(
                 Question(id=f"ask-{_digest(question)}", text=question),
-                policy=policy,
-                tools=tools,
-                profile=profile,
-                clock=SystemClock(),
-                seeds=Seeds(run=seed, episode=seed),
-                trajectory_id=id,
-                world=backend.name,
+                Seeds(run=seed, episode=seed),
+                id=id,
                 on_event=Watcher(console),
                 cancel=stop,
                 journal=journal,

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.cli import exits
 from sanderling.cli.ask import limited, stop_on_interrupt
@@ -24,6 +25,7 @@ from sanderling.cli.eval_progress import Shown, showing
 from sanderling.cli.extractor import ExtractorChoice, opened_extractor
 from sanderling.cli.judges import opened_judges, required
 from sanderling.cli.watch import show_retry
+from sanderling.core.asking import placed
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, TINY, get_profile
 from sanderling.core.record import Question
@@ -32,8 +34,6 @@ from sanderling.core.types import SystemClock
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.live import Live
-from sanderling.evaluate.made_with import placed
-from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.forms.ours import OURS
 from sanderling.judge.judge import Judge

@@ -46,7 +46,7 @@ class Reasoning:
 
 
 class Watcher:
-    """Prints events as they come: ``run_episode(..., on_event=Watcher(console))``."""
+    """Prints events as they come: ``agent.run(..., on_event=Watcher(console))``."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

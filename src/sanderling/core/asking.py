@@ -7,7 +7,7 @@ verdict. Knows no prompt and no server.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from sanderling.core.types import Message
 
@@ -74,6 +74,11 @@ class Asker(Protocol):
         Raises AskingOutageError when nobody answered, BudgetSpentError when nothing may be asked any more.
         """
         ...
+
+
+def placed(name: str, places: Sequence[str]) -> str | dict[str, Any]:
+    """A model, or a judge that asks several, with its places, as JSON; its name alone where there are none."""
+    return {"model": name, "at": list(places)} if any(places) else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.asking import Asker
+from sanderling.core.asking import Asker, placed
 from sanderling.core.errors import UserError
 
 _MODEL, _AT = "model", "at"
@@ -23,11 +23,6 @@ _MOST = 4
 
 class MovedModelWarning(UserWarning):
     """Work goes on with a model of the same name at another place."""
-
-
-def placed(name: str, places: Sequence[str]) -> str | dict[str, Any]:
-    """A model, or a judge that asks several, with its places, as JSON; its name alone where there are none."""
-    return {_MODEL: name, _AT: list(places)} if any(places) else name
 
 
 def all_placed(askers: Sequence[Asker]) -> list[str | dict[str, Any]]:

@@ -10,8 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
-from sanderling.core.asking import BudgetSpentError
+from sanderling.core.asking import BudgetSpentError, placed
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_attempts
@@ -21,9 +22,8 @@ from sanderling.evaluate.benchmarks.contract import Loaded
 from sanderling.evaluate.concluding import Judges, concluded, info_of
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
 from sanderling.evaluate.judged import read_judged
-from sanderling.evaluate.made_with import placed
 from sanderling.evaluate.recorded_calls import Recording
-from sanderling.evaluate.rollouts import Agent, rollout_of
+from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.run_directory import About, RunDirectory, RunFile, sha256_of_questions
 from sanderling.evaluate.watch import Watch
 

@@ -6,12 +6,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.rollouts import Agent, rollout_of
+from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.run import Progress, evaluate
 from sanderling.judge.judge import Judge
 from sanderling.policy.contract import Policy

@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from sanderling.agent.agent import Agent, attempt_id
 from sanderling.agent.journal import Journal
+from sanderling.core.asking import placed
 from sanderling.core.record import Question, encode_record
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_attempts
 from sanderling.evaluate.begun import JUDGE, require_begun_with
-from sanderling.evaluate.made_with import placed
-from sanderling.evaluate.rollouts import Agent, attempt_id, rollout_of
+from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.judge import Judge
 from sanderling.runs.jsonl import TrajectoryStore

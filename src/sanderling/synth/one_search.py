@@ -154,7 +154,7 @@ def bare(mention: str) -> str:
 class OneSearchPolicy(ScriptedPolicy):
     """Searches once, then answers.
 
-    Example: ``OneSearchPolicy(Query.QUESTION)``; run it through `agent.loop.run_episode` over a world's tools.
+    Example: ``OneSearchPolicy(Query.QUESTION)``; an `agent.agent.Agent` runs it over a world's tools.
     """
 
     def __init__(self, query: Query = Query.QUESTION) -> None:

@@ -14,7 +14,7 @@ from dynamics_fakes import TIDES, Always, coast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.agent.loop import run_episode
+from sanderling.agent.agent import Agent
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
@@ -62,16 +62,9 @@ def gullible(messages: Sequence[Message], key: SampleKey) -> str:
 
 
 async def episode(world: World, reply: Reply, seed: int = 0) -> Trajectory:
-    return await run_episode(
-        Question(id="q", text="How many waders?"),
-        policy=ScriptedPolicy(reply),
-        tools=world_tools(world, PROFILE),
-        profile=PROFILE,
-        clock=FixedClock(datetime.date(2026, 3, 1)),
-        seeds=Seeds(episode=seed),
-        trajectory_id="t",
-        world=world.name,
-    )
+    return await Agent(
+        ScriptedPolicy(reply), world_tools(world, PROFILE), PROFILE, FixedClock(datetime.date(2026, 3, 1)), world.name
+    ).run(Question(id="q", text="How many waders?"), Seeds(episode=seed), id="t")
 
 
 async def test_obedience_tells_who_follows_the_orders_of_a_page() -> None:

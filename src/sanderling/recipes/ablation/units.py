@@ -14,11 +14,12 @@ from typing import Any
 
 from rich.console import Console
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, Made, make_attempts
-from sanderling.evaluate.rollouts import Agent, rollout_of
+from sanderling.evaluate.rollouts import rollout_of
 from sanderling.recipes.ablation.layout import Layout, Unit
 from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.config import RlRecipe

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.agent import Agent, Job
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.recipes.merge_tiny.config import MergeTinyConfig
@@ -114,13 +114,10 @@ async def _teach(
         store.append(trajectory)
         advance(1)
 
-    await run_episodes(
-        [Job(question, Seeds(run=_TEACHER_SEED), question.id) for question in questions],
-        policy=TeacherPolicy(plan.generate(), {question.id: question for question in questions}, material.config.teacher),
-        tools=world_tools(world, layout.profile),
-        profile=layout.profile,
-        clock=layout.clock(),
-        concurrency=32,
-        world=world.name,
-        on_done=keep,
-    )
+    await Agent(
+        TeacherPolicy(plan.generate(), {question.id: question for question in questions}, material.config.teacher),
+        world_tools(world, layout.profile),
+        layout.profile,
+        layout.clock(),
+        world.name,
+    ).run_many([Job(question, Seeds(run=_TEACHER_SEED), question.id) for question in questions], concurrency=32, on_done=keep)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Clock, FixedClock, SystemClock
 from sanderling.evaluate.page_reader import extractor_of
-from sanderling.evaluate.rollouts import Agent
 from sanderling.policy.contract import Policy, PolicyOutageError
 from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy
 from sanderling.policy.reply_cache import ReplyCache
@@ -67,7 +67,7 @@ class Acting:
             place = self.places.of(ask.question)
             agent = Agent(policy, place.tools, self.stage.profile, clock, place.name, place.fingerprint)
             seeds = Seeds(run=seed, episode=ask.seed, attempt=ask.attempt)
-            return await agent.attempt(ask.question, seeds, journal=self.journal, hurry=ask.hurry)
+            return await agent.run(ask.question, seeds, journal=self.journal, finish_early=ask.finish_early)
 
         return Actor(rollout, sync, self.journal.stored, self.score, self.journal.forget)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -16,7 +17,6 @@ from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, Made, make_attempts
 from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.rollouts import Agent
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.judge import RuleJudge
 from sanderling.judge.outcome import OUTCOMES
@@ -122,7 +122,7 @@ async def _attempts(recipe: RlRecipe, stage: Stage, questions: list[Question], m
         async def rollout(question: Question, attempt: int) -> Trajectory:
             at = places.of(question)
             agent = Agent(policy, at.tools, stage.profile, clock, at.name, at.fingerprint)
-            return await agent.attempt(question, Seeds(run=seed, episode=seed, attempt=attempt), journal=journal)
+            return await agent.run(question, Seeds(run=seed, episode=seed, attempt=attempt), journal=journal)
 
         return await make_attempts(
             Attempts(questions, settings.attempts, seed, together=True),

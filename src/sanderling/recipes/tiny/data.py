@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from sanderling.agent.run_many import Job, run_episodes
+from sanderling.agent.agent import Agent, Job
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.judge.outcome import exact_match, score_trajectory
@@ -72,16 +72,13 @@ async def _teach_world(
         store.append(trajectory)
         advance(1)
 
-    await run_episodes(
-        jobs,
-        policy=TeacherPolicy(plan.generate(), {question.id: question for question in questions}, layout.config.teacher.modes),
-        tools=world_tools(world, layout.profile),
-        profile=layout.profile,
-        clock=layout.clock(),
-        concurrency=32,
-        world=world.name,
-        on_done=keep,
-    )
+    await Agent(
+        TeacherPolicy(plan.generate(), {question.id: question for question in questions}, layout.config.teacher.modes),
+        world_tools(world, layout.profile),
+        layout.profile,
+        layout.clock(),
+        world.name,
+    ).run_many(jobs, concurrency=32, on_done=keep)
 
 
 def curate(layout: Layout, report: Report) -> dict[str, Any]:

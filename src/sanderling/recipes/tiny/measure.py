@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Rollout
@@ -16,7 +17,7 @@ from sanderling.evaluate.concluding import booked
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.measured import Measure, measured
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.rollouts import Agent, rollout_of
+from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.by_hand import ByHand

@@ -80,7 +80,7 @@ def _connector(layout: Layout, tokenizer: Tokenizer, batch: int, journal: Journa
             world = str(ask.question.meta["world"])
             seeds = Seeds(run=layout.config.rl.seed, episode=ask.seed, attempt=ask.attempt)
             agent = agent_of(layout, policy, tools[world], world)
-            return await agent.attempt(ask.question, seeds, journal=journal, hurry=ask.hurry)
+            return await agent.run(ask.question, seeds, journal=journal, finish_early=ask.finish_early)
 
         return Actor(rollout, InPlace(policy), journal.stored, forget=journal.forget)
 

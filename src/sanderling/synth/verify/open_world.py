@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sanderling.core.asking import placed
 from sanderling.core.record import Question, Trajectory
-from sanderling.evaluate.made_with import placed
 from sanderling.judge.judge import Judge, Ruling
 from sanderling.synth.verify.contract import Check, Finding, Result
 

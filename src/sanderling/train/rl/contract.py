@@ -23,7 +23,7 @@ class Ask:
     """The episode seed, shared by the group."""
     attempt: int
     """Over the whole run, no two rollouts have the same."""
-    hurry: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
+    finish_early: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
     """Once set, the agent is asked for its answer at its next turn."""
 
 

@@ -131,7 +131,7 @@ class Rollouts:
             if (len(used) == wanted or len(used) + len(self._dropped) >= self._most_tried) and not self._last_chance():
                 break
             self._admit()
-            self._hurry()
+            self._finish_early()
             await self._news.wait()
         taken = {group.number for group, _ in used}
         self._waiting = [group for group in self._waiting if group.number not in taken]
@@ -154,7 +154,7 @@ class Rollouts:
         """Newer weights sample from now on: more groups may begin."""
         self._updating = False
         self._admit()
-        self._hurry()
+        self._finish_early()
 
     def _sift(self, wanted: int) -> list[tuple[Group, Fate]]:
         """The waiting groups to use, the longest begun first; those that never can be are moved to the dropped ones."""
@@ -267,7 +267,7 @@ class Rollouts:
         """Steps' worth of updates since a group began."""
         return (self._actor.sync.version - group.begun.version) // self._config.updates_per_step
 
-    def _hurry(self) -> None:
+    def _finish_early(self) -> None:
         """Ask stragglers for their answers, where that is wanted: a step before they are too old, if there is one."""
         pipeline, groups = self._config.pipeline, list(self._under_way.values())
         if pipeline.straggler is Straggler.CARRY_OVER:
@@ -278,7 +278,7 @@ class Rollouts:
             mostly, own = self._mostly_done(), pipeline.cut_off_share * self._config.group_size
             groups = [group for group in groups if (len(group.ended) >= own if group.late else mostly)]
         for ask in (ask for group in groups for ask in group.asks):
-            ask.hurry.set()
+            ask.finish_early.set()
 
     def _mostly_done(self) -> bool:
         """Whether so much of a synchronous step is done that its stragglers may be cut off; groups in others' place aside."""

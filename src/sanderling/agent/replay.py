@@ -1,11 +1,11 @@
 """Going on with an episode: policy, tools and clock as the loop sees them, with a journal in front.
 
-The loop is deterministic given what its policy says, what its calls return and what its clock shows. So an interrupted episode
-is run again from its start, and whatever the journal holds is answered from there, at once: no turn is sampled and no call is
-made twice. The first turn that is not there goes to a fresh session in one delta, which holds everything so far; sampled ids
-are handed back as they were, never encoded again. Outages are not entered, so an episode that ended in one can go on, too.
-The clock goes on where the last entry stood. Being asked for the answer early is entered as well: an episode that had not been
-is not asked before it has come to where it stood. Knows no budgets, and not why the episode was interrupted.
+The loop is deterministic given what its policy samples, what its calls return and what its clock shows. So an interrupted
+episode is run again from its start, and whatever the journal holds is answered from there, at once: no turn is sampled and no
+call is made twice. The first turn that is not there goes to a fresh session in one delta, which holds everything so far;
+sampled ids are handed back as they were, never encoded again. Outages are not entered, so an episode that ended in one can go
+on, too. The clock goes on where the last entry stood. Being asked for the answer early is entered as well: an episode that had
+not been is not asked before it has come to where it stood.
 """
 
 import asyncio
@@ -30,24 +30,24 @@ _OF_THE_EPISODE = frozenset({"question", "attempt"})
 """What a call's context says that is one for all calls of a journal: it tells no two of them apart."""
 
 
-def _is_set(turn: int, hurry: asyncio.Event | None) -> bool:
-    return hurry is not None and hurry.is_set()
+def _is_set(turn: int, finish_early: asyncio.Event | None) -> bool:
+    return finish_early is not None and finish_early.is_set()
 
 
 @dataclass(frozen=True)
-class Means:
-    """What the loop works with."""
+class Replay:
+    """What the loop works with; without a journal, policy and clock as they are."""
 
     policy: Policy
     clock: Clock
     run_call: RunCall = run_call
-    is_hurried: Callable[[int, asyncio.Event | None], bool] = _is_set
-    """``(turn, hurry)``: whether the answer is asked for at this turn."""
+    finishes_early: Callable[[int, asyncio.Event | None], bool] = _is_set
+    """``(turn, event)``: whether the answer is asked for at this turn."""
 
 
 @contextmanager
-def journaled(journal: Journal, id: str, policy: Policy, clock: Clock, about: str) -> Iterator[Means]:
-    """Means that go on with the episode ``id`` where the journal ends, and enter into it what is new.
+def replayed(journal: Journal, id: str, policy: Policy, clock: Clock, about: str) -> Iterator[Replay]:
+    """Policy, clock and calls that go on with the episode ``id`` where the journal ends, and enter into it what is new.
 
     ``about``: what else the episode's turns depend on; entries made under another one are left out. Raises UserError when the
     file is damaged or cannot be written, ValueError when the episode is under way already.
@@ -57,7 +57,7 @@ def journaled(journal: Journal, id: str, policy: Policy, clock: Clock, about: st
         version = None if journal.across_versions else policy.version
         root = digest(journal.about, about, policy.name, version, fingerprint)
         book = _Book(entries, _Clock(clock, entries.began), root)
-        yield Means(_Policy(policy, book), book.clock, book.run_call, book.is_hurried)
+        yield Replay(_Policy(policy, book), book.clock, book.run_call, book.finishes_early)
 
 
 class _Clock:
@@ -103,15 +103,15 @@ class _Book:
     def add(self, place: str, asked: str, done: dict[str, Any]) -> None:
         self.entries.add(Entry(place, asked, self.clock.elapsed(), done))
 
-    def is_hurried(self, turn: int, hurry: asyncio.Event | None) -> bool:
-        """Whether the answer is asked for at this turn: as it was, where the episode has been there, else as ``hurry`` says.
+    def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
+        """Whether the answer is asked for at this turn: as it was, where the episode has been there, else as the event says.
 
         Asking is entered before it is done, so a turn that was under way is asked for as it was.
         """
-        place, asked = f"hurry {turn}", digest(self.last, "hurry")
+        place, asked = f"finish early {turn}", digest(self.last, "finish early")
         if self.find(place, asked) is not None:
             return True
-        if self.entries.is_ahead(f"turn {turn}.0") or not _is_set(turn, hurry):
+        if self.entries.is_ahead(f"turn {turn}.0") or not _is_set(turn, event):
             return False
         self.add(place, asked, {})
         return True

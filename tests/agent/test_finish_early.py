@@ -8,20 +8,20 @@ import pytest
 from journal_fakes import PLAIN, PROFILE, Killed, Life, Speaker, live
 from loop_fakes import CLOCK_DAY, OBS, ByteTokenizer, FakeTool, TokenPolicy, answer, call, fake_profile, play
 
+from sanderling.agent.agent import Agent
 from sanderling.agent.events import Event, TurnStarted
 from sanderling.agent.journal import Journal
-from sanderling.agent.loop import FORCED
+from sanderling.agent.transcript import FORCED
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
-from sanderling.evaluate.rollouts import Agent
 
 
-def setting(hurry: asyncio.Event, after: int) -> FakeTool:
+def setting(early: asyncio.Event, after: int) -> FakeTool:
     """A search during whose call number ``after`` somebody loses patience."""
 
     def reply(arguments: Any, context: Any) -> str:
         if context.ordinal == after:
-            hurry.set()
+            early.set()
         return f"found {arguments['query']}"
 
     return FakeTool("search", reply)
@@ -29,10 +29,10 @@ def setting(hurry: asyncio.Event, after: int) -> FakeTool:
 
 async def test_it_is_the_forced_answer_of_a_spent_budget() -> None:
     """But for its detail, the very record of an episode whose budget ended at that turn."""
-    hurry = asyncio.Event()
+    early = asyncio.Event()
     turns = [call("a"), call("b"), answer("early")]
     policy = TokenPolicy(list(turns))
-    done = await play(policy, setting(hurry, 1), hurry=hurry)
+    done = await play(policy, setting(early, 1), finish_early=early)
     assert (done.ending, done.answer) == (Ending.ANSWERED_AT_BUDGET, "early") and "early" in done.detail
     last = done.branch()[-2]
     assert last.text == "<tool_response>\nfound ['b']\n\nBudget used up. Answer now.\n</tool_response>"
@@ -42,9 +42,9 @@ async def test_it_is_the_forced_answer_of_a_spent_budget() -> None:
 
 
 async def test_earlier_reasoning_stays_in_the_context() -> None:
-    hurry = asyncio.Event()
+    early = asyncio.Event()
     policy = TokenPolicy([call("a", think="because of tides"), answer()])
-    await play(policy, setting(hurry, 0), hurry=hurry)
+    await play(policy, setting(early, 0), finish_early=early)
     context = ByteTokenizer().decode(policy.seen[-1])
     assert "because of tides" in context and context.count("<|im_start|>assistant\n<think>") == 2
     assert policy.calls[-1][0].token_ids is not None  # the observation and the hint, and nothing said before once more
@@ -52,52 +52,52 @@ async def test_earlier_reasoning_stays_in_the_context() -> None:
 
 
 async def test_set_from_the_start_the_question_is_answered_at_once() -> None:
-    hurry = asyncio.Event()
-    hurry.set()
-    done = await play([answer("guess")], hurry=hurry)
+    early = asyncio.Event()
+    early.set()
+    done = await play([answer("guess")], finish_early=early)
     assert (done.ending, done.answer, len(list(done.turns()))) == (Ending.ANSWERED_AT_BUDGET, "guess", 1)
 
 
 async def test_a_forced_turn_without_an_answer_is_no_answer() -> None:
-    hurry = asyncio.Event()
+    early = asyncio.Event()
     policy = TokenPolicy([call("a"), call("b"), answer()])
-    done = await play(policy, setting(hurry, 0), hurry=hurry)
+    done = await play(policy, setting(early, 0), finish_early=early)
     assert done.ending is Ending.NO_ANSWER and "early" in done.detail and len(policy.calls) == 2
 
 
 async def test_where_answers_are_not_forced_it_ends() -> None:
-    hurry = asyncio.Event()
+    early = asyncio.Event()
     policy = TokenPolicy([call("a"), answer()])
-    done = await play(policy, setting(hurry, 0), hurry=hurry, profile=fake_profile(budgets={"force_answer": False}))
+    done = await play(policy, setting(early, 0), finish_early=early, profile=fake_profile(budgets={"force_answer": False}))
     assert done.ending is Ending.TIME_LIMIT and done.ending.scored and len(policy.calls) == 1
 
 
 async def test_unset_it_changes_nothing() -> None:
     turns = [call("a"), answer()]
-    assert repr(await play(list(turns), hurry=asyncio.Event())) == repr(await play(list(turns)))
+    assert repr(await play(list(turns), finish_early=asyncio.Event())) == repr(await play(list(turns)))
 
 
-class Hurried(Life):
+class Early(Life):
     """A life that is hurried once so many turns have begun."""
 
     def __init__(self, length: int | None, after: int | None) -> None:
         super().__init__(length)
-        self.hurry, self.until = asyncio.Event(), after
+        self.early, self.until = asyncio.Event(), after
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, TurnStarted) and self.until is not None:
             self.until -= 1
             if self.until == 0:
-                self.hurry.set()
+                self.early.set()
         super().on_event(event)
 
 
-async def hurried(directory: Path, length: int | None, after: int | None) -> tuple[Trajectory | None, Life]:
+async def finished(directory: Path, length: int | None, after: int | None) -> tuple[Trajectory | None, Life]:
     """One life of the episode ``PLAIN``."""
-    life = Hurried(length, after)
+    life = Early(length, after)
     with Journal(directory) as journal:
         try:
-            done = await live(Speaker(PLAIN, life), journal, hurry=life.hurry)
+            done = await live(Speaker(PLAIN, life), journal, finish_early=life.early)
         except Killed:
             return None, life
         journal.stored(done)
@@ -106,40 +106,40 @@ async def hurried(directory: Path, length: int | None, after: int | None) -> tup
 
 async def test_killed_anywhere_it_was_hurried_where_it_was_hurried(tmp_path: Path) -> None:
     """A second life that nobody hurries makes the first one's requests, and does nothing finished again."""
-    whole, first = await hurried(tmp_path / "whole", None, 2)
+    whole, first = await finished(tmp_path / "whole", None, 2)
     assert whole is not None and len(first.said) == 3 and "early" in whole.detail
-    hurried_again = length = 0
+    early_again = length = 0
     for length in range(100):
         directory = tmp_path / str(length)
-        done, killed = await hurried(directory, length, 2)
+        done, killed = await finished(directory, length, 2)
         if done is not None:
             break
         file = next(directory.glob("*.jsonl"), None)
-        entered = file is not None and b'"hurry 2"' in file.read_bytes()
-        hurried_again += entered
-        done, again = await hurried(directory, None, None if entered else 2)
+        entered = file is not None and b'"finish early 2"' in file.read_bytes()
+        early_again += entered
+        done, again = await finished(directory, None, None if entered else 2)
         assert done is not None and repr(done) == repr(whole)
         assert [*killed.said, *again.said] == first.said and sorted([*killed.called, *again.called]) == first.called
-    assert length > 8 and hurried_again
+    assert length > 8 and early_again
 
 
 async def test_hurried_only_after_a_kill_it_first_comes_to_where_it_stood(tmp_path: Path) -> None:
     """Set from the second life's start, it forces no turn that had been sampled already."""
-    killed, _ = await hurried(tmp_path / "j", 15, None)
+    killed, _ = await finished(tmp_path / "j", 15, None)
     assert killed is None
-    life, hurry = Life(), asyncio.Event()
-    hurry.set()
+    life, early = Life(), asyncio.Event()
+    early.set()
     with Journal(tmp_path / "j") as journal:
-        done = await live(Speaker(PLAIN, life), journal, hurry=hurry)
+        done = await live(Speaker(PLAIN, life), journal, finish_early=early)
     assert "early" in done.detail and life.said == [(2, 0)] and PROFILE.budgets.max_turns == 5
 
 
 @pytest.mark.parametrize("is_set", [False, True])
 async def test_an_agent_hands_it_on(is_set: bool) -> None:
-    hurry = asyncio.Event()
+    early = asyncio.Event()
     if is_set:
-        hurry.set()
+        early.set()
     clock = FixedClock(CLOCK_DAY)
-    agent = Agent(TokenPolicy([answer()]), {"search": setting(hurry, -1)}, fake_profile(), clock, "w")
-    done = await agent.attempt(Question(id="q", text="?"), Seeds(), hurry=hurry)
+    agent = Agent(TokenPolicy([answer()]), {"search": setting(early, -1)}, fake_profile(), clock, "w")
+    done = await agent.run(Question(id="q", text="?"), Seeds(), finish_early=early)
     assert done.ending is (Ending.ANSWERED_AT_BUDGET if is_set else Ending.ANSWERED)

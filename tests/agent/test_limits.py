@@ -6,12 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.agent.budget import CUT_MARK, Standing, allow, answer_tokens, context_limit, cut_middle
-from sanderling.agent.guards import Verdict, is_repetitive, judge_turn, signature
+from sanderling.agent.limits import (
+    CUT_MARK,
+    Verdict,
+    allow,
+    answer_tokens,
+    context_limit,
+    cut_middle,
+    is_repetitive,
+    judge_turn,
+    signature,
+)
 from sanderling.core.profiles import Budgets, Guards
 from sanderling.core.types import Ending, ToolCall
 
 GUARDS = Guards(repetition_tail_chars=10, repetition_count=3)
+BEGUN = {"turns": 0, "seconds": 0.0}
 
 
 def search(*queries: str) -> ToolCall:
@@ -77,7 +87,7 @@ def test_an_allowed_turn_leaves_room_for_hint_and_answer(
     limit: int, prompt: int, reserve: int, turn_tokens: int, hint: int
 ) -> None:
     budgets = Budgets(answer_reserve_tokens=reserve)
-    got = allow(Standing(0, prompt, 0.0), budgets, limit=limit, turn_tokens=turn_tokens, hint_tokens=hint)
+    got = allow(budgets, **BEGUN, prompt_tokens=prompt, limit=limit, turn_tokens=turn_tokens, hint_tokens=hint)
     answer = answer_tokens(budgets, turn_tokens)
     if got.spent is None:
         assert answer <= got.max_tokens <= turn_tokens and prompt + got.max_tokens + hint + answer <= limit
@@ -91,8 +101,8 @@ def test_dr_venus_is_forced_at_230_000_tokens() -> None:
     from sanderling.core.profiles import DR_VENUS_4B
 
     def at(prompt: int) -> Ending | None:
-        most = DR_VENUS_4B.sampling.max_tokens
-        return allow(Standing(3, prompt, 0.0), DR_VENUS_4B.budgets, limit=262_144, turn_tokens=most, hint_tokens=100).spent
+        sizes = {"limit": 262_144, "turn_tokens": DR_VENUS_4B.sampling.max_tokens, "hint_tokens": 100}
+        return allow(DR_VENUS_4B.budgets, **BEGUN, prompt_tokens=prompt, **sizes).spent
 
     assert at(230_000) is None and at(230_001) is Ending.CONTEXT_EXHAUSTED
 
@@ -101,7 +111,8 @@ def test_turns_and_time_are_counted() -> None:
     budgets = Budgets(max_turns=3, max_seconds=9.0)
 
     def spent(turns: int, seconds: float) -> Ending | None:
-        return allow(Standing(turns, 10, seconds), budgets, limit=100_000, turn_tokens=10, hint_tokens=1).spent
+        sizes = {"prompt_tokens": 10, "limit": 100_000, "turn_tokens": 10, "hint_tokens": 1}
+        return allow(budgets, turns=turns, seconds=seconds, **sizes).spent
 
     assert [spent(2, 8.9), spent(3, 0.0), spent(0, 9.0)] == [None, Ending.TURN_LIMIT, Ending.TIME_LIMIT]
 

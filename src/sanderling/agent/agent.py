@@ -1,0 +1,195 @@
+"""An agent: a policy, its tools and its profile, which runs one episode or many through the one loop.
+
+Everything that needs an agent (commands, data generation, RL, evaluation, sweeps of merges) makes one here.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from sanderling.agent.calls import Stopped
+from sanderling.agent.events import Ended, Event
+from sanderling.agent.journal import Journal
+from sanderling.agent.loop import End, Episode
+from sanderling.agent.replay import Replay, replayed
+from sanderling.core.asking import placed
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import Profile
+from sanderling.core.record import Question, Seeds, Trajectory
+from sanderling.core.types import Clock, Ending, SystemClock
+from sanderling.policy.contract import Policy, PolicyOutageError
+from sanderling.tools.contract import Tool
+
+
+@dataclass(frozen=True)
+class Job:
+    """One episode of many.
+
+    Example: ``Job(question, Seeds(run=1, episode=7, attempt=0))``
+    """
+
+    question: Question
+    seeds: Seeds = field(default_factory=Seeds)
+    id: str = ""
+    """The record's; empty: the question's with the attempt."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Who researches, with what, where.
+
+    Example: ``await Agent(policy, world_tools(world, profile), profile, world=world.name).run(Question(id="q", text="Who?"))``
+    """
+
+    policy: Policy
+    tools: Mapping[str, Tool]
+    profile: Profile
+    clock: Clock = field(default_factory=SystemClock)
+    world: str = ""
+    fingerprint: str = ""
+    """The world's, with its dynamics and who ranks its pages."""
+    place: str = ""
+    """Tells the model from others of its name; see `core.asking.Asker`."""
+    reader: Any = None
+    """The model that reads its pages, as `core.asking.placed` gives it; None: pages are read without one."""
+
+    def as_json(self) -> dict[str, Any]:
+        """All that its episodes depend on."""
+        tokenizer = self.policy.tokenizer
+        return {
+            "agent": placed(self.policy.name, [self.place]),
+            "tokenizer": tokenizer and tokenizer.fingerprint,
+            "context": self.policy.context_length,
+            "tools": sorted(self.tools),
+            "profile": self.profile.model_dump(mode="json", exclude={"source"}),
+            "world": {"name": self.world, "fingerprint": self.fingerprint},
+            **({} if self.reader is None else {"reader": self.reader}),
+        }
+
+    async def run(
+        self,
+        question: Question,
+        seeds: Seeds | None = None,
+        *,
+        id: str = "",
+        meta: Mapping[str, Any] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        texts: bool = True,
+        cancel: asyncio.Event | None = None,
+        on_cancel: Callable[[Trajectory], None] | None = None,
+        journal: Journal | None = None,
+        finish_early: asyncio.Event | None = None,
+    ) -> Trajectory:
+        """Run one episode to its end and return its record.
+
+        Outages, spent budgets and a set ``cancel`` event are endings. When the task itself is cancelled, ``on_cancel`` receives
+        the record so far and CancelledError goes on. Only programming errors and UserErrors (a tokenizer that does not fit) are
+        raised.
+
+        Args:
+            question: what to find out.
+            seeds: what keys random numbers and faults.
+            id: the record's; empty: the question's id with the attempt.
+            meta: kept in the record.
+            on_event: hears what happens.
+            texts: without, ``on_event`` hears no TextDelta, and servers are asked for whole turns as when nobody watches: a
+                stream that breaks midway is not tried again.
+            cancel: ends the episode once it is set.
+            on_cancel: takes the record when the task is cancelled.
+            journal: the episode goes on where an earlier one with its id was killed or met an outage, to the record of an
+                uninterrupted one; entries stay until ``journal.stored`` hears of it.
+            finish_early: once set, the agent is asked for its answer at its next turn, as at a spent budget.
+
+        """
+        seeds = seeds or Seeds()
+        id = id or attempt_id(question, seeds.attempt)
+        about = f"{self.profile.name} over {self.world}"
+        plain = nullcontext(Replay(self.policy, self.clock))
+        with plain if journal is None else replayed(journal, id, self.policy, self.clock, about) as replay:
+            episode = Episode(
+                question,
+                seeds,
+                replay,
+                self.tools,
+                self.profile,
+                on_event=on_event,
+                texts=texts,
+                stop=cancel,
+                finish_early=finish_early,
+            )
+            record = partial(episode.record, id=id, world=self.world, meta=dict(meta or {}))
+            try:
+                end = await episode.run()
+            except PolicyOutageError as error:
+                end = End(Ending.POLICY_OUTAGE, detail=str(error) or "The model's backend is unreachable.")
+            except Stopped:
+                end = End(Ending.CANCELLED, detail="The episode was stopped on request.")
+            except asyncio.CancelledError:
+                if on_cancel is not None:
+                    on_cancel(record(End(Ending.CANCELLED, detail="The episode's task was cancelled.")))
+                raise
+            finally:
+                episode.close()
+            trajectory = record(end)
+        if on_event is not None:
+            on_event(Ended(trajectory))
+        return trajectory
+
+    async def run_many(
+        self,
+        jobs: Sequence[Job],
+        *,
+        concurrency: int,
+        on_done: Callable[[Trajectory], None] | None = None,
+        cancel: asyncio.Event | None = None,
+        on_cancel: Callable[[Trajectory], None] | None = None,
+        journal: Journal | None = None,
+    ) -> list[Trajectory]:
+        """Run the jobs, at most ``concurrency`` at a time, and return the records in the order of the jobs.
+
+        ``on_done`` is called as each episode ends. Once ``cancel`` is set, running episodes end CANCELLED, and jobs that have
+        not begun give records of their question alone. A record is stored for the ``journal`` when ``on_done`` has returned;
+        without ``on_done`` the caller tells it. An episode that raises does not stop the others: raises the UserError where all
+        failures are UserErrors, else an ExceptionGroup, when they are done.
+        """
+        if concurrency < 1:
+            raise ValueError(f"concurrency is {concurrency}, and must be at least 1")
+        done: dict[int, Trajectory] = {}
+        errors: list[Exception] = []
+        waiting = iter(enumerate(jobs))
+
+        async def work() -> None:
+            for index, job in waiting:  # shared by the workers: each takes the next job
+                try:
+                    done[index] = await self.run(
+                        job.question, job.seeds, id=job.id, cancel=cancel, on_cancel=on_cancel, journal=journal
+                    )
+                except Exception as error:
+                    error.add_note(f"in the episode {job.id or attempt_id(job.question, job.seeds.attempt)!r}")
+                    errors.append(error)
+                    continue
+                if on_done is not None:
+                    on_done(done[index])
+                    if journal is not None:
+                        journal.stored(done[index])
+
+        workers = [asyncio.ensure_future(work()) for _ in range(min(concurrency, len(jobs)))]
+        try:
+            await asyncio.gather(*workers)
+        finally:  # when this task is cancelled or one fails, none is left running
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        if errors and all(isinstance(error, UserError) for error in errors):
+            raise errors[0]
+        if errors:
+            raise ExceptionGroup(f"{len(errors)} of {len(jobs)} episodes failed", errors)
+        return [done[index] for index in range(len(jobs))]
+
+
+def attempt_id(question: Question, attempt: int) -> str:
+    """The id of an attempt's record: the same whoever makes it and whenever."""
+    return f"{question.id}-{attempt}"

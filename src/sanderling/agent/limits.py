@@ -1,0 +1,153 @@
+"""What ends an episode besides an answer: budgets of turns, context and time, and guards against going round in circles.
+
+The context is laid out so that a forced answer always has its place: ``prompt | turn | closing hint | answer``. A turn begins
+only while the profile's reserve is free, and only where it need not be cut shorter than an answer may be; it may then use all
+but the hint and the answer. An answer is itself a turn, so it never needs more than a turn's tokens, however large the reserve.
+"""
+
+import json
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sanderling.core.profiles import Budgets, Guards
+from sanderling.core.types import Ending, ToolCall
+
+CUT_MARK = "\n[... cut to fit the context ...]\n"
+
+
+# -- budgets -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What the next turn may use, or why there is no next turn."""
+
+    max_tokens: int = 0
+    """Most tokens of the turn; 0 when a budget is spent."""
+    spent: Ending | None = None
+    """The ending a spent budget has when answers are not forced; None: go on."""
+    detail: str = ""
+    """One sentence on the spent budget."""
+
+
+def allow(
+    budgets: Budgets, *, turns: int, prompt_tokens: int, seconds: float, limit: int, turn_tokens: int, hint_tokens: int
+) -> Allowance:
+    """Decide on the next turn of an episode that took so many turns and seconds, and would show the model so many tokens.
+
+    Args:
+        budgets: the profile's.
+        turns: model turns so far.
+        prompt_tokens: everything the model would see, what is new included.
+        seconds: since the episode began.
+        limit: most tokens the model may see, see :func:`context_limit`.
+        turn_tokens: most tokens of one turn.
+        hint_tokens: what the closing hint costs in an observation of its own.
+
+    """
+    if budgets.max_seconds is not None and seconds >= budgets.max_seconds:
+        return Allowance(spent=Ending.TIME_LIMIT, detail=f"The episode's {budgets.max_seconds:g} seconds were used up.")
+    if turns >= budgets.max_turns:
+        return Allowance(spent=Ending.TURN_LIMIT, detail=f"All {budgets.max_turns} turns were used.")
+    answer = answer_tokens(budgets, turn_tokens)
+    room = limit - answer - hint_tokens - prompt_tokens
+    if prompt_tokens > limit - budgets.answer_reserve_tokens or room < answer:
+        detail = f"The context was full: {prompt_tokens} of {limit} tokens, with room kept for an answer."
+        return Allowance(spent=Ending.CONTEXT_EXHAUSTED, detail=detail)
+    return Allowance(max_tokens=min(turn_tokens, room))
+
+
+def context_limit(budgets: Budgets, model_limit: int | None) -> int:
+    """Most tokens the model may see: the profile's budget or the model's own length, whichever is smaller."""
+    return budgets.max_context_tokens if model_limit is None else min(budgets.max_context_tokens, model_limit)
+
+
+def answer_tokens(budgets: Budgets, turn_tokens: int) -> int:
+    """Tokens kept for a forced answer: the profile's reserve, but no more than one turn may have."""
+    return min(budgets.answer_reserve_tokens, turn_tokens)
+
+
+def cut_middle(text: str, cost: Callable[[str], int], most: int) -> str | None:
+    """Cut a text from its middle until ``cost(text)`` is at most ``most``; None when even the mark alone costs more.
+
+    Head and tail stay, because an observation's first results rank highest and its end was read last. Takes few calls of
+    ``cost``: the first cut is proportional, later ones take a tenth more.
+    """
+    used, least = cost(text), cost(CUT_MARK)
+    if used <= most:
+        return text
+    if least > most:
+        return None
+    keep = int(len(text) * (most - least) / max(used - cost(""), 1))
+    while keep > 0:
+        shorter = text[: keep - keep // 2] + CUT_MARK + text[len(text) - keep // 2 :]
+        if cost(shorter) <= most:
+            return shorter
+        keep = keep * 9 // 10
+    return CUT_MARK
+
+
+# -- guards ------------------------------------------------------------------------------------------------------------
+
+
+class Verdict(StrEnum):
+    """What one turn turned out to be."""
+
+    ANSWER = "answer"
+    """An answer and no call."""
+    CALLS = "calls"
+    """Calls, at least one of them new, and no answer."""
+    REPEATED_CALL = "repeated_call"
+    """Calls, all of them made before in this episode."""
+    MALFORMED = "malformed"
+    """Neither call nor answer, or both."""
+    REPETITIVE = "repetitive"
+    """The text goes round in circles, whatever else it holds."""
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether the turn stands at the first attempt, however many retries are left."""
+        return self in (Verdict.ANSWER, Verdict.CALLS)
+
+
+def judge_turn(text: str, calls: Sequence[ToolCall], answer: str | None, made: Container[str], guards: Guards) -> Verdict:
+    """What a parsed turn is; ``made`` holds the signatures of the calls already executed."""
+    if is_repetitive(text, guards):
+        return Verdict.REPETITIVE
+    if bool(calls) == (answer is not None):
+        return Verdict.MALFORMED
+    if answer is not None:
+        return Verdict.ANSWER
+    if all(signature(call) in made for call in calls):
+        return Verdict.REPEATED_CALL
+    return Verdict.CALLS
+
+
+def is_repetitive(text: str, guards: Guards) -> bool:
+    """Whether the text's last ``repetition_tail_chars`` characters occur in it more than ``repetition_count`` times.
+
+    Occurrences are counted without overlap, as DR-Venus' inference does (last 50 characters, more than 5 times).
+    """
+    tail = guards.repetition_tail_chars
+    if len(text) < tail * (guards.repetition_count + 1):
+        return False
+    return text.count(text[-tail:]) > guards.repetition_count
+
+
+def signature(call: ToolCall) -> str:
+    """Canonical form of a call: equal for calls that ask the same.
+
+    Keys are sorted, runs of white space are one space, a list of texts is a sorted set, and a lone text equals a list of it.
+    """
+
+    def canonical(value: Any) -> Any:
+        if isinstance(value, str):
+            return [" ".join(value.split())]
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return sorted({" ".join(item.split()) for item in value})
+        return value
+
+    arguments = {key: canonical(value) for key, value in call.arguments.items()}
+    return json.dumps([call.name, arguments], ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)

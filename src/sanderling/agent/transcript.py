@@ -1,0 +1,200 @@
+"""The transcript of an episode under way: what goes to the policy, with its ids and cost, and the nodes of the record.
+
+A draft is a message that has not been sent yet, so a closing hint can still be added to it. For token-level policies a draft
+has the exact ids the template adds; for text-level ones ids are None, and the cost is estimated (one token for four bytes).
+Nodes are built once and only appended, so a turn costs the same at any length.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sanderling.agent.limits import CUT_MARK, cut_middle
+from sanderling.core.chat import ChatRenderer, wrap_observation
+from sanderling.core.parse import ParsedTurn
+from sanderling.core.profiles import Profile
+from sanderling.core.prompts import render_question
+from sanderling.core.record import Node, NodeKind, ToolEvent
+from sanderling.core.types import Message, Role
+from sanderling.policy.contract import Completion, Delta
+
+MESSAGE_TOKENS = 6
+"""Estimated tokens of a message's scaffold, for text-level policies."""
+NEXT_RESPONSE = "\n</tool_response>\n<tool_response>\n"
+"""Between the results of one turn's calls: Qwen3's template gives each its own pair of tags within one user message."""
+FORCED = "forced_answer"
+"""Problem code of a message that the closing hint was added to."""
+OBSERVATION_CUT = "observation_cut"
+"""Problem code of an observation cut from its middle, so that the closing hint and an answer fit."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A message that is ready to be sent."""
+
+    kind: NodeKind
+    body: str
+    """Without the template's wrapper."""
+    text: str
+    """The message's content as a chat endpoint takes it."""
+    ids: tuple[int, ...] | None
+    tokens: int
+    """What it costs in context: exact with ids, estimated without."""
+    previous_ended: bool = True
+    """Whether the turn before it sampled its end."""
+    events: tuple[ToolEvent, ...] = ()
+    problems: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def message(self) -> Message:
+        """The draft as a chat endpoint takes it."""
+        return Message(role=Role.SYSTEM if self.kind is NodeKind.SYSTEM else Role.USER, content=self.text)
+
+    def node(self, parent: int | None) -> Node:
+        """The draft as a node of the record."""
+        return Node(
+            parent=parent,
+            role=self.message.role,
+            kind=self.kind,
+            text=self.text,
+            token_ids=self.ids,
+            events=self.events,
+            problems=self.problems,
+            seconds=self.seconds,
+        )
+
+
+class Transcript:
+    """The nodes of an episode, the end of its main branch, the context it fills, and the drafts that wait to be sent."""
+
+    def __init__(self, profile: Profile, chat: ChatRenderer | None) -> None:
+        """``chat``: the renderer of a token-level policy's tokenizer; None for a text-level policy."""
+        self.nodes: list[Node] = []
+        self.leaf: int | None = None
+        self.seen_tokens = 0
+        """Context filled by what was sent and sampled on the main branch."""
+        self._profile, self._chat = profile, chat
+        self._pending: list[Draft] = []
+        hint = self._draft(NodeKind.HINT, self._with_hint(CUT_MARK), previous_ended=False)
+        self.hint_tokens = hint.tokens
+        """What the closing hint costs at most in an observation of its own."""
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def open(self, system: str, question: str) -> None:
+        """Queue the system prompt and the question, as the profile words it."""
+        self._pending += [self._draft(NodeKind.SYSTEM, system)]
+        self._pending += [self._draft(NodeKind.QUESTION, render_question(self._profile, question))]
+
+    def observe(
+        self,
+        body: str,
+        answered: Completion,
+        *,
+        kind: NodeKind = NodeKind.OBSERVATION,
+        events: tuple[ToolEvent, ...] = (),
+        seconds: float = 0.0,
+    ) -> Draft:
+        """Queue results, or a notice (kind HINT), in the observation wrapper, after the turn that they answer."""
+        end_id = None if self._chat is None else self._chat.end_id
+        ended = answered.token_ids is None or answered.token_ids[-1:] == (end_id,)
+        self._pending.append(replace(self._draft(kind, body, previous_ended=ended), events=events, seconds=seconds))
+        return self._pending[-1]
+
+    def close_with_hint(self, limit: int, answer_tokens: int) -> int | None:
+        """Add the closing hint to the last queued message, cutting an observation from its middle where it must.
+
+        Returns the tokens left for the answer within ``limit``; None when hint and answer cannot fit. A question is never cut.
+        """
+        draft = self._pending[-1]
+        before = self.prompt_tokens - draft.tokens
+        most = limit - before - answer_tokens
+
+        def closed(body: str, *problems: str) -> Draft:
+            fresh = self._draft(draft.kind, self._with_hint(body), previous_ended=draft.previous_ended)
+            return replace(fresh, events=draft.events, problems=(*draft.problems, FORCED, *problems), seconds=draft.seconds)
+
+        last = closed(draft.body)
+        if last.tokens > most:
+            if draft.kind is NodeKind.QUESTION:
+                return None
+            body = cut_middle(draft.body, lambda text: closed(text).tokens, most)
+            if body is None:
+                return None
+            last = closed(body, OBSERVATION_CUT)
+        self._pending[-1] = last
+        return limit - before - last.tokens
+
+    def _draft(self, kind: NodeKind, body: str, *, previous_ended: bool = True) -> Draft:
+        text = body if kind in (NodeKind.SYSTEM, NodeKind.QUESTION) else wrap_observation(body)
+        ids: Sequence[int] | None = None
+        if self._chat is not None and kind is NodeKind.SYSTEM:
+            ids = self._chat.system_ids(body)
+        elif self._chat is not None and kind is NodeKind.QUESTION:
+            ids = self._chat.question_ids(body)
+        elif self._chat is not None:
+            ids = self._chat.observation_ids(body, previous_ended=previous_ended)
+        return Draft(kind, body, text, None if ids is None else tuple(ids), _tokens(text, ids), previous_ended)
+
+    def _with_hint(self, body: str) -> str:
+        return f"{body}\n\n{self._profile.force_hint}"
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Context that the next turn would start from."""
+        return self.seen_tokens + sum(draft.tokens for draft in self._pending)
+
+    @property
+    def is_question_only(self) -> bool:
+        """Whether the next turn answers the question itself."""
+        return self._pending[-1].kind is NodeKind.QUESTION
+
+    def delta(self) -> Delta:
+        """What is new for the session: the queued messages, joined."""
+        ids = [draft.ids for draft in self._pending]
+        joined = None if any(one is None for one in ids) else tuple(id for one in ids for id in one or ())
+        return Delta(tuple(draft.message for draft in self._pending), joined)
+
+    def commit(self) -> None:
+        """Make the queued messages nodes of the main branch."""
+        for draft in self._pending:
+            self.nodes.append(draft.node(self.leaf))
+            self.leaf = len(self.nodes) - 1
+            self.seen_tokens += draft.tokens
+        self._pending.clear()
+
+    def add_turn(
+        self, completion: Completion, parsed: ParsedTurn, problems: Sequence[str], *, rejected: bool, seconds: float
+    ) -> None:
+        """Append a sampled turn to the messages that it answers; a rejected one stays as a leaf beside the main branch."""
+        self.commit()
+        node = Node(
+            parent=self.leaf,
+            role=Role.ASSISTANT,
+            kind=NodeKind.TURN,
+            text=completion.text,
+            token_ids=completion.token_ids,
+            logprobs=completion.logprobs,
+            versions=completion.versions,
+            think=parsed.think,
+            calls=parsed.calls,
+            answer=parsed.answer,
+            problems=(*(problem.value for problem in parsed.problems), *problems),
+            rejected=rejected,
+            seconds=seconds,
+            prefilled_tokens=completion.prefilled_tokens,
+            prompt_tokens=completion.prompt_tokens,
+            sampled_tokens=completion.sampled_tokens,
+        )
+        self.nodes.append(node)
+        if not rejected:
+            self.leaf = len(self.nodes) - 1
+            reported = completion.prompt_tokens if completion.token_ids is None else 0
+            self.seen_tokens = (reported or self.seen_tokens) + _tokens(completion.text, completion.token_ids)
+
+
+def _tokens(text: str, ids: Sequence[int] | None) -> int:
+    """What a message costs in context; estimated for a policy whose tokenizer is not known."""
+    return len(text.encode("utf-8", errors="replace")) // 4 + MESSAGE_TOKENS if ids is None else len(ids)
