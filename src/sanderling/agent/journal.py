@@ -123,7 +123,7 @@ class EpisodeJournal:
 class Journal:
     """The episodes under way of one process.
 
-    Example: ``with Journal(Path("runs/a.journal")) as journal: await run_episodes(jobs, ..., journal=journal)``
+    Example: ``with Journal(Path("runs/a.journal")) as journal: await agent.run_many(jobs, concurrency=4, journal=journal)``
     """
 
     def __init__(self, directory: Path, about: str = "", *, across_versions: bool = False) -> None:
