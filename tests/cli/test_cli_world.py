@@ -129,7 +129,7 @@ def test_an_interrupted_build_goes_on_with_the_same_command(tmp_path, monkeypatc
     monkeypatch.setattr("sanderling.world.building._SECONDS", 0.0)
     command = ["build", "encyclopedia", "--size", "60", "--out", str(tmp_path / "w")]
     with monkeypatch.context() as patched:
-        patched.setattr("sanderling.world.sources.encyclopedia.generate_pages", interrupted)
+        patched.setattr("sanderling.world.sources.kinds.generate_pages", interrupted)
         result = CliRunner().invoke(app, command)
     assert result.exit_code == exits.INTERRUPTED
     assert "Interrupted: the same command goes on from here.\n" in result.stderr

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from goldens import digest
 from libzim.writer import Creator, Hint, Item, StringProvider
 
-from sanderling.world.sources.contract import HtmlExtractor, Limits, Skipped
-from sanderling.world.sources.registry import kind_of, open_source
+from sanderling.world.sources.base import HtmlExtractor, Limits, Skipped
+from sanderling.world.sources.kinds import kind_of, open_source
 
 SMALL = Limits(document_bytes=6_000)
 WORDS = (

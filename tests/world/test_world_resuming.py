@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.world.building import building_place
 from sanderling.world.contract import Page
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.registry import open_sources
+from sanderling.world.sources.kinds import open_sources
 from sanderling.world.store import add_to_world, build_from_feed, open_world, read_manifest
 
 SLOWLY = """
@@ -20,7 +20,7 @@ import sys, time
 from pathlib import Path
 from sanderling.world import building
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.registry import open_sources
+from sanderling.world.sources.kinds import open_sources
 from sanderling.world.store import add_to_world, build_from_feed
 
 building._SECONDS, building._INDEXED = 0.0, 7
@@ -147,7 +147,7 @@ import sys
 from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.registry import open_sources
+from sanderling.world.sources.kinds import open_sources
 from sanderling.world.store import build_from_feed
 try:
     build_from_feed(Path(sys.argv[1]), Gathering(open_sources(sys.argv[2:])), name="w", source="test")

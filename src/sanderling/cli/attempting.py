@@ -45,7 +45,7 @@ from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.extractor.contract import Extractor
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import Guard
-from sanderling.world.sources.encyclopedia import EncyclopediaSource
+from sanderling.world.sources.kinds import EncyclopediaSource
 
 _SCRIPTED = "teacher:"
 MODEL_HELP = "http://host:port/v1#model, a model's directory, or teacher:SIZE/SEED for the questions of encyclopedia:SIZE/SEED."

@@ -32,9 +32,8 @@ from sanderling.world.dense.opening import SearchMode
 from sanderling.world.fidelity.split import Unit
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE
-from sanderling.world.sources.encyclopedia import EncyclopediaSource
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.registry import open_source
+from sanderling.world.sources.kinds import EncyclopediaSource, open_source
 from sanderling.world.store import WorldInfo, build_from_feed, build_world, read_manifest
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)

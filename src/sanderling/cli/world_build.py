@@ -15,11 +15,10 @@ from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.world.building import SourceAccount
 from sanderling.world.pages import WorldCounts
-from sanderling.world.sources.contract import HtmlExtractor, Limits, Source
+from sanderling.world.sources.base import HtmlExtractor, Limits, Source
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.lineage import remember_sources
-from sanderling.world.sources.quality import require_trafilatura
-from sanderling.world.sources.registry import SOURCES, open_sources
+from sanderling.world.sources.html import require_trafilatura
+from sanderling.world.sources.kinds import SOURCES, open_sources, remember_sources
 from sanderling.world.store import add_to_world, build_from_feed, read_manifest
 
 _MEGABYTE = 2**20

@@ -39,7 +39,7 @@ class SourceAccount(BaseModel):
     documents: int = 0
     pages: int = 0
     skipped: dict[str, int] = {}
-    """By reason (`sources.contract.Reason`)."""
+    """By reason (`sources.base.Reason`)."""
     examples: dict[str, list[str]] = {}
     """Where the first few of each reason are."""
 

@@ -9,8 +9,8 @@ from source_makers import WRITERS
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Skipped, Source
-from sanderling.world.sources.registry import SOURCES, open_source
+from sanderling.world.sources.base import Limits, Skipped, Source
+from sanderling.world.sources.kinds import SOURCES, open_source
 
 LIMITS = Limits(document_bytes=2_000)
 

@@ -9,7 +9,7 @@ from source_makers import pdf
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped
+from sanderling.world.sources.base import Limits, Reason, Skipped
 from sanderling.world.sources.folder import FolderSource
 
 WORDS = "Some words about herring and the harbour of Orlo."

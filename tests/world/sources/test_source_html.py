@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.world.sources.contract import Limits, Reason
-from sanderling.world.sources.html import Document, read_html
+from sanderling.world.sources.base import Document, Limits, Reason
+from sanderling.world.sources.html import read_html
 
 URL = "https://w.example/docs/a/page.html"
 LIMITS = Limits()

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from sanderling.world.addresses import canonical_url
 from sanderling.world.cutting import find_links
 from sanderling.world.filters import without_links
-from sanderling.world.sources.contract import Limits
-from sanderling.world.sources.html import Document, read_html
-from sanderling.world.sources.html_text import link, link_address, markdown
-from sanderling.world.sources.links import Resolver, resolve
-from sanderling.world.sources.markdown import read_markdown
+from sanderling.world.sources.base import Document, Limits
+from sanderling.world.sources.documents import read_markdown
+from sanderling.world.sources.html import markdown, read_html
+from sanderling.world.sources.links import Resolver, link_address, markdown_link, resolve
 from sanderling.world.text import plain
 
 URL = "https://w.example/docs/a/page.html"
@@ -92,7 +91,7 @@ ODD = st.text(alphabet="ab()[]<>\\ \"'\n%#&é\u00a0\u2028\x00*_", max_size=12)
 @given(words=ODD, path=ODD)
 def test_every_reader_takes_a_link_whole(words, path):
     url = f"https://w.example/{path}"
-    written = link(f"x{words}", url)
+    written = markdown_link(f"x{words}", url)
     around = f"before {written} after"
     shown = " ".join(f"x{words}".split()).translate(str.maketrans("[]", "()"))
     assert plain(around).split() == plain(f"before {shown} after").split()

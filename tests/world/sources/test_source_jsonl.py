@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped
-from sanderling.world.sources.jsonl import JsonlSource
+from sanderling.world.sources.base import Limits, Reason, Skipped
+from sanderling.world.sources.records import JsonlSource
 
 
 def items(tmp_path, data: bytes, limits: Limits | None = None, name: str = "pages.jsonl") -> list[Page | Skipped]:

@@ -8,9 +8,9 @@ from source_makers import WRITERS, write_folder, write_recorded, write_world
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.sources.contract import Reason, Skipped
+from sanderling.world.sources.base import Reason, Skipped
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.registry import kind_of, open_source, open_sources
+from sanderling.world.sources.kinds import kind_of, open_source, open_sources
 from sanderling.world.store import build_from_feed, build_world, open_world
 
 

@@ -3,9 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.world.sources.contract import Limits, Reason
-from sanderling.world.sources.html import Document
-from sanderling.world.sources.markdown import read_markdown
+from sanderling.world.sources.base import Document, Limits, Reason
+from sanderling.world.sources.documents import read_markdown
 
 URL = "local://notes/sub/page.md"
 

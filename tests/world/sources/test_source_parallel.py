@@ -12,10 +12,10 @@ import pytest
 from source_makers import WRITERS
 
 from sanderling.core.errors import UserError
-from sanderling.world.sources.contract import Limits
+from sanderling.world.sources.base import Limits
 from sanderling.world.sources.folder import FolderSource
-from sanderling.world.sources.parallel import ParallelSource
-from sanderling.world.sources.registry import open_sources
+from sanderling.world.sources.gathering import ParallelSource
+from sanderling.world.sources.kinds import open_sources
 
 LIMITS = Limits(document_bytes=2_000)
 
@@ -71,7 +71,7 @@ def test_no_process_outlives_a_killed_parent(tmp_path):
     script.write_text(
         "import multiprocessing, os, pathlib\n"
         "from sanderling.world.sources.folder import FolderSource\n"
-        "from sanderling.world.sources.parallel import ParallelSource\n"
+        "from sanderling.world.sources.gathering import ParallelSource\n"
         "if __name__ == '__main__':\n"
         f"    items = ParallelSource(FolderSource(pathlib.Path({str(tmp_path)!r})), 2).items()\n"
         "    next(items)\n"

@@ -7,9 +7,9 @@ from source_makers import write_parquet
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped
-from sanderling.world.sources.parquet import ParquetSource
-from sanderling.world.sources.registry import kind_of
+from sanderling.world.sources.base import Limits, Reason, Skipped
+from sanderling.world.sources.kinds import kind_of
+from sanderling.world.sources.records import ParquetSource
 
 
 def test_rows_with_a_head_are_pages(tmp_path):

@@ -6,9 +6,8 @@ import random
 import pypdf
 import pytest
 
-from sanderling.world.sources.contract import Limits, Reason
-from sanderling.world.sources.html import Document
-from sanderling.world.sources.pdf import read_pdf
+from sanderling.world.sources.base import Document, Limits, Reason
+from sanderling.world.sources.documents import read_pdf
 
 
 def written(texts: list[str], password: str | None = None, owner: str | None = None) -> bytes:

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
-from sanderling.world.sources import quality
-from sanderling.world.sources.contract import HtmlExtractor, Limits, Reason
-from sanderling.world.sources.html import Document, read_html
+from sanderling.world.sources import html as quality
+from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason
+from sanderling.world.sources.html import read_html
 from sanderling.world.store import open_world
 
 pytest.importorskip("trafilatura")
@@ -102,7 +102,7 @@ def test_from_the_command_line(tmp_path):
 def test_without_the_extra_it_is_one_sentence(tmp_path):
     code = (
         "import sys; sys.modules['trafilatura'] = None\n"
-        "from sanderling.world.sources.quality import require_trafilatura\nrequire_trafilatura()"
+        "from sanderling.world.sources.html import require_trafilatura\nrequire_trafilatura()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert UserError.__name__ in done.stderr and "pip install '.[quality]'" in done.stderr

@@ -8,7 +8,7 @@ from source_makers import BODY, block, record
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped
+from sanderling.world.sources.base import Limits, Reason, Skipped
 from sanderling.world.sources.warc import WarcSource
 
 

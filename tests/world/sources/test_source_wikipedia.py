@@ -10,9 +10,8 @@ from source_makers import HEAD, element
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped
-from sanderling.world.sources.wikipedia import WikipediaSource
-from sanderling.world.sources.wikitext import elements, nesting, read_wikitext
+from sanderling.world.sources.base import Limits, Reason, Skipped
+from sanderling.world.sources.wikipedia import WikipediaSource, elements, nesting, read_wikitext
 
 DUMP = (
     HEAD

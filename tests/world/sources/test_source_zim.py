@@ -6,7 +6,7 @@ from source_makers import Entry
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import Limits, Reason, Skipped
+from sanderling.world.sources.base import Limits, Reason, Skipped
 from sanderling.world.sources.zim import ZimSource
 
 

@@ -9,7 +9,7 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
-from sanderling.world.sources.registry import kind_of, open_source, open_sources
+from sanderling.world.sources.kinds import kind_of, open_source, open_sources
 from sanderling.world.store import open_world, read_manifest
 
 

@@ -27,7 +27,7 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.building import Progress, ignore
 from sanderling.world.contract import Page
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.jsonl import JsonlSource
+from sanderling.world.sources.records import JsonlSource
 from sanderling.world.store import add_to_world, open_world
 from sanderling.world.text import is_text
 

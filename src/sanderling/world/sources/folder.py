@@ -1,9 +1,8 @@
-"""A folder of HTML, Markdown, text and PDF files, or one such file.
+"""A folder of HTML, Markdown, text and PDF files, or one such file; and the files below any folder, in a fixed order.
 
-Files come in the order of their names, those of a folder before its sub-folders. An address is the base and the file's path
-below the folder; a link to a sub-folder, with or without its last slash, leads to its ``index.html``. Nothing outside the
-folder is read: symbolic links that leave it, or that lead to folders, are left out with a count, as are pipes and devices. Does
-not know what a web server would add.
+An address is the base and the file's path below the folder; a link to a sub-folder, with or without its last slash, leads to
+its ``index.html``. Nothing outside the folder is read: symbolic links that leave it, or that lead to folders, are left out with
+a count, as are pipes and devices.
 """
 
 import os
@@ -16,39 +15,21 @@ from urllib.parse import unquote
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of
-from sanderling.world.sources.html import Document, read_html
-from sanderling.world.sources.links import address
-from sanderling.world.sources.markdown import read_markdown
-from sanderling.world.sources.pdf import read_pdf
-from sanderling.world.sources.walk import files_below, shown
+from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of
+from sanderling.world.sources.documents import Kind, read_document
+from sanderling.world.sources.links import address, base_of
 
-Reader = Callable[[bytes, str, Limits, Callable[[str], str]], Document | Reason]
-
-
-def _html(data: bytes, url: str, limits: Limits, follow: Callable[[str], str]) -> Document | Reason:
-    return read_html(data, url, limits, follow=follow)
-
-
-def _plain_text(data: bytes, url: str, limits: Limits, follow: Callable[[str], str]) -> Document | Reason:
-    return read_markdown(data, url, limits, follow, marked=False)
-
-
-def _pdf(data: bytes, _url: str, limits: Limits, _follow: Callable[[str], str]) -> Document | Reason:
-    return read_pdf(data, limits)
-
-
-READERS: dict[str, Reader] = {
-    ".html": _html,
-    ".htm": _html,
-    ".xhtml": _html,
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".txt": _plain_text,
-    ".text": _plain_text,
-    ".pdf": _pdf,
+ENDINGS: dict[str, Kind] = {
+    ".html": Kind.HTML,
+    ".htm": Kind.HTML,
+    ".xhtml": Kind.HTML,
+    ".md": Kind.MARKDOWN,
+    ".markdown": Kind.MARKDOWN,
+    ".txt": Kind.TEXT,
+    ".text": Kind.TEXT,
+    ".pdf": Kind.PDF,
 }
-"""Who reads files of which ending."""
+"""How files of which ending are read."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +48,8 @@ class FolderSource(DocumentSource[Path]):
 
     @property
     def name(self) -> str:
-        return self.base_url.removeprefix("local://").strip("/") if self._is_local else self.path.resolve().name
-
-    @property
-    def _is_local(self) -> bool:
-        return self.base_url.startswith("local://")
+        local = self.base_url.startswith("local://")
+        return self.base_url.removeprefix("local://").strip("/") if local else self.path.resolve().name
 
     def documents(self, skip: int) -> Iterator[Path | Skipped]:
         return islice(files_below(self.path.resolve()), skip, None)
@@ -83,7 +61,7 @@ class FolderSource(DocumentSource[Path]):
     def stamp(self) -> str:
         root = self._root
         files = (
-            one.where if isinstance(one, Skipped) else f"{shown(root, one)} {file_facts(one)}"
+            one.where if isinstance(one, Skipped) else f"{_shown(root, one)} {file_facts(one)}"
             for one in files_below(self.path.resolve())
         )
         return stamp_of("folder", root.name, self.base_url, self.limits, *files)
@@ -97,32 +75,27 @@ class FolderSource(DocumentSource[Path]):
         return place if place.is_dir() else place.parent
 
     def _read(self, root: Path, file: Path) -> Page | Skipped:
-        where = shown(root, file)
-        reader = READERS.get(file.suffix.lower())
+        where = _shown(root, file)
+        kind = ENDINGS.get(file.suffix.lower())
         try:
             if file.is_symlink() and not file.resolve().is_relative_to(root):
                 return Skipped(where, Reason.LINK)
             stat = file.stat()
-            if reader is None or not S_ISREG(stat.st_mode):
+            if kind is None or not S_ISREG(stat.st_mode):
                 return Skipped(where, Reason.OTHER_KIND)
             if stat.st_size > self.limits.document_bytes:
                 return Skipped(where, Reason.TOO_LARGE)
             data = file.read_bytes()
         except (OSError, RuntimeError):  # RuntimeError: links in a circle
             return Skipped(where, Reason.UNREADABLE)
-        base = _base(self.base_url, root)
+        base = base_of(self.base_url, os.fsencode(root.name))
         url = address(base, os.fsencode(file.relative_to(root)))
-        document = reader(data, url, self.limits, lambda link: _to_index(base, root, link))
+        document = read_document(kind, data, url, self.limits, follow=lambda link: _to_index(base, root, link))
         if isinstance(document, Reason):
             return Skipped(where, document)
         title = document.title or os.fsencode(file.stem).decode("utf-8", "replace")
         source = f"folder {root.name}"
         return Page(url=url, title=title, text=document.text, links=document.links, date=document.date, source=source)
-
-
-def _base(given: str, root: Path) -> str:
-    base = given or address("local://", os.fsencode(root.name))
-    return base if base.endswith("/") else base + "/"
 
 
 def _to_index(base: str, root: Path, link: str) -> str:
@@ -134,3 +107,38 @@ def _to_index(base: str, root: Path, link: str) -> str:
     if not may_be_folder or ".." in path or "\x00" in path or not (root / path / "index.html").is_file():
         return link
     return f"{link}index.html" if not path or path.endswith("/") else f"{link}/index.html"
+
+
+def files_below(root: Path) -> Iterator[Path | Skipped]:
+    """Every file, and every folder that is not entered: in the order of their names, those of a folder before its sub-folders.
+
+    Symbolic links to folders are not followed. A file as ``root`` is the one file; none is opened.
+    """
+    if not root.is_dir():
+        yield root
+        return
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
+        except OSError:
+            yield Skipped(_shown(root, folder), Reason.UNREADABLE)
+            continue
+        kinds = [(Path(entry.path), _is_folder(entry), entry.is_symlink()) for entry in entries]
+        yield from (Skipped(_shown(root, path), Reason.LINK) for path, is_folder, is_link in kinds if is_folder and is_link)
+        yield from (path for path, is_folder, _ in kinds if not is_folder)
+        waiting += [path for path, is_folder, is_link in reversed(kinds) if is_folder and not is_link]
+
+
+def _shown(root: Path, file: Path) -> str:
+    """A file's path below the folder, as text."""
+    return os.fsencode(file.relative_to(root)).decode("utf-8", "replace")
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links in a circle
+        return False

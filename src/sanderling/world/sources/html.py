@@ -1,26 +1,26 @@
 """One HTML page: its title, text, links, date and canonical address.
 
-The text is what `resiliparse` takes for the main content (the whole body, where that leaves next to nothing), as Markdown with
-its links. `Document.links` are those of the whole page, taken before boilerplate goes, so a navigation bar still links. Scripts
-are not run; what only a script would show is unknown. Does not know where the page lies.
+The text is what `resiliparse`, or `trafilatura` where it was asked for, takes for the main content (the whole body, where that
+leaves next to nothing), as Markdown with its links. `Document.links` are those of the whole page, taken before boilerplate is
+cut, so a navigation bar still links. Scripts are not run.
 """
 
+import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from html import unescape
+from dataclasses import dataclass, field
+from html import escape, unescape
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sanderling.world.sources.contract import HtmlExtractor, Limits, Reason, world_extra
-from sanderling.world.sources.decoding import decode
-from sanderling.world.sources.html_text import markdown, tidy_line
-from sanderling.world.sources.links import Resolver, resolve
-from sanderling.world.sources.quality import main_content
+from sanderling.core.errors import UserError
+from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason, world_extra
+from sanderling.world.sources.links import Resolver, decode, link_address, link_words, resolve, tidy_line
 from sanderling.world.text import is_text
 
 if TYPE_CHECKING:
-    from resiliparse.parse.html import ElementNode, HTMLTree
+    from lxml.etree import _Element
+    from resiliparse.parse.html import HTMLTree
 
 _LISTS = (("<ul", "<menu"), ("</ul", "</menu"), ("<UL", "<menu"), ("</UL", "</menu"))
 _RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
@@ -39,32 +39,10 @@ _MOST_LINKED = 0.7
 """Of a list's letters, the share within links past which it is navigation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """What one file says."""
-
-    title: str
-    text: str
-    links: tuple[str, ...] = ()
-    """Full addresses, in order, each once."""
-    date: str = ""
-    canonical: str = ""
-    """The address that the page gives as its own; empty: none."""
-
-
 def read_html(
     data: bytes, url: str, limits: Limits, charset: str = "", follow: Callable[[str], str] | None = None
 ) -> Document | Reason:
-    """Read a page that lies at ``url``. Never raises for any bytes.
-
-    Args:
-        data: the file.
-        url: its address.
-        limits: bounds.
-        charset: as the sender declared it.
-        follow: from the address of a link to where it leads (through a redirect, to a folder's index).
-
-    """
+    """Read a page that lies at ``url``; see `documents.read_document`."""
     if len(data) > limits.document_bytes:
         return Reason.TOO_LARGE
     source = decode(data, charset)
@@ -94,7 +72,7 @@ def read_html(
         text = markdown(chosen, target) if chosen else ""
         text = text if len(text) >= _LEAST_CHARS else markdown(_main_content(tree), target)
     if len(text) < _LEAST_CHARS:
-        text = markdown(_whole(_parsed(source)), target)
+        text = markdown(_reduced(_parsed(source), main=False), target)
     return Document(title, text, links, date, canonical) if text else Reason.EMPTY
 
 
@@ -121,11 +99,6 @@ def _date(tree: "HTMLTree") -> str:
     return next((given[name] for name in _DATES if given.get(name)), "")
 
 
-def _all(tree: "HTMLTree", query: str) -> list["ElementNode"]:
-    """The elements of the body; as a list, because iterating over the library's takes time that grows with the square."""
-    return tree.body.query_selector_all(query).values() if tree.body else []
-
-
 def _first_heading(tree: "HTMLTree") -> str:
     found = tree.body.query_selector("h1") if tree.body else None
     return tidy_line(" ".join((found.text or "").split())) if found else ""
@@ -133,10 +106,9 @@ def _first_heading(tree: "HTMLTree") -> str:
 
 def _main_content(tree: "HTMLTree") -> str:
     """Reduced HTML of the main content. Changes the tree: hides lists of links, which are navigation."""
-    from resiliparse.extract.html2text import extract_plain_text
-
     within = 0  # how many of the next lists are within a hidden one
-    for bullets in _all(tree, "menu"):
+    lists = tree.body.query_selector_all("menu").values() if tree.body else []  # iterating over the library's takes its square
+    for bullets in lists:
         if within:
             within -= 1
             continue
@@ -145,13 +117,14 @@ def _main_content(tree: "HTMLTree") -> str:
         if len(linked) > _MOST_LINKED * len(_ANY_TAG.sub("", inner).strip()):
             bullets.setattr("aria-expanded", "false")  # the main content is without what has this attribute
             within = inner.count("<menu")
-    return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=True, alt_texts=False, links=True)
+    return _reduced(tree, main=True)
 
 
-def _whole(tree: "HTMLTree") -> str:
+def _reduced(tree: "HTMLTree", *, main: bool) -> str:
+    """Reduced HTML of a page, or of its main content alone."""
     from resiliparse.extract.html2text import extract_plain_text
 
-    return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=False, alt_texts=False, links=True)
+    return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=main, alt_texts=False, links=True)
 
 
 def _most_depth(body: str) -> int:
@@ -195,3 +168,211 @@ def _is_deeper(tree: "HTMLTree", most: int) -> bool:
             return False
         node = node.next_sibling
     return False
+
+
+# Main content by `trafilatura`: slower than `resiliparse` by far, and less of what is around an article. Pages of great length
+# or of very many elements are left to the other: its time may grow with their square.
+
+_LONGEST = 1_000_000
+_MOST_ELEMENTS = 10_000
+_SPACE = re.compile(r"\s+")
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
+
+def require_trafilatura() -> None:
+    """Raises UserError when it is not installed."""
+    try:
+        import trafilatura  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"--extractor trafilatura needs {error.name}: run pip install '.[quality]' in sanderling's own folder."
+        ) from error
+
+
+def main_content(source: str) -> str:
+    """Reduced HTML of the article on a page; empty: none was found. Never raises for any text."""
+    from trafilatura import bare_extraction
+
+    if len(source) > _LONGEST or source.count("</") > _MOST_ELEMENTS:
+        return ""
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it reports each page that it finds nothing on
+    try:
+        found = bare_extraction(source, include_comments=False, include_links=True, include_formatting=True)
+    except Exception:  # made for pages as they are, it fails in its depths for made-up ones, with any error
+        return ""
+    body = None if found is None or isinstance(found, dict) else found.body
+    if body is None:
+        return ""
+    parts: list[str] = []
+    _write(body, parts)
+    return "".join(parts)
+
+
+def _write(element: "_Element", parts: list[str], *, code: bool = False) -> None:
+    """An element and what is in it. Depth is bounded by the parser's own."""
+    name = str(element.tag)
+    whole = "".join(element.itertext()) if name in ("code", "quote") else ""
+    code = code or ("\n" in whole.strip() and element.find("p") is None)
+    opening, closing = ("<pre>", "</pre>\n\n") if whole and code else _edges(element, name)
+    parts.append(opening)
+    parts.append(_text(element.text, code))
+    for child in element:
+        _write(child, parts, code=code)
+        parts.append(_text(child.tail, code))
+    parts.append(closing)
+
+
+def _edges(element: "_Element", name: str) -> tuple[str, str]:
+    kind = element.get("rend") or ""
+    if name == "head":
+        level = kind if kind in _HEADINGS else "h2"
+        return f"<{level}>", f"</{level}>\n\n"
+    if name == "ref":
+        return f'<a href="{escape(element.get("target") or "")}">', "</a>"
+    if name == "list":
+        return ("<ol>\n", "</ol>\n\n") if kind == "ol" else ("", "\n\n") if kind == "dl" else ("<ul>\n", "</ul>\n\n")
+    if name == "item":
+        return ("", "\n") if kind.startswith(("dt", "dd")) else ("<li>", "</li>\n")
+    if name == "cell":
+        return "" if element.getprevious() is None else "\t", ""
+    return {"p": ("<p>", "</p>\n\n"), "lb": ("<br>", "\n"), "row": ("", "\n"), "table": ("", "\n")}.get(name, ("", ""))
+
+
+def _text(text: str | None, code: bool) -> str:
+    return escape(text if code else _SPACE.sub(" ", text), quote=False) if text else ""
+
+
+# Reduced HTML, as both write it, as Markdown: headings, lists, code and links; everything else is plain lines. Lists other than
+# ``ol`` are bullets. A link keeps its words and gets its full address; one that leads nowhere else (into the page itself, by
+# script) or that shows no word (a picture, the sign that marks a heading's own link) is its words alone. Code has no links.
+
+_REDUCED_TAG = re.compile(r'<(/?)(h[1-6]|p|ul|ol|li|pre|a|br)(?: href="([^"]*)")?>')
+_CELLS = re.compile(r" ?\t[ \t]*")
+_INDENT = re.compile(r"\n[ \t]+")
+_EMPTY_MARK = re.compile("^(?:#{1,6}|\ue001 *(?:-|[0-9]+[.]))[ \t]*$", re.MULTILINE)
+_BLANK_LINES = re.compile(r"\n{3,}")
+_CODE, _ITEM_LINE = "\ue000", "\ue001"
+"""Open the lines of code and of lists until spaces are tidied; private characters, which mean nothing in a text."""
+_OPEN_ITEM, _BULLETS = -2, -1
+"""Among the open lists: an item, and a list that has no numbers."""
+
+
+def markdown(reduced: str, resolve: Callable[[str], str]) -> str:
+    """The Markdown of some reduced HTML."""
+    pieces = _REDUCED_TAG.split(reduced)
+    writer = _Writer(resolve)
+    writer.text(pieces[0])
+    for slash, name, href, text in zip(pieces[1::4], pieces[2::4], pieces[3::4], pieces[4::4], strict=True):
+        if name == "a":
+            writer.close_link() if slash else writer.open_link(href or "")
+        elif name != "p" or writer.in_link:
+            writer.block(name, closing=bool(slash))
+        writer.text(text)
+    writer.close_link()
+    return _tidied("".join(writer.parts))
+
+
+@dataclass
+class _Writer:
+    """Markdown as it grows."""
+
+    resolve: Callable[[str], str]
+    parts: list[str] = field(default_factory=list)
+    in_link: bool = False
+    _addresses: dict[str, str] = field(default_factory=dict)
+    """Of links as written."""
+    _href: str = ""
+    _start: int = 0
+    """Where the open link's words start in ``parts``."""
+    _lists: list[int] = field(default_factory=list)
+    """Open lists and items: `_OPEN_ITEM`, `_BULLETS`, or the number of the last item."""
+    _in_code: bool = False
+    _after_item: bool = False
+    """Only blanks since the last item closed."""
+    _after_mark: bool = False
+    """The words of a heading or item begin on the line of their mark."""
+
+    def text(self, escaped: str) -> None:
+        text = unescape(escaped) if "&" in escaped else escaped
+        if self._in_code:
+            text = text.expandtabs(4).replace("\n", f"\n{_CODE}    ")
+        else:
+            if self._after_item and not text.isspace():
+                self._after_item = False
+            if self._after_mark:
+                text = text.lstrip()
+                self._after_mark = not text
+            if "\t" in text:
+                text = _CELLS.sub(" | ", text)
+        self.parts.append(text)
+
+    def open_link(self, escaped: str) -> None:
+        self.close_link()
+        if not self._in_code:
+            self.in_link, self._href, self._start = True, escaped, len(self.parts)
+
+    def close_link(self) -> None:
+        """Write the open link, if any; it may be closed twice."""
+        if not self.in_link:
+            return
+        self.in_link = False
+        words = "".join(self.parts[self._start :])
+        shown = words.strip()
+        if not tidy_line(shown):
+            if self._href.startswith("#"):
+                del self.parts[self._start :]
+            return
+        if self._href not in self._addresses:
+            self._addresses[self._href] = link_address(self.resolve(unescape(self._href)))
+        if address := self._addresses[self._href]:
+            before, after = words[: len(words) - len(words.lstrip())], words[len(words.rstrip()) :]
+            self.parts[self._start :] = [f"{before}[{link_words(shown)}]({address}){after}"]
+
+    def block(self, name: str, *, closing: bool) -> None:
+        """The edge of a block. A link that holds blocks ends with the first of them that has words."""
+        if self.in_link:
+            if "".join(self.parts[self._start :]).strip():
+                self.close_link()
+            else:
+                self._start = len(self.parts) + 1
+        self.parts.append(self._mark(name, closing))
+
+    def _mark(self, name: str, closing: bool) -> str:
+        if name == "pre":
+            self._in_code = not closing
+            return "" if closing else f"\n{_CODE}    "
+        if name in ("ul", "ol", "li"):
+            return self._list_mark(name, closing)
+        if name[0] != "h" or closing:
+            return ""
+        self._after_mark = True
+        return "#" * int(name[1]) + " "
+
+    def _list_mark(self, name: str, closing: bool) -> str:
+        if closing:
+            if self._lists:
+                self._lists.pop()
+            self._after_item = name == "li" or self._after_item
+            return ""
+        if name != "li":
+            self._lists.append(0 if name == "ol" else _BULLETS)
+            return ""
+        sign = "-"
+        if self._lists and self._lists[-1] >= 0:
+            self._lists[-1] += 1
+            sign = f"{self._lists[-1]}."
+        depth = self._lists.count(_OPEN_ITEM)
+        self._lists.append(_OPEN_ITEM)
+        if self.parts and self.parts[-1].isspace():
+            self.parts[-1] = ""
+        self._after_mark = True
+        apart = "" if depth or self._after_item else "\n"
+        return f"{apart}\n{_ITEM_LINE}{'  ' * depth}{sign} "
+
+
+def _tidied(text: str) -> str:
+    """Without the layout of the reduced HTML: spaces before lines other than code, marks of nothing, runs of blank lines."""
+    text = _EMPTY_MARK.sub("", _INDENT.sub("\n", f"\n{text}"))
+    text = text.replace(_CODE, "").replace(_ITEM_LINE, "")
+    text = "\n".join(tidy_line(line) for line in text.split("\n"))
+    return _BLANK_LINES.sub("\n\n", text).strip("\n")

@@ -15,18 +15,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of, world_extra
-from sanderling.world.sources.html import Document, read_html
-from sanderling.world.sources.markdown import read_markdown
-from sanderling.world.sources.pdf import read_pdf
+from sanderling.world.sources.base import (
+    DocumentSource,
+    Limits,
+    Reason,
+    Skipped,
+    file_facts,
+    require_file,
+    stamp_of,
+    world_extra,
+)
+from sanderling.world.sources.documents import Kind, read_document
 
 if TYPE_CHECKING:
     from fastwarc.stream_io import WarcReader
     from fastwarc.warc import WarcRecord
 
-_READERS = {"text/html": "html", "application/xhtml+xml": "html", "text/plain": "text", "application/pdf": "pdf"}
+_KINDS = {
+    "text/html": Kind.HTML,
+    "application/xhtml+xml": Kind.HTML,
+    "text/plain": Kind.TEXT,
+    "application/pdf": Kind.PDF,
+}
 _BLOCK = 1 << 20
 _CHUNK_HEAD = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]*)?\r?\n")
 _GZIP_NAMES = re.compile("(?:x-)?gzip$")
@@ -37,7 +48,7 @@ class Answer:
     """A document as it was recorded."""
 
     url: str
-    kind: str
+    kind: Kind
     data: bytes
     transfer: str
     """Its Transfer-Encoding, not yet undone."""
@@ -57,8 +68,7 @@ class WarcSource(DocumentSource[Answer]):
         """Raises UserError when there is no such file, or `fastwarc` is not installed."""
         with world_extra():
             import fastwarc.warc  # noqa: F401
-        if not self.path.is_file():
-            raise UserError(f"There is no file {self.path}: give a WARC file.")
+        require_file(self.path, "a WARC file")
 
     @property
     def name(self) -> str:
@@ -89,15 +99,15 @@ class WarcSource(DocumentSource[Answer]):
 
     def _answer(self, record: "WarcRecord", url: str) -> Answer | Skipped:
         """One record, read no further than the limit."""
-        kind, refused = _kind(record)
+        kind = _kind(record)
         most = self.limits.document_bytes
         data = _read_up_to(record.reader, most + 1)
         if len(data) > most:
-            return Skipped(url, refused or Reason.TOO_LARGE)
+            return Skipped(url, kind if isinstance(kind, Reason) else Reason.TOO_LARGE)
         if len(data) < record.content_length:  # of a record that was cut, what its head says cannot be relied on
             return Skipped(url, Reason.TRUNCATED)
-        if refused is not None:
-            return Skipped(url, refused)
+        if isinstance(kind, Reason):
+            return Skipped(url, kind)
         if not url:
             return Skipped("a record without address", Reason.NO_URL)
         headers = record.http_headers if record.is_http_parsed else None
@@ -118,7 +128,7 @@ class WarcSource(DocumentSource[Answer]):
             return Skipped(url, Reason.DAMAGED)
         if len(data) > most:
             return Skipped(url, Reason.TOO_LARGE)
-        document = _document(answer.kind, data, url, answer.charset, self.limits)
+        document = read_document(answer.kind, data, url, self.limits, charset=answer.charset)
         if isinstance(document, Reason):
             return Skipped(url, document)
         shown = _own_address(url, document.canonical)
@@ -128,31 +138,25 @@ class WarcSource(DocumentSource[Answer]):
         return Page(url=shown, title=title, text=document.text, links=links, date=document.date, source=source)
 
 
-def _kind(record: "WarcRecord") -> tuple[str, Reason | None]:
+def _kind(record: "WarcRecord") -> Kind | Reason:
     """How a record is read, or why it is not."""
     from fastwarc.warc import WarcRecordType
 
     if record.record_type == WarcRecordType.revisit:
-        return "", Reason.REDIRECT
+        return Reason.REDIRECT
     if record.headers.get("Content-Length") is None:
-        return "", Reason.TRUNCATED
+        return Reason.TRUNCATED
     mime = (record.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
     if mime == "application/http":
         if not record.is_http_parsed or record.http_headers is None:
-            return "", Reason.TRUNCATED
+            return Reason.TRUNCATED
         status = record.http_headers.status_code or 0
         if status < 100:
-            return "", Reason.TRUNCATED
+            return Reason.TRUNCATED
         if status != 200:
-            return "", Reason.REDIRECT if 300 <= status < 400 else Reason.NOT_OK
+            return Reason.REDIRECT if 300 <= status < 400 else Reason.NOT_OK
         mime = (record.http_content_type or "").partition(";")[0].strip().lower()
-    return (_READERS[mime], None) if mime in _READERS else ("", Reason.OTHER_KIND)
-
-
-def _document(kind: str, data: bytes, url: str, charset: str, limits: Limits) -> Document | Reason:
-    if kind == "html":
-        return read_html(data, url, limits, charset)
-    return read_pdf(data, limits) if kind == "pdf" else read_markdown(data, url, limits, marked=False)
+    return _KINDS.get(mime, Reason.OTHER_KIND)
 
 
 def _own_address(url: str, canonical: str) -> str:

@@ -1,7 +1,7 @@
 """A ZIM file (Kiwix): its HTML, text and PDF entries, read by `libzim`.
 
-An address is the base and the entry's path. Redirects are counted, not kept; links to them lead to what they redirect to. Does
-not know the address that an article has on the web: give it as the base.
+An address is the base and the entry's path. Redirects are counted, not kept; links to them lead to what they redirect to. The
+address that an article has on the web is not known: give it as the base.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,16 +12,30 @@ from urllib.parse import unquote
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.contract import DocumentSource, Limits, Reason, Skipped, file_facts, stamp_of, world_extra
-from sanderling.world.sources.html import Document, read_html
-from sanderling.world.sources.links import address
-from sanderling.world.sources.markdown import read_markdown
-from sanderling.world.sources.pdf import read_pdf
+from sanderling.world.sources.base import (
+    DocumentSource,
+    Limits,
+    Reason,
+    Skipped,
+    file_facts,
+    require_file,
+    stamp_of,
+    world_extra,
+)
+from sanderling.world.sources.documents import Kind, read_document
+from sanderling.world.sources.links import address, base_of
 
 if TYPE_CHECKING:
-    from libzim.reader import Archive, Entry
+    from libzim.reader import Archive
 
 _MOST_HOPS = 8
+_KINDS = {
+    "text/html": Kind.HTML,
+    "application/xhtml+xml": Kind.HTML,
+    "text/plain": Kind.TEXT,
+    "text/markdown": Kind.MARKDOWN,
+    "application/pdf": Kind.PDF,
+}
 
 
 @dataclass(frozen=True)
@@ -43,8 +57,7 @@ class ZimSource(DocumentSource[int]):
 
     @property
     def _base(self) -> str:
-        base = self.base_url or address("local://", self.path.stem)
-        return base if base.endswith("/") else base + "/"
+        return base_of(self.base_url, self.path.stem)
 
     def documents(self, skip: int) -> Iterator[int | Skipped]:
         """The numbers of the entries."""
@@ -61,26 +74,24 @@ class ZimSource(DocumentSource[int]):
         return _open(self.path).entry_count
 
     def _entry(self, archive: "Archive", number: int) -> Page | Skipped:
+        where = f"entry {number}"
         try:
             entry = archive._get_entry_by_id(number)
+            where = entry.path
             if entry.is_redirect:
-                return Skipped(entry.path, Reason.REDIRECT)
-        except (RuntimeError, KeyError, ValueError):  # what libzim raises for damage
-            return Skipped(f"entry {number}", Reason.DAMAGED)
-        return self._read(archive, entry)
-
-    def _read(self, archive: "Archive", entry: "Entry") -> Page | Skipped:
-        where = entry.path
-        url = address(self._base, where)
-        try:
+                return Skipped(where, Reason.REDIRECT)
             item = entry.get_item()
             if item.size > self.limits.document_bytes:
                 return Skipped(where, Reason.TOO_LARGE)
-            document = _document(item.mimetype, item.content, url, self.limits, lambda link: self._target(archive, link))
+            kind = _KINDS.get(item.mimetype.partition(";")[0].strip().lower())
+            if kind is None:
+                return Skipped(where, Reason.OTHER_KIND)
+            url, data = address(self._base, where), bytes(item.content)
+            document = read_document(kind, data, url, self.limits, follow=lambda link: self._target(archive, link))
             if isinstance(document, Reason):
                 return Skipped(where, document)
             title = document.title or entry.title
-        except (RuntimeError, KeyError, ValueError):
+        except (RuntimeError, KeyError, ValueError):  # what libzim raises for damage
             return Skipped(where, Reason.DAMAGED)
         source = f"zim {self.name}"
         return Page(url=url, title=title, text=document.text, links=document.links, date=document.date, source=source)
@@ -103,18 +114,8 @@ class ZimSource(DocumentSource[int]):
 def _open(path: Path) -> "Archive":
     with world_extra():
         from libzim.reader import Archive
-    if not path.is_file():
-        raise UserError(f"There is no file {path}: give a ZIM file.")
+    require_file(path, "a ZIM file")
     try:
         return Archive(path)
     except RuntimeError as error:
         raise UserError(f"{path} is no ZIM file, or not a whole one: get it again.") from error
-
-
-def _document(mime: str, content: memoryview, url: str, limits: Limits, follow: Callable[[str], str]) -> Document | Reason:
-    kind = mime.partition(";")[0].strip().lower()
-    if kind in ("text/html", "application/xhtml+xml"):
-        return read_html(bytes(content), url, limits, follow=follow)
-    if kind in ("text/plain", "text/markdown"):
-        return read_markdown(bytes(content), url, limits, follow, marked=kind == "text/markdown")
-    return read_pdf(bytes(content), limits) if kind == "application/pdf" else Reason.OTHER_KIND

@@ -1,11 +1,11 @@
 """What a source is: a stream of pages, and of the reasons for what did not become one.
 
-Contract: `Source.items` yields exactly one item, a `Page` or a `Skipped`, for every document of the source, in an order that
-depends on the source alone; it holds one document in memory at a time; no document, however bad, makes it raise. What cannot be
-opened as a source at all is a UserError when the source is made. Knows no world: whether two pages are one is decided where
-they are stored.
+`Source.items` yields exactly one item, a `Page` or a `Skipped`, for every document of the source, in an order that depends on
+the source alone; it holds one document in memory at a time; no document, however bad, makes it raise. What cannot be opened as
+a source at all is a UserError when the source is made. Whether two pages are one is decided where they are stored.
 
-Most kinds are `DocumentSource`s: they fetch raw documents one by one, and a function that needs nothing else reads each.
+Most kinds are `DocumentSource`s: they fetch raw documents one by one, and a function that needs nothing else reads each, so
+that several processes can (`gathering.ParallelSource`).
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
@@ -86,59 +86,65 @@ class Limits:
     extractor: HtmlExtractor = HtmlExtractor.RESILIPARSE
 
 
-class Source(Protocol):
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What one file says."""
+
+    title: str
+    text: str
+    links: tuple[str, ...] = ()
+    """Full addresses, in order, each once."""
+    date: str = ""
+    canonical: str = ""
+    """The address that the page gives as its own; empty: none."""
+
+
+class Source(ABC):
     """A stream of documents."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """For records and the manifest: the file's or folder's name."""
-        ...
 
+    @abstractmethod
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
         """Every document, in order, but for the first ``skip``, which are passed over unread. Each call starts anew."""
-        ...
 
+    @abstractmethod
     def stamp(self) -> str:
         """Changes with the options, and with the content as far as names, sizes and times of change tell."""
-        ...
 
     def total(self) -> int | None:
         """Number of items where that is cheaply known."""
-        ...
+        return None
 
 
-RawT = TypeVar("RawT")
+Raw = TypeVar("Raw")
 
 
-class DocumentSource(ABC, Generic[RawT]):
+class DocumentSource(Source, Generic[Raw]):
     """A source whose documents are first fetched, in order, and then read, each by itself."""
 
-    @property
     @abstractmethod
-    def name(self) -> str:
-        """See `Source`."""
-
-    @abstractmethod
-    def stamp(self) -> str:
-        """See `Source`."""
-
-    @abstractmethod
-    def documents(self, skip: int) -> Iterator[RawT | Skipped]:
+    def documents(self, skip: int) -> Iterator[Raw | Skipped]:
         """The raw documents from the ``skip``-th item on, or why there is none."""
 
     @abstractmethod
-    def reader(self) -> Callable[[RawT], Page | Skipped]:
+    def reader(self) -> Callable[[Raw], Page | Skipped]:
         """What reads one raw document. It depends on nothing that was read before."""
 
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
-        """See `Source`."""
+        """Every document, fetched and read."""
         read = self.reader()
         for document in self.documents(skip):
             yield document if isinstance(document, Skipped) else read(document)
 
-    def total(self) -> int | None:
-        """See `Source`."""
-        return None
+
+def require_file(path: Path, what: str) -> None:
+    """Raises UserError when there is no file there; ``what`` it should be."""
+    if not path.is_file():
+        raise UserError(f"There is no file {path}: give {what}.")
 
 
 def file_facts(path: Path) -> str:

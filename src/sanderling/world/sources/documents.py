@@ -1,0 +1,184 @@
+"""One document of any kind as text: HTML (by `html`), Markdown, plain text and PDF. No bytes make a reader raise."""
+
+import io
+import logging
+import re
+from collections.abc import Callable
+from enum import StrEnum
+
+from sanderling.world.sources.base import Document, Limits, Reason, world_extra
+from sanderling.world.sources.html import read_html
+from sanderling.world.sources.links import Resolver, decode, markdown_link, tidy_line
+from sanderling.world.text import is_text, plain
+
+
+class Kind(StrEnum):
+    """How a document is read."""
+
+    HTML = "html"
+    MARKDOWN = "markdown"
+    TEXT = "text"
+    PDF = "pdf"
+
+
+def read_document(
+    kind: Kind, data: bytes, url: str, limits: Limits, *, charset: str = "", follow: Callable[[str], str] | None = None
+) -> Document | Reason:
+    """Read a document that lies at ``url``, or say why there is none.
+
+    ``charset``: as the sender declared it; ``follow``: from the address of a link to where it leads (through a redirect, to a
+    folder's index).
+    """
+    if kind is Kind.HTML:
+        return read_html(data, url, limits, charset, follow)
+    if kind is Kind.PDF:
+        return read_pdf(data, limits)
+    return read_markdown(data, url, limits, follow, marked=kind is Kind.MARKDOWN)
+
+
+_HEAD = re.compile(r"\s{0,8}---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
+_HEAD_LINE = re.compile(r"(title|date)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
+_LONGEST_HEAD = 10_000
+_CODE = (
+    r"(?P<code>^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n"
+    r"(?:(?![ ]{0,3}(?P=fence))[^\n]*(?:\n|\Z))*(?:[ ]{0,3}(?P=fence)[^\n]*)?"
+    r"|``[^\n]{1,400}?``|`[^`\n]{1,400}`)"
+)
+_HEADING = re.compile(rf"{_CODE}|^#{{1,6}}[ \t]+(?P<words>\S.*)$", re.MULTILINE)
+_UNDERLINED = re.compile(rf"{_CODE}|^(?P<words>\S.*)\n(?P<line>=+|-+)[ \t]*$", re.MULTILINE)
+_WORDS = r"\[([^\[\]\n]{0,400})\]"
+_TARGET = (
+    r"\([ \t]*(?:<([^<>\n]{0,2000})>|((?:[^()\s<>]|\([^()\s<>]{0,400}\)){0,2000}))(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*\)"
+)
+_IMAGE = re.compile(rf"{_CODE}|!{_WORDS}(?:{_TARGET}|\[[^\[\]\n]{{0,200}}\])", re.MULTILINE)
+_BARE = r"(?<![(\w])(https?://[^\s<>\"\]]{1,2000})"
+_LINK = re.compile(rf"{_CODE}|{_WORDS}(?:{_TARGET}|[ ]?\[([^\[\]\n]{{0,200}})\])|{_BARE}", re.MULTILINE)
+_REFERENCE = re.compile(
+    rf"{_CODE}|^[ ]{{0,3}}\[([^\[\]\n]{{1,200}})\]:[ \t]*<?(\S{{1,2000}}?)>?(?:[ \t]+[\"'(][^\n]*)?[ \t]*(?:\n|\Z)",
+    re.MULTILINE,
+)
+_AFTER_BARE = ".,;:!?'"
+
+
+def read_markdown(
+    data: bytes, url: str, limits: Limits, follow: Callable[[str], str] | None = None, *, marked: bool = True
+) -> Document | Reason:
+    """Read a file that lies at ``url``; ``marked`` False: plain text, without headings, whose links are the bare ones.
+
+    The title is the first heading; a YAML head is read for ``title`` and ``date`` and left out. Links are written out with
+    their full addresses, also those by reference; links into the page itself and images are their words. Code stays as it is.
+    """
+    if len(data) > limits.document_bytes:
+        return Reason.TOO_LARGE
+    text = decode(data)
+    if not text.strip():
+        return Reason.EMPTY
+    if not is_text(text):
+        return Reason.NOT_TEXT
+    target = Resolver(url, follow=follow)
+    if not marked:
+        return Document("", text.strip("\n"), target.all(found.rstrip(_AFTER_BARE) for found in re.findall(_BARE, text)))
+    given, text = split_front_matter(text)
+    text, links = _with_full_links(_UNDERLINED.sub(_with_marks, text), target)
+    heading = next((found["words"] for found in _HEADING.finditer(text) if not found["code"]), "")
+    title = given.get("title", "") or plain(heading.rstrip(" \t#")).strip()
+    text = text.strip("\n")
+    return Document(title, text, target.all(links), given.get("date", "")) if text.strip() else Reason.EMPTY
+
+
+def split_front_matter(text: str) -> tuple[dict[str, str], str]:
+    """What the head between two ``---`` lines says, by ``title`` and ``date`` (only those given), and the text without it.
+
+    A head without either is no head, but two rulers with words between them. Corpora of OpenResearcher have such heads too.
+    """
+    head = _HEAD.match(text[:_LONGEST_HEAD])
+    if head is None:
+        return {}, text
+    lines = (_HEAD_LINE.fullmatch(line.strip()) for line in head[1].splitlines())
+    said = {line[1].lower(): line[2].strip().strip("'\"") for line in lines if line}
+    return (said, text[head.end() :]) if said else ({}, text)
+
+
+def _with_marks(found: re.Match[str]) -> str:
+    """An underlined heading as one with marks."""
+    return found[0] if found["code"] else f"{'#' if found['line'][0] == '=' else '##'} {found['words']}"
+
+
+def _with_full_links(text: str, target: Resolver) -> tuple[str, list[str]]:
+    """The text with the full address of every link, and the links as they were written, in order."""
+    references: dict[str, str] = {}
+    links: list[str] = []
+
+    def define(found: re.Match[str]) -> str:
+        if found["code"]:
+            return found[0]
+        references.setdefault(found[3].casefold().strip(), found[4])
+        return ""
+
+    def show_words(found: re.Match[str]) -> str:
+        return found[0] if found["code"] else found[3]
+
+    def write_out(found: re.Match[str]) -> str:
+        code, _fence, words, quoted, bare_target, reference, bare = found.groups()
+        if code:
+            return found[0]
+        if bare:
+            links.append(bare.rstrip(_AFTER_BARE))
+            return found[0]
+        if reference is not None:
+            written = references.get((reference or words).casefold().strip(), "")
+            if not written:
+                return found[0]
+        else:
+            written = quoted or bare_target or ""
+        links.append(written)
+        url = target(written)
+        return markdown_link(words, url) if url and tidy_line(words.strip()) else words
+
+    text = _REFERENCE.sub(define, text)
+    return _LINK.sub(write_out, _IMAGE.sub(show_words, text)), links
+
+
+# PDF
+
+_BROKEN_WORD = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+
+
+def read_pdf(data: bytes, limits: Limits) -> Document | Reason:
+    """The text of a file's pages, its title and the day it was made, by `pypdf`. Scans are empty; headings are not known.
+
+    Encrypted files are left out unless they open without a password.
+    """
+    if len(data) > limits.document_bytes:
+        return Reason.TOO_LARGE
+    if not data.strip():
+        return Reason.EMPTY
+    with world_extra():
+        from pypdf import PdfReader
+        from pypdf.errors import DependencyError, FileNotDecryptedError, WrongPasswordError
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it reports each oddity of a file; the reason here is enough
+    try:
+        reader = PdfReader(io.BytesIO(data), strict=False)
+        if reader.is_encrypted and not reader.decrypt(""):
+            return Reason.ENCRYPTED
+        if len(reader.pages) > limits.pdf_pages:
+            return Reason.TOO_LARGE
+        parts: list[str] = []
+        size = 0
+        for page in reader.pages:
+            parts.append(page.extract_text().strip())
+            size += len(parts[-1])
+            if size > limits.document_bytes:
+                return Reason.TOO_LARGE
+        facts = reader.metadata
+        title = str(getattr(facts, "title", None) or "").strip()
+        made = getattr(facts, "creation_date", None)
+        date = made.date().isoformat() if made is not None else ""
+    except (FileNotDecryptedError, WrongPasswordError, DependencyError):
+        return Reason.ENCRYPTED
+    except Exception:  # a broken file fails wherever the reader meets the break, with any error
+        return Reason.DAMAGED
+    text = _BROKEN_WORD.sub("", "\n\n".join(part for part in parts if part)).strip()
+    if not text:
+        return Reason.EMPTY
+    return Document(title, text, (), date) if is_text(text) else Reason.NOT_TEXT

@@ -1,0 +1,289 @@
+"""Every kind of source by name, how a path tells its kind, and the sources that hold pages already.
+
+A source of your own is a class as `base.Source`, made from what stands behind its name, a base URL and limits:
+``mine.py:Notes:some/place``.
+"""
+
+import gzip
+import json
+import os
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import sanderling
+from sanderling.core.errors import UserError
+from sanderling.core.plugins import is_outside, load_outside
+from sanderling.core.record import Trajectory
+from sanderling.data.importers import open_import
+from sanderling.data.importers.places import importable
+from sanderling.world.addresses import canonical_url
+from sanderling.world.contract import Page
+from sanderling.world.encyclopedia import generate_pages
+from sanderling.world.fidelity.split import BuiltFrom, Unit, built_from, joined, read_built_from, write_built_from
+from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, file_facts, stamp_of
+from sanderling.world.sources.folder import ENDINGS, FolderSource, files_below
+from sanderling.world.sources.gathering import ParallelSource
+from sanderling.world.sources.links import address
+from sanderling.world.sources.records import JsonlSource, ParquetSource
+from sanderling.world.sources.warc import WarcSource
+from sanderling.world.sources.wikipedia import WikipediaSource
+from sanderling.world.sources.zim import ZimSource
+from sanderling.world.store import FILE_NAME, open_world, read_manifest
+
+
+@dataclass(frozen=True)
+class EncyclopediaSource(Source):
+    """Pages of invented people, places, organisations, works and events."""
+
+    size: int
+    seed: int = 0
+
+    @classmethod
+    def parse(cls, words: str) -> "EncyclopediaSource":
+        """From ``2000`` or ``2000/7``. Raises UserError for anything else, and for a size that cannot be made."""
+        size, _, seed = words.partition("/")
+        try:
+            source = cls(int(size), int(seed or "0"))
+        except ValueError:
+            raise UserError(f"encyclopedia:{words} is no size and seed: write encyclopedia:2000/7.") from None
+        generate_pages(source.size, source.seed)
+        return source
+
+    @property
+    def name(self) -> str:
+        return f"encyclopedia-{self.size}-{self.seed}"
+
+    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
+        return islice(generate_pages(self.size, self.seed), skip, None)
+
+    def stamp(self) -> str:
+        return stamp_of("encyclopedia", self.size, self.seed, sanderling.__version__)
+
+
+@dataclass(frozen=True)
+class WorldSource(DocumentSource[int]):
+    """The pages of a world that was built before, by number, as they are stored."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        """Raises UserError when there is no world."""
+        read_manifest(self.path)
+
+    @property
+    def name(self) -> str:
+        return read_manifest(self.path).name
+
+    def documents(self, skip: int) -> Iterator[int | Skipped]:
+        return iter(range(skip, self.total()))
+
+    def reader(self) -> Callable[[int], Page | Skipped]:
+        world = open_world(self.path)
+
+        def read(number: int) -> Page | Skipped:
+            try:
+                return next(world.all_pages(number))
+            except OSError:
+                return Skipped(f"page {number}", Reason.DAMAGED)
+
+        return read
+
+    def stamp(self) -> str:
+        return stamp_of("world", read_manifest(self.path).fingerprint)
+
+    def total(self) -> int:
+        return read_manifest(self.path).counts.kept
+
+
+@dataclass(frozen=True)
+class RecordedSource(Source):
+    """The pages that recorded trajectories listed or read, from a file in one of the known layouts or a directory of these.
+
+    Files are read one by one, in the order of their paths; what is known of each address is held in memory until all are read.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        """Raises UserError when there is no such place, or no file in it that could be a recording."""
+        if not self.path.exists():
+            raise UserError(f"There is no file or directory {self.path}: give recorded trajectories.")
+        if not self._files():
+            raise UserError(f"{self.path} holds no .json, .jsonl or .parquet file: give a directory of recorded trajectories.")
+
+    @property
+    def name(self) -> str:
+        return f"recorded {self.path.resolve().name}"
+
+    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
+        """Pages, then addresses without words, then files that are no recording."""
+        return islice(self._all(), skip, None)
+
+    def _all(self) -> Iterator[Page | Skipped]:
+        refused: list[Skipped] = []
+        pages, report = pages_from_trajectories(self.trajectories(refused))
+        yield from pages
+        yield from (Skipped(url, Reason.EMPTY) for url in report.textless_urls)
+        yield from refused
+
+    def trajectories(self, refused: list[Skipped] | None = None) -> Iterator[Trajectory]:
+        """Every trajectory; files that are no recording are left out, and appended to ``refused``."""
+        for file in self._files():
+            try:
+                yield from (found for found in open_import(file) if isinstance(found, Trajectory))
+            except UserError:
+                if refused is not None:
+                    refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
+
+    def stamp(self) -> str:
+        return stamp_of("recorded", *(f"{file!a} {file_facts(file)}" for file in self._files()))
+
+    def _files(self) -> list[Path]:
+        if not self.path.is_dir():
+            return [self.path]
+        below = [file for file in files_below(self.path) if isinstance(file, Path)]
+        return sorted(file for file in below if importable(file) and file.is_file())
+
+
+SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
+    "folder": lambda rest, base, limits: FolderSource(Path(rest), base, limits),
+    "jsonl": lambda rest, _base, limits: JsonlSource(Path(rest), limits),
+    "parquet": lambda rest, _base, limits: ParquetSource(Path(rest), limits),
+    "warc": lambda rest, _base, limits: WarcSource(Path(rest), limits),
+    "wikipedia": lambda rest, base, limits: WikipediaSource(Path(rest), base, limits),
+    "zim": lambda rest, base, limits: ZimSource(Path(rest), base, limits),
+    "recorded": lambda rest, _base, _limits: RecordedSource(Path(rest)),
+    "encyclopedia": lambda rest, _base, _limits: EncyclopediaSource.parse(rest),
+    "world": lambda rest, _base, _limits: WorldSource(Path(rest)),
+}
+"""Makes a source from what stands behind its kind (mostly a path), a base URL (empty: the kind's own) and limits."""
+
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".warc": "warc", ".wet": "warc", ".zim": "zim", ".parquet": "parquet"}
+_PACKED = {".gz", ".bz2", ".zst"}
+_BEGINNINGS = ((b"WARC/", "warc"), (b"ZIM\x04", "zim"), (b"%PDF", "folder"), (b"PAR1", "parquet"), (b"{", "jsonl"))
+_HEAD = 4096
+_OF_A_WORLD = {"format", "fingerprint", "package"}
+
+
+def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Limits | None = None) -> Source:
+    """The source that ``KIND:REST`` or a path names; of a path, the kind that is given or that it tells.
+
+    Raises UserError when it is none. A file whose name begins like a kind is written ``./warc:odd-name``.
+    """
+    if kind and kind not in SOURCES and not is_outside(kind):
+        raise UserError(f"There is no kind of source {kind!r}: use one of {', '.join(SOURCES)}.")
+    named, rest = _parts(spec)
+    chosen = named or kind or kind_of(Path(rest))
+    make = SOURCES[chosen] if chosen in SOURCES else load_outside(chosen)
+    return make(rest, base_url, limits or Limits())
+
+
+def open_sources(
+    specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None, *, workers: int = 1
+) -> list[Source]:
+    """Several sources; folders of equal names get addresses below the names of those they lie in, so that pages stay apart.
+
+    ``workers``: processes that read the documents of one source, where it has any to read.
+    """
+    places = [Path(_parts(spec)[1]).resolve() for spec in specs]
+    bases = _apart([place for place in places if place.is_dir()])
+    opened: list[Source] = []
+    for spec, place in zip(specs, places, strict=True):
+        source = open_source(spec, kind, base_url or bases.get(place, ""), limits)
+        opened.append(ParallelSource(source, workers) if workers > 1 and isinstance(source, DocumentSource) else source)
+    return opened
+
+
+def _apart(folders: Sequence[Path]) -> dict[Path, str]:
+    """Bases for the folders whose names are one address: with as many of the names above them as tell them apart."""
+    bases: dict[Path, str] = {}
+    waiting, names = set(folders), 1
+    while waiting:
+        found = {
+            folder: address("local://", os.fsencode("/".join(folder.parts[-names:]).lstrip("/") + "/")) for folder in waiting
+        }
+        shared = Counter(map(canonical_url, found.values()))
+        apart = {folder for folder in waiting if shared[canonical_url(found[folder])] == 1 or names >= len(folder.parts)}
+        if names > 1:
+            bases.update((folder, found[folder]) for folder in apart)
+        waiting, names = waiting - apart, names + 1
+    return bases
+
+
+def _parts(spec: str | Path) -> tuple[str, str]:
+    """Kind (empty: not said) and the rest."""
+    if isinstance(spec, str):
+        kind, colon, rest = spec.partition(":")
+        if colon and kind in SOURCES:
+            return kind, rest
+        outside, colon, rest = spec.rpartition(":")
+        if colon and is_outside(outside):
+            return outside, rest
+    return "", str(spec)
+
+
+def kind_of(path: Path) -> str:
+    """The kind of a path, by its name, else by its first bytes. Raises UserError when neither tells."""
+    if path.is_dir():
+        return "world" if _is_world(path) else "folder"
+    if not path.is_file():
+        kinds = ", ".join(SOURCES)
+        raise UserError(f"There is no source {path}: give a folder or file that exists, or KIND:REST with a kind of {kinds}.")
+    endings = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
+    ending = endings[-1] if endings else ""
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    if path.suffix.lower() in ENDINGS:
+        return "folder"
+    head = _head(path).lstrip()
+    for start, kind in _BEGINNINGS:
+        if head.startswith(start):
+            return kind
+    if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name) or head.startswith(b"BZh"):
+        return "wikipedia"
+    raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so with --kind, or as in warc:{path}.")
+
+
+def _is_world(path: Path) -> bool:
+    """Whether a directory's manifest is a world's; others' folders may hold a file of that name too."""
+    try:
+        manifest = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.keys() >= _OF_A_WORLD
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes, unpacked where gzip packed them."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        if head.startswith(b"\x1f\x8b"):
+            with gzip.open(path) as file:
+                head = file.read(_HEAD)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path} cannot be read ({error}): get it again, or leave it out.") from error
+    return head
+
+
+def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
+    """Add to the memory of a world which recorded trajectories its sources bring, so that none is later taken for held out.
+
+    Counts recordings, and worlds that remember some of their own; of any other source nothing is known.
+    Raises UserError when that memory is damaged; OSError.
+    """
+    brought: list[BuiltFrom | None] = []
+    for source in sources:
+        inner = source.source if isinstance(source, ParallelSource) else source
+        if isinstance(inner, RecordedSource):
+            brought.append(built_from(tuple(inner.trajectories()), (), 0.0, 0, Unit.QUESTION))
+        elif isinstance(inner, WorldSource):
+            brought.append(read_built_from(inner.path))
+    if any(brought):
+        memories = [memory for memory in (read_built_from(directory), *brought) if memory is not None]
+        write_built_from(directory, joined(memories))
