@@ -23,9 +23,8 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
-from sanderling.data.cleaning import RECIPES, CleanReport, clean_stream
-from sanderling.data.cleaning.graph import rebuild
-from sanderling.data.cleaning.rounds import Round, join, take_apart
+from sanderling.data.cleaning import RECIPES, Cleaner, CleanReport
+from sanderling.data.cleaning.draft import Draft, Round
 from sanderling.data.files import open_trajectories
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.runs.files import replace_file
@@ -61,10 +60,10 @@ def main() -> None:
 def cleaned(found: Sequence[Trajectory], name: str) -> CleanReport:
     """The report of a named recipe on its own profile."""
     recipe = RECIPES[name]
-    stream = clean_stream(found, recipe, get_profile(recipe.profile))
-    for _ in stream:
-        pass
-    return stream.report
+    cleaner = Cleaner(recipe, get_profile(recipe.profile))
+    for one in found:
+        cleaner.clean(one)
+    return cleaner.report
 
 
 def without_text(report: CleanReport) -> dict[str, Any]:
@@ -113,15 +112,16 @@ def copied(lines: Sequence[bytes]) -> list[bytes]:
 
 def longer(recorded: Sequence[Trajectory], turns: int, count: int, *, again: bool = False) -> list[Trajectory]:
     """Trajectories of so many turns of recorded rounds; ``again``: a round may come more than once."""
-    draw = random.Random(SEED)
-    rounds = [one for trajectory in recorded for one in take_apart(trajectory).rounds[:-1]]
+    draw, profile = random.Random(SEED), get_profile("dr-venus-4b")
+    rounds = [one for trajectory in recorded for one in Draft(trajectory, profile).rounds[:-1]]
     made: list[Trajectory] = []
     for _ in range(count):
         base = draw.choice(recorded)
-        apart = take_apart(base)
+        draft = Draft(base, profile)
         chosen = draw.choices(rounds, k=turns - 1) if again else draw.sample(rounds, turns - 1)
         strange = [Round((None, one.node), tuple((None, node) for _, node in one.replies)) for one in chosen]
-        made.append(rebuild(base, join(apart.head, [*strange, apart.rounds[-1]]))[0])
+        draft.rounds = [*strange, draft.rounds[-1]]
+        made.append(draft.finish())
     return made
 
 

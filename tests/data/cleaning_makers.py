@@ -1,13 +1,13 @@
 """Small trajectories for the tests of cleaning."""
 
 import json
+from collections.abc import Iterable
 
 from sanderling.core.parse import parse_turn
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.cleaning import CleaningRecipe, Outcome, StepName, Target
-from sanderling.data.cleaning.registry import STEPS
+from sanderling.data.cleaning import Cleaner, CleaningRecipe, CleanReport, Dropped, Outcome, StepName
 
 DR_VENUS = get_profile("dr-venus-4b")
 PYTHON = ("PythonInterpreter", {"code": "1"})
@@ -92,8 +92,16 @@ def texts(trajectory: Trajectory | None) -> list[str]:
 
 def step(name: StepName, found: Trajectory, profile: Profile = DR_VENUS, **settings: object) -> Outcome:
     """One step alone, with these settings."""
-    recipe = CleaningRecipe.model_validate({"steps": [name], **({name.value: settings} if settings else {})})
-    return STEPS[name](recipe, Target(profile))(found)
+    recipe = CleaningRecipe.model_validate({"steps": [name], **({name: settings} if settings else {})})
+    return next(Cleaner(recipe, profile).steps(found))
+
+
+def clean(found: Iterable[Trajectory], recipe: CleaningRecipe) -> tuple[list[Trajectory], list[Dropped], CleanReport]:
+    """What a recipe keeps and drops of these, for its own profile."""
+    cleaner = Cleaner(recipe, get_profile(recipe.profile))
+    done = [cleaner.clean(one) for one in found]
+    dropped = [one for one in done if isinstance(one, Dropped)]
+    return [one for one in done if isinstance(one, Trajectory)], dropped, cleaner.report
 
 
 def codes(outcome: Outcome) -> dict[str, int]:

@@ -16,13 +16,13 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
-from sanderling.data.cleaning import RECIPES, Target, get_recipe
+from sanderling.data.cleaning import RECIPES, get_recipe
 from sanderling.data.cleaning.explain import explain
-from sanderling.data.cleaning.file import clean_file
+from sanderling.data.cleaning.files import clean_file
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.parquet import read_parquet
 
-TARGET = Target(get_profile("dr-venus-4b"))
+TARGET = get_profile("dr-venus-4b")
 GOOD = talk(search("a"), seen(results("a")), call_text(("PythonInterpreter", {})), "1", answer(), id="good")
 BAD = talk(search("a"), seen(results("a")), "I give up. [red]\x1b[31m", id="bad")
 
@@ -77,14 +77,14 @@ def test_several_processes_write_the_same(tmp_path: Path) -> None:
     assert sum(advanced) == 2 * 40
 
 
-def test_the_kept_ones_come_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+def test_the_kept_ones_come_last(tmp_path: Path) -> None:
+    def in_the_way():
+        yield from (GOOD, BAD)
+        (tmp_path / "kept.clean.json").mkdir()
 
-    monkeypatch.setattr("sanderling.data.cleaning.file.replace_file", refuse)
     with pytest.raises(UserError, match=r"Cannot write .*kept.clean.json"):
-        clean_file(iter([GOOD, BAD]), tmp_path / "kept.jsonl", get_recipe("dr-venus"), TARGET, origin=Path("raw"))
-    assert [path.name for path in tmp_path.iterdir()] == ["kept.dropped.jsonl"]
+        clean_file(in_the_way(), tmp_path / "kept.jsonl", get_recipe("dr-venus"), TARGET, origin=Path("raw"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.clean.json", "kept.dropped.jsonl"]
 
 
 def test_a_trajectory_that_no_line_can_hold_is_named(tmp_path: Path) -> None:

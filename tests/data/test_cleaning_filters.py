@@ -1,15 +1,15 @@
 """LiteResearcher's filters, each at its number, and limits of length."""
 
+import cleaning_makers
 import pytest
-from cleaning_makers import answer, call_text, chain, message, results, search, seen, talk, texts, visit
+from cleaning_makers import answer, call_text, chain, clean, message, results, search, seen, talk, texts, visit
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, ToolEvent, Trajectory
 from sanderling.core.types import ToolStatus
-from sanderling.data.cleaning import CleaningRecipe, Outcome, Reason, StepName, Target
-from sanderling.data.cleaning.registry import STEPS
+from sanderling.data.cleaning import Outcome, Reason, StepName, get_recipe
 from sanderling.judge.verdict import Ruling, Verdict, with_verdict
 
 LATE = seen("Tool execution timed out after 120 seconds.")
@@ -17,8 +17,7 @@ LONG = "The city in question is Lisbon, the capital of Portugal, as three indepe
 
 
 def step(name: StepName, found: Trajectory, **settings: object) -> Outcome:
-    recipe = CleaningRecipe.model_validate({"steps": [name], **({name.value: settings} if settings else {})})
-    return STEPS[name](recipe, Target(get_profile("literesearcher-4b")))(found)
+    return cleaning_makers.step(name, found, get_profile("literesearcher-4b"), **settings)
 
 
 def calls(*turns: str) -> Trajectory:
@@ -28,41 +27,41 @@ def calls(*turns: str) -> Trajectory:
 
 class TestRepeatLimit:
     def test_three_times_is_borne_and_four_times_is_not(self) -> None:
-        assert step(StepName.REPEAT_LIMIT, calls(*[search("a")] * 3)).reason is None
-        assert step(StepName.REPEAT_LIMIT, calls(*[search("a")] * 4)).reason is Reason.REPEATED_CALLS
+        assert step("repeat_limit", calls(*[search("a")] * 3)).reason is None
+        assert step("repeat_limit", calls(*[search("a")] * 4)).reason is Reason.REPEATED_CALLS
 
     def test_other_goals_are_other_calls_unless_told(self) -> None:
         found = calls(*(visit("https://a.example/", goal=f"{number}") for number in range(4)))
-        assert step(StepName.REPEAT_LIMIT, found).reason is None
-        assert step(StepName.REPEAT_LIMIT, found, with_goal=False).reason is Reason.REPEATED_CALLS
+        assert step("repeat_limit", found).reason is None
+        assert step("repeat_limit", found, with_goal=False).reason is Reason.REPEATED_CALLS
 
     def test_the_number_is_a_setting(self) -> None:
-        assert step(StepName.REPEAT_LIMIT, calls(search("a"), search("a")), most=1).reason is Reason.REPEATED_CALLS
+        assert step("repeat_limit", calls(search("a"), search("a")), most=1).reason is Reason.REPEATED_CALLS
 
 
 def test_at_least_two_calls() -> None:
-    assert step(StepName.MIN_CALLS, calls(search("a"))).reason is Reason.TOO_FEW_CALLS
-    assert step(StepName.MIN_CALLS, calls(search("a"), search("a"))).reason is None
-    assert step(StepName.MIN_CALLS, calls(call_text(*[("search", {"query": ["a"]})] * 2))).reason is None
-    assert step(StepName.MIN_CALLS, talk(answer()), least=0).reason is None
+    assert step("min_calls", calls(search("a"))).reason is Reason.TOO_FEW_CALLS
+    assert step("min_calls", calls(search("a"), search("a"))).reason is None
+    assert step("min_calls", calls(call_text(*[("search", {"query": ["a"]})] * 2))).reason is None
+    assert step("min_calls", talk(answer()), least=0).reason is None
 
 
 class TestToolErrors:
     def test_two_are_borne_and_three_are_not(self) -> None:
         two = talk(search("a"), LATE, search("b"), LATE, search("c"), seen("[]"), answer())
-        assert step(StepName.TOOL_ERRORS, two).reason is None
-        assert step(StepName.TOOL_ERRORS, two, most=1).reason is Reason.TOOL_ERRORS
+        assert step("tool_errors", two).reason is None
+        assert step("tool_errors", two, most=1).reason is Reason.TOOL_ERRORS
 
     def test_the_tools_own_word_comes_first(self) -> None:
         events = tuple(ToolEvent(name="search", status=status) for status in (ToolStatus.OUTAGE, ToolStatus.EMPTY))
         one = message(NodeKind.OBSERVATION, seen("x", "y"), events=events)
         found = talk(call_text(*[("search", {"query": ["a"]})] * 2), seen("x", "y"), answer())
         found = chain(*found.nodes[:3], one, found.nodes[4])
-        assert step(StepName.TOOL_ERRORS, found, most=0).detail == "1 failed calls"
+        assert step("tool_errors", found, most=0).detail == "1 failed calls"
 
     def test_a_dead_page_is_an_error(self) -> None:
         dead = "The useful information in u for user goal g as follows: \n\nEvidence in page: \nThe page could not be accessed."
-        assert step(StepName.TOOL_ERRORS, talk(visit("u"), seen(dead), answer()), most=0).reason is Reason.TOOL_ERRORS
+        assert step("tool_errors", talk(visit("u"), seen(dead), answer()), most=0).reason is Reason.TOOL_ERRORS
 
 
 class TestArtefacts:
@@ -82,43 +81,43 @@ class TestArtefacts:
     )
     def test_garbled_text_of_the_agent(self, text: str) -> None:
         found = talk(search("a", think=f"So {text} it is."), seen("x"), answer())
-        assert step(StepName.ARTEFACTS, found).reason is Reason.ARTEFACTS
+        assert step("artefacts", found).reason is Reason.ARTEFACTS
 
     @pytest.mark.parametrize(
         "text",
         ["Ça Û été, naïve façade", "潮间带", "Ärger — “quoted”…", "5 °C ± 2", "Â", "C:\\users\\u0041", "Ã la carte", "Pâté €5"],
     )
     def test_plain_text_of_any_language(self, text: str) -> None:
-        assert step(StepName.ARTEFACTS, talk(search("a", think=f"So {text} it is."), seen("x"), answer())).reason is None
+        assert step("artefacts", talk(search("a", think=f"So {text} it is."), seen("x"), answer())).reason is None
 
     @given(st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\ufffd"), min_size=1))
     def test_what_was_misread_is_found(self, text: str) -> None:
         misread = text.encode("utf-8").decode("latin-1")
-        found = step(StepName.ARTEFACTS, talk(search("a", think=misread), seen("x"), answer())).reason
+        found = step("artefacts", talk(search("a", think=misread), seen("x"), answer())).reason
         assert (found is None) == text.isascii()
 
     def test_pages_may_hold_anything(self) -> None:
-        assert step(StepName.ARTEFACTS, talk(search("a"), seen("caf\u00c3\u00a9 \ufffd \\boxed{1}"), answer())).reason is None
+        assert step("artefacts", talk(search("a"), seen("caf\u00c3\u00a9 \ufffd \\boxed{1}"), answer())).reason is None
 
     def test_escapes_within_a_call_are_json(self) -> None:
-        assert step(StepName.ARTEFACTS, talk(search("潮间带"), seen("x"), answer())).reason is None
+        assert step("artefacts", talk(search("潮间带"), seen("x"), answer())).reason is None
 
     def test_boxed_answers(self) -> None:
         found = talk(answer("\\boxed{Lisbon}"))
-        assert step(StepName.ARTEFACTS, found).detail == "\\boxed"
-        assert step(StepName.ARTEFACTS, found, boxed=True).reason is None
+        assert step("artefacts", found).detail == "\\boxed"
+        assert step("artefacts", found, boxed=True).reason is None
 
     def test_how_many_are_borne_is_a_setting(self) -> None:
         found = talk(search("a", think="\ufffd\ufffd"), seen("x"), answer())
-        assert step(StepName.ARTEFACTS, found, most=2).reason is None
-        assert step(StepName.ARTEFACTS, found, most=1).reason is Reason.ARTEFACTS
+        assert step("artefacts", found, most=2).reason is None
+        assert step("artefacts", found, most=1).reason is Reason.ARTEFACTS
 
 
 def test_reasoning_before_each_call() -> None:
     bare = '<tool_call>{"name": "search", "arguments": {"query": ["a"]}}</tool_call>'
-    assert step(StepName.REASONING, talk(search("a"), seen("x"), bare, seen("x"), answer())).detail == "turn 2"
-    assert step(StepName.REASONING, talk(search("a"), seen("x"), "<answer>Lisbon</answer>")).reason is None
-    assert step(StepName.REASONING, calls(search("a", think="Hm.")), least_characters=4).reason is Reason.NO_REASONING
+    assert step("reasoning", talk(search("a"), seen("x"), bare, seen("x"), answer())).detail == "turn 2"
+    assert step("reasoning", talk(search("a"), seen("x"), "<answer>Lisbon</answer>")).reason is None
+    assert step("reasoning", calls(search("a", think="Hm.")), least_characters=4).reason is Reason.NO_REASONING
 
 
 def judged(found: Trajectory, ruling: Ruling) -> Trajectory:
@@ -127,7 +126,7 @@ def judged(found: Trajectory, ruling: Ruling) -> Trajectory:
 
 class TestShortAnswer:
     def test_a_right_and_long_answer_becomes_the_reference(self) -> None:
-        done = step(StepName.SHORT_ANSWER, talk(answer(LONG)))
+        done = step("short_answer", talk(answer(LONG)))
         assert texts(done.trajectory) == [answer("Lisbon")]
         assert done.trajectory is not None and done.trajectory.answer == "Lisbon"
 
@@ -148,56 +147,53 @@ class TestShortAnswer:
     )
     def test_otherwise_it_stays(self, text: str, accepted: tuple[str, ...]) -> None:
         found = talk(answer(text), accepted=accepted)
-        assert step(StepName.SHORT_ANSWER, found).trajectory is found
+        assert step("short_answer", found).trajectory is found
 
     @pytest.mark.parametrize("accepted", ["LISBON", "lisbon,", "Lísbon", "capital of  Portugal"])
     def test_case_punctuation_and_accents_do_not_matter(self, accepted: str) -> None:
-        done = step(StepName.SHORT_ANSWER, talk(answer(LONG), accepted=(accepted,)))
+        done = step("short_answer", talk(answer(LONG), accepted=(accepted,)))
         assert done.trajectory is not None and done.trajectory.answer == accepted
 
     def test_a_verdict_outweighs_words(self) -> None:
         wrong = judged(talk(answer(LONG)), Ruling.INCORRECT)
-        assert step(StepName.SHORT_ANSWER, wrong).trajectory is wrong
+        assert step("short_answer", wrong).trajectory is wrong
         right = judged(talk(answer(LONG), accepted=("Lisboa",)), Ruling.CORRECT)
-        done = step(StepName.SHORT_ANSWER, right)
+        done = step("short_answer", right)
         assert done.trajectory is not None and done.trajectory.answer == "Lisboa"
 
 
 class TestTruncate:
     def test_nothing_stays_after_the_answer(self) -> None:
-        done = step(StepName.TRUNCATE, talk(answer() + " And so on. <answer>Porto</answer>"))
+        done = step("truncate", talk(answer() + " And so on. <answer>Porto</answer>"))
         assert texts(done.trajectory) == [answer()]
 
     def test_a_mention_in_the_reasoning_cuts_nothing(self) -> None:
         found = talk("<think>I write <answer>x</answer> at the end.</think>\n<answer>Lisbon</answer>")
-        assert step(StepName.TRUNCATE, found).trajectory is found
+        assert step("truncate", found).trajectory is found
 
     def test_only_the_last_turn_is_cut(self) -> None:
         early = answer() + " or not"
-        assert texts(step(StepName.TRUNCATE, talk(early, seen("x"), early)).trajectory) == [early, seen("x"), answer()]
+        assert texts(step("truncate", talk(early, seen("x"), early)).trajectory) == [early, seen("x"), answer()]
 
 
 def test_forbidden_tools() -> None:
     used = calls(search("a"), call_text(("pythoninterpreter", {"code": "1"})))
-    assert step(StepName.FORBIDDEN, used).detail == "pythoninterpreter"
-    assert step(StepName.FORBIDDEN, used, tools=["shell"]).reason is None
+    assert step("forbidden", used).detail == "pythoninterpreter"
+    assert step("forbidden", used, tools=["shell"]).reason is None
 
 
 def test_limits_of_length() -> None:
     found = calls(search("a"), search("b"))
-    assert step(StepName.LENGTH, found).trajectory is found
-    assert step(StepName.LENGTH, found, most_turns=2).detail == "3 turns"
+    assert step("length", found).trajectory is found
+    assert step("length", found, most_turns=2).detail == "3 turns"
     size = sum(len(node.text) for node in found.branch())
-    assert step(StepName.LENGTH, found, most_characters=size).reason is None
-    assert step(StepName.LENGTH, found, most_characters=size - 1).reason is Reason.TOO_LONG
+    assert step("length", found, most_characters=size).reason is None
+    assert step("length", found, most_characters=size - 1).reason is Reason.TOO_LONG
 
 
 def test_the_whole_recipe_on_a_good_one() -> None:
-    from sanderling.data.cleaning import clean_stream, get_recipe
-
     found = talk(search("a"), seen(results("a")), visit("https://a.example/"), seen("page"), answer(LONG) + " Yes.")
-    recipe = get_recipe("literesearcher")
-    (kept,) = clean_stream([found], recipe, get_profile(recipe.profile))
+    (kept,), _, _ = clean([found], get_recipe("literesearcher"))
     assert kept.answer == "Lisbon"
     assert kept.nodes[1].text == " Question: Which city?"
     assert "## Web Results" in kept.nodes[3].text

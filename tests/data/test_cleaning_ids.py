@@ -1,16 +1,15 @@
 """Ids and branches: what was sampled stays with what was said, and a branch stays only where it still tells the truth."""
 
-from cleaning_makers import answer, chain, message, results, search, seen, visit
+from cleaning_makers import answer, chain, clean, message, results, search, seen, step, visit
 
 from sanderling.core.profiles import get_profile
 from sanderling.core.prompts import render_question
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.cleaning import CleaningRecipe, StepName, Target, clean_stream, get_recipe
-from sanderling.data.cleaning.registry import STEPS
+from sanderling.data.cleaning import CleaningRecipe, get_recipe
+from sanderling.data.cleaning.draft import system_prompt
 
 PROFILE = get_profile("dr-venus-4b")
-TARGET = Target(PROFILE)
 
 
 def sampled(text: str, number: int) -> dict[str, object]:
@@ -32,15 +31,14 @@ def record(*nodes: Node) -> Trajectory:
     """An episode of our own loop, with ids throughout."""
     import datetime
 
-    prompt = TARGET.system_prompt("", datetime.date(2026, 3, 1))
+    prompt = system_prompt(PROFILE, "", datetime.date(2026, 3, 1))
     opening = (given(prompt, NodeKind.SYSTEM), given(render_question(PROFILE, "Which city?"), NodeKind.QUESTION))
     return chain(*opening, *nodes, profile=PROFILE.name, tokenizer="fingerprint")  # pyright: ignore[reportArgumentType]
 
 
 def cleaned(found: Trajectory) -> tuple[Trajectory, dict[str, int]]:
-    stream = clean_stream([found], get_recipe("dr-venus"), PROFILE)
-    (kept,) = stream
-    return kept, {code: count.number for step in stream.report.steps for code, count in step.notes.items()}
+    (kept,), _, report = clean([found], get_recipe("dr-venus"))
+    return kept, {code: count.number for one in report.steps for code, count in one.notes.items()}
 
 
 def test_what_is_well_formed_is_not_touched() -> None:
@@ -61,10 +59,10 @@ def test_a_removed_turn_leaves_the_others_their_ids_but_later_ones_no_log_probab
 
 
 def test_a_rewritten_turn_has_no_ids_and_the_untouched_keep_theirs() -> None:
-    recipe = CleaningRecipe(steps=(StepName.NAMES,))
+    recipe = CleaningRecipe(steps=("names",))
     odd = search("a").replace('"search"', '"google_search"')
     found = record(turn(odd, 0), given(seen(results("a")), NodeKind.OBSERVATION), turn(answer(), 3))
-    (kept,) = clean_stream([found], recipe, PROFILE)
+    (kept,), _, _ = clean([found], recipe)
     rewritten, observation, last = kept.branch()[2:]
     assert (rewritten.text, rewritten.token_ids, rewritten.logprobs, rewritten.loss_mask) == (search("a"), None, None, None)
     assert (observation.token_ids, last.token_ids) == ((9, 9), (3, 4, 5))
@@ -105,7 +103,7 @@ def test_a_branch_whose_context_changed_is_pruned_and_counted() -> None:
 
 def test_a_cut_answer_is_written_out_with_the_prompts_tag() -> None:
     found = record(turn(answer() + " And more.", 0))
-    done = STEPS[StepName.TRUNCATE](CleaningRecipe(steps=(StepName.TRUNCATE,)), TARGET)(found).trajectory
+    done = step("truncate", found).trajectory
     assert done is not None
     assert (done.nodes[-1].text, done.nodes[-1].token_ids) == (answer(), None)
 

@@ -5,6 +5,7 @@ from collections import Counter
 from functools import lru_cache
 
 import pytest
+from cleaning_makers import clean
 from recordings import ROOT, needs_recordings
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -13,7 +14,7 @@ from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.observations import read_observation
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.data.cleaning import RECIPES, CleanReport, Dropped, Reason, clean_stream
+from sanderling.data.cleaning import RECIPES, CleanReport, Dropped, Reason
 from sanderling.data.files import open_trajectories
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit
@@ -29,10 +30,8 @@ def recorded() -> tuple[Trajectory, ...]:
 
 @lru_cache(maxsize=8)
 def cleaned(name: str) -> tuple[tuple[Trajectory, ...], tuple[Dropped, ...], CleanReport]:
-    dropped: list[Dropped] = []
-    recipe = RECIPES[name]
-    stream = clean_stream(recorded(), recipe, get_profile(recipe.profile), on_dropped=dropped.append)
-    return tuple(stream), tuple(dropped), stream.report
+    kept, dropped, report = clean(recorded(), RECIPES[name])
+    return tuple(kept), tuple(dropped), report
 
 
 def test_dr_venus_keeps_all_of_them() -> None:
@@ -70,8 +69,7 @@ def test_no_result_is_lost() -> None:
         ]
 
     recipe = RECIPES["dr-venus"].model_copy(update={"steps": RECIPES["dr-venus"].steps[:3]})
-    stream = clean_stream(recorded(), recipe, get_profile("dr-venus-4b"))
-    assert hits(tuple(stream)) == hits(recorded())
+    assert hits(tuple(clean(recorded(), recipe)[0])) == hits(recorded())
 
 
 def test_rows_to_train_on(tmp_path) -> None:

@@ -25,12 +25,11 @@ from cleaning_makers import (
 from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.record import NodeKind, ToolEvent, Trajectory
 from sanderling.core.types import ToolCall, ToolStatus
-from sanderling.data.cleaning import Reason, StepName, Target, get_recipe
-from sanderling.data.cleaning.run import Cleaner
+from sanderling.data.cleaning import Cleaner, Reason, get_recipe
 
 
 def cleaned(found: Trajectory) -> Trajectory:
-    result = Cleaner(get_recipe("dr-venus"), Target(DR_VENUS)).clean(found)
+    result = Cleaner(get_recipe("dr-venus"), DR_VENUS).clean(found)
     assert isinstance(result, Trajectory), result
     return result
 
@@ -38,7 +37,7 @@ def cleaned(found: Trajectory) -> Trajectory:
 class TestPrune:
     def test_a_turn_of_disallowed_calls_goes_with_its_response(self) -> None:
         found = talk(search("a"), seen(results("a")), call_text(PYTHON), seen("1"), answer())
-        done = step(StepName.PRUNE, found)
+        done = step("prune", found)
         assert texts(done.trajectory) == [search("a"), seen(results("a")), answer()]
         assert kinds(done.trajectory) == ["system", "question", "turn", "observation", "turn"]
         assert codes(done) == {"calls_disallowed": 1, "turns_removed": 1}
@@ -49,65 +48,65 @@ class TestPrune:
         events = tuple(ToolEvent(name=name, status=ToolStatus.OK) for name, _ in order)
         found = talk(call_text(*order), seen(*(blocks[name] for name, _ in order)), answer())
         nodes = [*found.nodes[:3], found.nodes[3].model_copy(update={"events": events}), *found.nodes[4:]]
-        done = step(StepName.PRUNE, chain(*nodes))
+        done = step("prune", chain(*nodes))
         assert texts(done.trajectory)[:2] == [call_text(FIND, READ), seen(results("a"), "page")]
         assert done.trajectory is not None and [event.name for event in done.trajectory.nodes[3].events] == ["search", "visit"]
         assert codes(done) == {"calls_disallowed": 1}
 
     def test_results_that_cannot_be_told_apart_take_the_turn_along(self) -> None:
         before = (search("b"), seen(results("b")))
-        done = step(StepName.PRUNE, talk(*before, call_text(PYTHON, FIND), seen("all in one"), answer()))
+        done = step("prune", talk(*before, call_text(PYTHON, FIND), seen("all in one"), answer()))
         assert texts(done.trajectory) == [*before, answer()]
         assert codes(done) == {"calls_disallowed": 1, "turns_removed": 1, "calls_beside_them_lost": 1}
 
     def test_an_answer_that_would_rest_on_nothing_goes_with_its_calls(self) -> None:
-        done = step(StepName.PRUNE, talk(call_text(PYTHON), seen("1"), answer()))
+        done = step("prune", talk(call_text(PYTHON), seen("1"), answer()))
         assert (done.trajectory, done.reason) == (None, Reason.FORBIDDEN_TOOL)
         assert "no call is left" in done.detail
 
     def test_an_answer_beside_a_disallowed_call_stays(self) -> None:
         both = call_text(PYTHON) + "<answer>\nLisbon\n</answer>"
-        assert texts(step(StepName.PRUNE, talk(both)).trajectory) == [answer().replace("Sure.", "Look it up.")]
+        assert texts(step("prune", talk(both)).trajectory) == [answer().replace("Sure.", "Look it up.")]
 
     def test_which_tools_are_allowed_can_be_said(self) -> None:
         found = talk(call_text(PYTHON), seen("1"), answer())
-        assert step(StepName.PRUNE, found, tools=["PythonInterpreter"]).trajectory is found
+        assert step("prune", found, tools=["PythonInterpreter"]).trajectory is found
 
 
 class TestRepeats:
     def test_the_first_stays_and_the_others_go_with_their_responses(self) -> None:
         again = search("b", "a", "a", think="Once more.")
         found = talk(search("a", "b"), seen("1"), again, seen("2"), visit("https://a.example/"), seen("3"), answer())
-        done = step(StepName.REPEATS, found)
+        done = step("repeats", found)
         assert texts(done.trajectory) == [search("a", "b"), seen("1"), visit("https://a.example/"), seen("3"), answer()]
         assert codes(done) == {"calls_repeated": 1, "turns_removed": 1}
 
     def test_the_goal_counts_only_when_asked_for(self) -> None:
         found = talk(visit("https://a.example/"), seen("1"), visit("https://a.example/", goal="places"), seen("2"), answer())
-        assert len(texts(step(StepName.REPEATS, found).trajectory)) == 3
-        assert step(StepName.REPEATS, found, with_goal=True).trajectory is found
+        assert len(texts(step("repeats", found).trajectory)) == 3
+        assert step("repeats", found, with_goal=True).trajectory is found
 
     def test_a_failed_call_may_be_tried_again(self) -> None:
         late = seen("Tool execution timed out after 120 seconds.")
         found = talk(search("a"), late, search("a"), seen(results("a")), search("a"), seen(results("a")), answer())
-        assert texts(step(StepName.REPEATS, found).trajectory) == [*texts(found)[:4], answer()]
-        assert texts(step(StepName.REPEATS, found, keep_retries=False).trajectory) == [search("a"), late, answer()]
+        assert texts(step("repeats", found).trajectory) == [*texts(found)[:4], answer()]
+        assert texts(step("repeats", found, keep_retries=False).trajectory) == [search("a"), late, answer()]
 
     def test_a_call_that_nobody_answered_was_not_made(self) -> None:
         found = talk(search("a"), seen(results("a")), answer())
         twice = chain(*found.nodes[:3], *found.nodes[2:])
-        assert step(StepName.REPEATS, twice).trajectory is twice
+        assert step("repeats", twice).trajectory is twice
         assert texts(cleaned(twice)) == texts(found)
 
     def test_a_turn_with_a_new_call_beside_keeps_that(self) -> None:
         found = talk(search("a"), seen("1"), call_text(FIND, READ), seen("2", "3"), answer())
-        assert texts(step(StepName.REPEATS, found).trajectory)[2:4] == [call_text(READ), seen("3")]
+        assert texts(step("repeats", found).trajectory)[2:4] == [call_text(READ), seen("3")]
 
 
 class TestMalformed:
     def test_a_dropped_turn_never_leaves_two_responses_in_a_row(self) -> None:
         found = talk(search("a"), seen(results("a")), "nothing to say", "Malformed.", answer())
-        done = step(StepName.MALFORMED, found)
+        done = step("malformed", found)
         assert texts(done.trajectory) == [search("a"), seen(results("a")), answer()]
         assert codes(done) == {"malformed:no_action": 1, "turns_removed": 1}
 
@@ -121,7 +120,7 @@ class TestMalformed:
         ],
     )
     def test_what_cannot_stand_in_the_middle(self, turn: str, code: str) -> None:
-        done = step(StepName.MALFORMED, talk(turn, seen("x"), search("a"), seen("y"), answer()))
+        done = step("malformed", talk(turn, seen("x"), search("a"), seen("y"), answer()))
         assert texts(done.trajectory) == [search("a"), seen("y"), answer()]
         assert codes(done) == {code: 1, "turns_removed": 1}
 
@@ -133,68 +132,68 @@ class TestMalformed:
         ],
     )
     def test_an_answer_that_would_rest_on_nothing_goes_with_its_calls(self, turn: str, reply: str, reason: Reason) -> None:
-        done = step(StepName.MALFORMED, talk(turn, reply, turn, reply, answer()))
+        done = step("malformed", talk(turn, reply, turn, reply, answer()))
         assert (done.trajectory, done.reason) == (None, reason)
         assert done.detail.startswith("no call is left: 2 times malformed:")
 
     def test_an_answer_without_any_call_is_no_matter_of_repair(self) -> None:
         found = talk(answer())
-        assert step(StepName.MALFORMED, found).trajectory is found
+        assert step("malformed", found).trajectory is found
 
     def test_calls_of_which_not_all_were_answered_are_not_joined(self) -> None:
         events = (ToolEvent(name="search", role="search", status=ToolStatus.OK),)
         found = talk(call_text(FIND, ("search", {"query": ["b"]})), seen(results("b")), search("c"), seen("y"), answer())
         seen_node = found.nodes[3].model_copy(update={"events": events})
         found = found.model_copy(update={"nodes": (*found.nodes[:3], seen_node, *found.nodes[4:])})
-        assert texts(step(StepName.MALFORMED, found).trajectory) == [search("c"), seen("y"), answer()]
+        assert texts(step("malformed", found).trajectory) == [search("c"), seen("y"), answer()]
 
     def test_a_call_without_a_response(self) -> None:
         found = talk(search("a"), seen("x"), answer())
         nodes = [*found.nodes[:2], message(NodeKind.TURN, search("lost")), *found.nodes[2:]]
-        done = step(StepName.MALFORMED, chain(*nodes))
+        done = step("malformed", chain(*nodes))
         assert texts(done.trajectory) == [search("a"), seen("x"), answer()]
         assert codes(done) == {"calls_without_response": 1, "turns_removed": 1}
 
     def test_a_response_without_a_call(self) -> None:
         found = talk(answer())
         nodes = [*found.nodes[:2], message(NodeKind.OBSERVATION, seen("x")), *found.nodes[2:]]
-        assert codes(step(StepName.MALFORMED, chain(*nodes))) == {"responses_without_call": 1}
+        assert codes(step("malformed", chain(*nodes))) == {"responses_without_call": 1}
 
     def test_a_call_and_an_answer_are_what_came_of_them(self) -> None:
         both = search("a") + "\n\n<answer>\nPorto\n</answer>"
-        middle = step(StepName.MALFORMED, talk(both, seen("x"), answer()))
+        middle = step("malformed", talk(both, seen("x"), answer()))
         assert texts(middle.trajectory) == [search("a", think="Look it up.\n\nPorto"), seen("x"), answer()]
-        last = step(StepName.MALFORMED, talk(search("b"), seen("x"), both))
+        last = step("malformed", talk(search("b"), seen("x"), both))
         assert texts(last.trajectory)[-1] == "<think>\nLook it up.\n</think>\n\n<answer>\nPorto\n</answer>"
         assert last.trajectory is not None and last.trajectory.answer == "Porto"
 
     def test_nothing_is_said_after_the_answer(self) -> None:
         found = talk(search("a"), seen("x"), answer(), "Thank you.")
-        assert texts(step(StepName.MALFORMED, found).trajectory)[-1] == answer()
+        assert texts(step("malformed", found).trajectory)[-1] == answer()
 
     def test_several_searches_become_one(self) -> None:
         both = call_text(FIND, ("search", {"query": ["b"]}))
-        done = step(StepName.MALFORMED, talk(both, seen(results("a"), results("b")), answer()))
+        done = step("malformed", talk(both, seen(results("a"), results("b")), answer()))
         assert texts(done.trajectory)[:2] == [search("a", "b"), seen(results("a", "b"))]
         assert codes(done) == {"calls_joined": 2}
 
     def test_calls_that_cannot_be_joined_go_with_their_results(self) -> None:
-        done = step(StepName.MALFORMED, talk(call_text(FIND, READ), seen(results("a"), "page"), answer()))
+        done = step("malformed", talk(call_text(FIND, READ), seen(results("a"), "page"), answer()))
         assert texts(done.trajectory)[:2] == [search("a"), seen(results("a"))]
         assert codes(done) == {"calls_not_joined": 1}
         again = talk(call_text(FIND, READ), seen("1", "2"), search("a"), seen("y"), answer())
-        assert texts(step(StepName.MALFORMED, again, several_calls="drop").trajectory) == texts(again)[2:]
+        assert texts(step("malformed", again, several_calls="drop").trajectory) == texts(again)[2:]
 
     def test_a_last_turn_without_an_answer_is_no_matter_of_repair(self) -> None:
         found = talk(search("a"), seen("x"), "I give up.")
-        assert step(StepName.MALFORMED, found).trajectory is found
+        assert step("malformed", found).trajectory is found
 
 
 class TestValidate:
     GOOD = talk(search("a"), seen("x"), answer())
 
     def test_what_is_well_formed_is_kept_as_it_is(self) -> None:
-        assert step(StepName.VALIDATE, self.GOOD).trajectory is self.GOOD
+        assert step("validate", self.GOOD).trajectory is self.GOOD
 
     @pytest.mark.parametrize(
         ("found", "reason"),
@@ -216,7 +215,7 @@ class TestValidate:
         ],
     )
     def test_reasons(self, found: Trajectory, reason: Reason) -> None:
-        done = step(StepName.VALIDATE, found)
+        done = step("validate", found)
         assert (done.trajectory, done.reason) == (None, reason)
 
 

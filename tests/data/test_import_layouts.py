@@ -10,7 +10,6 @@ from cleaning_makers import step
 from sanderling.core.parse import parse_turn
 from sanderling.core.record import NodeKind, question_id
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.data.cleaning import StepName
 from sanderling.data.importers import Layout, detect, import_file, import_tree
 from sanderling.data.importers.registry import LAYOUTS
 from sanderling.data.questions import read_questions, write_questions
@@ -124,7 +123,7 @@ def test_one_id_for_all_calls_tells_nothing(tmp_path):
 def test_a_call_that_cleaning_keeps_keeps_its_own_result(tmp_path):
     turn = OPENAI[2] | {"tool_calls": [call("1", "search", {"query": ["a"]}), call("2", "PythonInterpreter", {"code": "1"})]}
     found = one(tmp_path / "a.json", {"messages": [*OPENAI[:2], turn, tool("2", "of python"), tool("1", "[]"), OPENAI[5]]})
-    kept = step(StepName.PRUNE, found).trajectory
+    kept = step("prune", found).trajectory
     assert kept is not None and kept.nodes[3].text == "<tool_response>\n[]\n</tool_response>"
 
 

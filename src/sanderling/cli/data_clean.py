@@ -18,9 +18,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.text import visible
-from sanderling.data.cleaning import CleaningRecipe, CleanReport, Reason, Target, get_recipe
+from sanderling.data.cleaning import CleaningRecipe, CleanReport, Reason, get_recipe
 from sanderling.data.cleaning.explain import explain
-from sanderling.data.cleaning.file import Advance, CleanedFile, clean_file
+from sanderling.data.cleaning.files import Advance, CleanedFile, clean_file
 from sanderling.data.cleaning.report import Count
 from sanderling.data.files import open_trajectories
 
@@ -53,7 +53,7 @@ def clean(
 ) -> None:
     """Clean trajectories by a recipe; every dropped one is kept beside them with its reason."""
     chosen = _recipe(recipe, settings or [])
-    target = Target(get_profile(profile or chosen.profile))
+    target = get_profile(profile or chosen.profile)
     if explained is not None:
         Console().print(explain(_find(file, explained), chosen, target))
         return

@@ -1,13 +1,14 @@
 """One trajectory before and after each step of a recipe, for a person: what was removed in red, what came in green.
 
 Text from models and pages is never taken for markup, and control characters are made visible. Long lines are shown where they
-begin to differ. Knows no files.
+begin to differ.
 """
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate, islice
+from itertools import accumulate, islice, zip_longest
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,72 +16,59 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
+from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.text import visible
-from sanderling.data.cleaning.contract import Target
-from sanderling.data.cleaning.recipe import CleaningRecipe
+from sanderling.data.cleaning.recipe import Cleaner, CleaningRecipe, Outcome
 from sanderling.data.cleaning.report import common_start
-from sanderling.data.cleaning.run import Cleaner, Stage
 
 _TAGS = re.compile("(</?(?:think|tool_call|answer|tool_response)>)")
 _CONTEXT = 1
 """Unchanged lines shown around a change."""
-_LONGEST = 200
-_LEAD = 40
-"""Characters shown before the place where two long lines part."""
+_LONGEST, _LEAD = 200, 40
+"""Characters shown of a line, and before the place where two long lines part."""
 _MOST_LINES = 120
 """Lines shown of one step's changes."""
 
 
-def explain(trajectory: Trajectory, recipe: CleaningRecipe, target: Target) -> RenderableType:
+def explain(trajectory: Trajectory, recipe: CleaningRecipe, profile: Profile) -> RenderableType:
     """Every step's work on a trajectory."""
-    parts: list[RenderableType] = [_head(trajectory)]
-    stages = list(Cleaner(recipe, target).stages(trajectory))
-    for stage in stages:
-        parts += _stage(stage)
-    parts.append(_foot(trajectory, stages))
+    turns = sum(1 for _ in trajectory.turns())
+    asked = Text(visible(trajectory.question.text.strip()[:600]))
+    asked.append(f"\n{len(trajectory.nodes):,} messages, {turns:,} turns before cleaning", style="dim")
+    parts: list[RenderableType] = [Panel(asked, title=Text(visible(trajectory.id)), title_align="left")]
+    last: Trajectory | None = trajectory
+    for outcome in Cleaner(recipe, profile).steps(trajectory):
+        parts += _shown(outcome)
+        last = outcome.trajectory
+        if last is None:
+            parts.append(Panel(Text(f"dropped by {outcome.step}", style="bold red"), border_style="red"))
+    if last is not None:
+        turns = sum(1 for _ in last.turns())
+        kept = Text(f"kept: {len(last.nodes):,} messages, {turns:,} turns\nanswer: ", style="green")
+        kept.append(visible((last.answer or "none").strip()[:600]), style="default")
+        parts.append(Panel(kept, border_style="green"))
     return Group(*parts)
 
 
-def _head(trajectory: Trajectory) -> RenderableType:
-    turns = sum(1 for _ in trajectory.turns())
-    body = Text(visible(trajectory.question.text.strip()[:600]))
-    body.append(f"\n{len(trajectory.nodes):,} messages, {turns:,} turns before cleaning", style="dim")
-    return Panel(body, title=Text(visible(trajectory.id)), title_align="left")
-
-
-def _stage(stage: Stage) -> Iterator[RenderableType]:
-    dropped = stage.outcome.trajectory is None
-    word = "dropped" if dropped else "changed" if stage.changed else "nothing to do"
-    style = "bold red" if dropped else "bold yellow" if stage.changed else "dim"
-    yield Rule(Text(f"{stage.step.value}: {word}", style=style), align="left", style="dim")
-    yield from _told(stage)
-    if stage.outcome.trajectory is not None and stage.changed:
-        lines = list(islice(_differences(stage.before.branch(), stage.outcome.trajectory.branch()), _MOST_LINES + 1))
+def _shown(outcome: Outcome) -> Iterator[RenderableType]:
+    """What one step did, its notes added up, and the lines that it changed."""
+    dropped = outcome.trajectory is None
+    word = "dropped" if dropped else "changed" if outcome.changed else "nothing to do"
+    style = "bold red" if dropped else "bold yellow" if outcome.changed else "dim"
+    yield Rule(Text(f"{outcome.step}: {word}", style=style), align="left", style="dim")
+    numbers: Counter[str] = Counter()
+    for note in outcome.notes:
+        numbers[note.code] += note.number
+    if numbers:
+        yield Text("  " + ", ".join(f"{number:,} {code}" for code, number in numbers.items()), style="cyan")
+    if outcome.reason is not None:
+        yield Text(f"  {outcome.reason.value}: {visible(outcome.detail)}".rstrip(": "), style="red")
+    if outcome.trajectory is not None and outcome.changed:
+        lines = list(islice(_differences(outcome.before.branch(), outcome.trajectory.branch()), _MOST_LINES + 1))
         yield Padding(Group(*lines[:_MOST_LINES]), (0, 0, 0, 2))
         if len(lines) > _MOST_LINES:
             yield Text("  … and more", style="dim")
-
-
-def _told(stage: Stage) -> Iterator[Text]:
-    """The step's notes, added up, and the reason of a drop."""
-    numbers: dict[str, int] = {}
-    for note in stage.outcome.notes:
-        numbers[note.code] = numbers.get(note.code, 0) + note.number
-    if numbers:
-        yield Text("  " + ", ".join(f"{number:,} {code}" for code, number in numbers.items()), style="cyan")
-    if stage.outcome.reason is not None:
-        told = f"  {stage.outcome.reason.value}: {visible(stage.outcome.detail)}".rstrip(": ")
-        yield Text(told, style="red")
-
-
-def _foot(trajectory: Trajectory, stages: list[Stage]) -> RenderableType:
-    last = stages[-1].outcome.trajectory if stages else trajectory
-    if last is None:
-        return Panel(Text(f"dropped by {stages[-1].step.value}", style="bold red"), border_style="red")
-    turns = sum(1 for _ in last.turns())
-    body = Text(f"kept: {len(last.nodes):,} messages, {turns:,} turns\nanswer: ", style="green")
-    return Panel(body.append(visible((last.answer or "none").strip()[:600]), style="default"), border_style="green")
 
 
 def _differences(before: list[Node], after: list[Node]) -> Iterator[Text]:
@@ -118,16 +106,11 @@ def _compared(before: list[str], after: list[str], turn: int) -> Iterator[Text]:
         yield Text(f"⋯ turn {turn}" if turn else "⋯ opening", style="bold dim")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                yield from _marked(" ", before[i1:i2], [], "dim")
+                yield from (_line(" ", line, 0, "dim") for line in before[i1:i2])
                 continue
             starts = [common_start(old, new) for old, new in zip(before[i1:i2], after[j1:j2], strict=False)]
-            yield from _marked("-", before[i1:i2], starts, "red")
-            yield from _marked("+", after[j1:j2], starts, "green")
-
-
-def _marked(mark: str, lines: list[str], starts: list[int], style: str) -> Iterator[Text]:
-    for place, line in enumerate(lines):
-        yield _line(mark, line, starts[place] if place < len(starts) else 0, style)
+            for mark, side, style in (("-", before[i1:i2], "red"), ("+", after[j1:j2], "green")):
+                yield from (_line(mark, line, at, style) for line, at in zip_longest(side, starts[: len(side)], fillvalue=0))
 
 
 def _line(mark: str, text: str, at: int, style: str) -> Text:

@@ -1,79 +1,217 @@
-"""A cleaning recipe: steps in their order, and the settings of each. Data, read from TOML, refusing unknown keys."""
+"""Cleaning recipes: which steps are taken in which order, with which settings, and the cleaner that takes them.
 
-from enum import StrEnum
-from typing import Self
+A recipe is data, read from TOML. A step is a function of a draft and its settings: it changes the draft, or says that the
+trajectory is dropped. It never raises for any trajectory, and taking it twice is taking it once.
+"""
 
-from pydantic import BaseModel, ConfigDict, model_validator
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
-from sanderling.data.cleaning.steps.artefacts import ArtefactsSettings
-from sanderling.data.cleaning.steps.forbidden import ForbiddenSettings
-from sanderling.data.cleaning.steps.length import LengthSettings
-from sanderling.data.cleaning.steps.malformed import MalformedSettings
-from sanderling.data.cleaning.steps.min_calls import MinCallsSettings
-from sanderling.data.cleaning.steps.names import NamesSettings
-from sanderling.data.cleaning.steps.normalise import NormaliseSettings
-from sanderling.data.cleaning.steps.prune import PruneSettings
-from sanderling.data.cleaning.steps.reasoning import ReasoningSettings
-from sanderling.data.cleaning.steps.repeat_limit import RepeatLimitSettings
-from sanderling.data.cleaning.steps.repeats import RepeatsSettings
-from sanderling.data.cleaning.steps.results import ResultsSettings
-from sanderling.data.cleaning.steps.short_answer import ShortAnswerSettings
-from sanderling.data.cleaning.steps.tool_errors import ToolErrorsSettings
+from pydantic import model_validator
+
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import Profile
+from sanderling.core.record import Trajectory
+from sanderling.data.cleaning import calls, filters, rewrites
+from sanderling.data.cleaning.draft import Draft, Drop, Note, Reason
+from sanderling.data.cleaning.report import CleanReport, StepReport
+
+StepName = Literal[
+    "whole",
+    "forbidden",
+    "truncate",
+    "normalise",
+    "names",
+    "results",
+    "prune",
+    "repeats",
+    "malformed",
+    "repeat_limit",
+    "min_calls",
+    "tool_errors",
+    "artefacts",
+    "reasoning",
+    "short_answer",
+    "length",
+    "ids",
+    "validate",
+]
+
+STEPS: dict[StepName, Callable[[Draft, Any], Drop | None]] = {
+    "whole": filters.keep_whole,
+    "forbidden": filters.forbid_tools,
+    "truncate": rewrites.truncate,
+    "normalise": rewrites.normalise,
+    "names": rewrites.canonical_names,
+    "results": rewrites.structured_results,
+    "prune": calls.prune_tools,
+    "repeats": calls.drop_repeats,
+    "malformed": calls.mend_turns,
+    "repeat_limit": filters.limit_repeats,
+    "min_calls": filters.demand_calls,
+    "tool_errors": filters.limit_errors,
+    "artefacts": filters.limit_artefacts,
+    "reasoning": filters.demand_reasoning,
+    "short_answer": rewrites.shorten_answer,
+    "length": filters.limit_length,
+    "ids": rewrites.whole_ids,
+    "validate": filters.validate,
+}
+"""What each step does; its settings are the section of a recipe that bears its name."""
 
 
-class StepName(StrEnum):
-    """The steps there are; those with settings are sections of a recipe."""
-
-    WHOLE = "whole"
-    FORBIDDEN = "forbidden"
-    TRUNCATE = "truncate"
-    NORMALISE = "normalise"
-    NAMES = "names"
-    RESULTS = "results"
-    PRUNE = "prune"
-    REPEATS = "repeats"
-    MALFORMED = "malformed"
-    REPEAT_LIMIT = "repeat_limit"
-    MIN_CALLS = "min_calls"
-    TOOL_ERRORS = "tool_errors"
-    ARTEFACTS = "artefacts"
-    REASONING = "reasoning"
-    SHORT_ANSWER = "short_answer"
-    LENGTH = "length"
-    IDS = "ids"
-    VALIDATE = "validate"
-
-
-class CleaningRecipe(BaseModel):
+class CleaningRecipe(Frozen):
     """What is done, in which order, and how.
 
-    Example: ``CleaningRecipe(steps=(StepName.NORMALISE, StepName.VALIDATE))``
+    Example: ``CleaningRecipe(steps=("normalise", "validate"))``
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     steps: tuple[StepName, ...]
     """In this order, each once at most."""
     profile: str = "dr-venus-4b"
     """What is cleaned for, where nothing else is asked for."""
-    forbidden: ForbiddenSettings = ForbiddenSettings()
-    normalise: NormaliseSettings = NormaliseSettings()
-    names: NamesSettings = NamesSettings()
-    results: ResultsSettings = ResultsSettings()
-    prune: PruneSettings = PruneSettings()
-    repeats: RepeatsSettings = RepeatsSettings()
-    malformed: MalformedSettings = MalformedSettings()
-    repeat_limit: RepeatLimitSettings = RepeatLimitSettings()
-    min_calls: MinCallsSettings = MinCallsSettings()
-    tool_errors: ToolErrorsSettings = ToolErrorsSettings()
-    artefacts: ArtefactsSettings = ArtefactsSettings()
-    reasoning: ReasoningSettings = ReasoningSettings()
-    short_answer: ShortAnswerSettings = ShortAnswerSettings()
-    length: LengthSettings = LengthSettings()
+    forbidden: filters.ForbiddenSettings = filters.ForbiddenSettings()
+    normalise: rewrites.NormaliseSettings = rewrites.NormaliseSettings()
+    names: rewrites.NamesSettings = rewrites.NamesSettings()
+    results: rewrites.ResultsSettings = rewrites.ResultsSettings()
+    prune: calls.PruneSettings = calls.PruneSettings()
+    repeats: calls.RepeatsSettings = calls.RepeatsSettings()
+    malformed: calls.MalformedSettings = calls.MalformedSettings()
+    repeat_limit: filters.RepeatLimitSettings = filters.RepeatLimitSettings()
+    min_calls: filters.MinCallsSettings = filters.MinCallsSettings()
+    tool_errors: filters.ToolErrorsSettings = filters.ToolErrorsSettings()
+    artefacts: filters.ArtefactsSettings = filters.ArtefactsSettings()
+    reasoning: filters.ReasoningSettings = filters.ReasoningSettings()
+    short_answer: rewrites.ShortAnswerSettings = rewrites.ShortAnswerSettings()
+    length: filters.LengthSettings = filters.LengthSettings()
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        twice = [step.value for step in StepName if self.steps.count(step) > 1]
+        twice = [step for step in STEPS if self.steps.count(step) > 1]
         if twice:
             raise ValueError(f"the step {twice[0]} is named twice: a second time would change nothing")
         return self
+
+
+# Filters stand after the steps that take something away, so that what passes once passes again.
+RECIPES: dict[str, CleaningRecipe] = {
+    # The order of its released cleaner.
+    "dr-venus": CleaningRecipe(
+        steps=("normalise", "names", "results", "prune", "repeats", "malformed", "ids", "validate"),
+    ),
+    # arXiv 2604.17931, filters and cleaning of SFT data; its numbers are the settings' defaults.
+    "literesearcher": CleaningRecipe(
+        steps=(
+            *("forbidden", "truncate", "normalise", "names", "reasoning", "short_answer", "results", "prune", "malformed"),
+            *("repeat_limit", "min_calls", "tool_errors", "artefacts", "ids", "validate"),
+        ),
+        profile="literesearcher-4b",
+    ),
+    # arXiv 2602.06485: extreme trajectories, noise of the environment, errors of form are filtered out.
+    "agentcpm": CleaningRecipe(
+        steps=(
+            *("normalise", "names", "results", "prune", "malformed", "repeat_limit", "tool_errors", "ids", "length"),
+            "validate",
+        ),
+        profile="agentcpm-explore-4b",
+        length=filters.LengthSettings(
+            most_characters=84_000
+        ),  # its SFT code drops 21,000 tokens and more; four characters each
+        repeat_limit=filters.RepeatLimitSettings(most=4),  # its RL scripts stop an agent after four repeats
+    ),
+    # For records of our own loop: nothing is rewritten.
+    "minimal": CleaningRecipe(steps=("whole",), profile="tiny"),
+}
+
+
+def get_recipe(name: str) -> CleaningRecipe:
+    """The recipe of that name. Raises UserError, with the nearest name, when there is none."""
+    found = RECIPES.get(name)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(name, RECIPES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RECIPES)}, or give a TOML file."
+    raise UserError(f"There is no cleaning recipe {name!r}: {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a trajectory in one step."""
+
+    step: StepName
+    before: Trajectory
+    trajectory: Trajectory | None
+    """None: dropped. The very object that stood before, where nothing was changed."""
+    notes: tuple[Note, ...] = ()
+    reason: Reason | None = None
+    """Why it was dropped."""
+    detail: str = ""
+
+    @property
+    def changed(self) -> bool:
+        return self.trajectory is not None and self.trajectory is not self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A trajectory that was left out: as it came in, and why."""
+
+    trajectory: Trajectory
+    step: str
+    reason: Reason
+    detail: str = ""
+
+
+class Cleaner:
+    """A recipe and the profile that it cleans for, ready for trajectories, and the report of those it has seen.
+
+    Example: ``cleaner = Cleaner(get_recipe("dr-venus"), profile); result = cleaner.clean(trajectory); cleaner.report.reasons``
+    """
+
+    def __init__(self, recipe: CleaningRecipe, profile: Profile) -> None:
+        self._recipe = recipe
+        self._profile = profile
+        self.report = self.empty_report()
+
+    def empty_report(self) -> CleanReport:
+        """A report of nothing, with this recipe's steps."""
+        return CleanReport(steps=[StepReport(step=name) for name in self._recipe.steps])
+
+    def clean(self, trajectory: Trajectory) -> Trajectory | Dropped:
+        """The cleaned trajectory, or why there is none; both enter the report."""
+        current, changed = trajectory, False
+        self.report.came_in += 1
+        for outcome, entry in zip(self.steps(trajectory), self.report.steps, strict=False):
+            if outcome.trajectory is None:
+                reason = outcome.reason or Reason.UNREADABLE
+                entry.lost(trajectory.id, reason, outcome.detail)
+                return Dropped(trajectory, outcome.step, reason, outcome.detail)
+            entry.saw(trajectory.id, changed=outcome.changed, notes=outcome.notes)
+            current, changed = outcome.trajectory, changed or outcome.changed
+        self.report.kept += 1
+        self.report.changed += changed
+        return current
+
+    def steps(self, trajectory: Trajectory) -> Iterator[Outcome]:
+        """Each step's work in order, up to the one that drops the trajectory."""
+        for name in self._recipe.steps:
+            outcome = self._taken(name, trajectory)
+            yield outcome
+            if outcome.trajectory is None:
+                return
+            trajectory = outcome.trajectory
+
+    def _taken(self, name: StepName, trajectory: Trajectory) -> Outcome:
+        """One step's work; values nested deeper than Python goes are no data."""
+        try:
+            draft = Draft(trajectory, self._profile)
+            drop = STEPS[name](draft, getattr(self._recipe, name, None))
+            if drop is not None:
+                return Outcome(name, trajectory, None, tuple(draft.notes), *drop)
+            after = draft.finish()
+            return Outcome(name, trajectory, after, tuple(draft.notes))
+        except RecursionError:
+            return Outcome(name, trajectory, None, (Note("nested_too_deeply"),), Reason.UNREADABLE, "values nested too deeply")

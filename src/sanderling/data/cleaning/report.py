@@ -1,7 +1,7 @@
 """What cleaning did: for each step what came in and went out, what it changed, and why it dropped what it dropped.
 
-Contract: what came in is what was kept and what was dropped, in every step and on the whole. Reports add up: that of two halves
-is that of the whole. Of every code the first example is kept, cut to a length that a person reads. Knows no step.
+What came in is what was kept and what was dropped, in every step and on the whole. Reports add up: that of two halves is that
+of the whole. Of every code the first example is kept, cut to a length that a person reads.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.data.cleaning.contract import Note, Reason
+from sanderling.data.cleaning.draft import Note, Reason
 
 _MOST_SHOWN = 400
 
@@ -24,6 +24,12 @@ class Example(BaseModel):
     before: str = ""
     after: str = ""
 
+    @classmethod
+    def of(cls, trajectory: str, before: str, after: str) -> "Example":
+        """Both texts cut to what is shown, from a little before the place where they part."""
+        start = max(common_start(before, after) - _MOST_SHOWN // 4, 0) if before and after else 0
+        return cls(trajectory=trajectory, before=_cut(before, start), after=_cut(after, start))
+
 
 class Count(BaseModel):
     """How often a code was given, and in how many trajectories."""
@@ -35,6 +41,7 @@ class Count(BaseModel):
     example: Example | None = None
 
     def add(self, number: int, trajectories: int, example: Example | None) -> None:
+        """Add what was counted of other trajectories, later ones."""
         self.number += number
         self.trajectories += trajectories
         self.example = self.example or example
@@ -68,15 +75,13 @@ class StepReport(BaseModel):
             numbers[note.code] += note.number
         for code, number in numbers.items():
             count = self.notes.setdefault(code, Count())
-            note = first[code]
-            example = None if count.example else _example(id, note.before, note.after)
-            count.add(number, 1, example)
+            count.add(number, 1, None if count.example else Example.of(id, first[code].before, first[code].after))
 
     def lost(self, id: str, reason: Reason, detail: str) -> None:
         """Enter a trajectory that was dropped."""
         self.came_in += 1
         count = self.dropped.setdefault(reason.value, Count())
-        count.add(1, 1, None if count.example else _example(id, detail, ""))
+        count.add(1, 1, None if count.example else Example.of(id, detail, ""))
 
     def add(self, other: "StepReport") -> None:
         """Add what the same step did to other trajectories, later ones."""
@@ -122,24 +127,10 @@ class CleanReport(BaseModel):
 
     def as_json(self) -> dict[str, Any]:
         """All of it as JSON values, the derived figures too."""
-        value = self.model_dump(mode="json")
-        value["dropped"] = self.dropped
-        value["reasons"] = self.reasons
+        value = self.model_dump(mode="json") | {"dropped": self.dropped, "reasons": self.reasons}
         for step, shown in zip(self.steps, value["steps"], strict=True):
             shown["went_out"] = step.went_out
         return value
-
-
-def _example(id: str, before: str, after: str) -> Example | None:
-    if not before and not after:
-        return Example(trajectory=id)
-    start = _first_difference(before, after) if before and after else 0
-    return Example(trajectory=id, before=_cut(before, start), after=_cut(after, start))
-
-
-def _first_difference(before: str, after: str) -> int:
-    """A little before the place where two texts part."""
-    return max(common_start(before, after) - _MOST_SHOWN // 4, 0)
 
 
 def common_start(one: str, other: str) -> int:

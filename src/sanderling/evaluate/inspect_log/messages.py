@@ -11,7 +11,7 @@ from typing import Any
 from sanderling.core.parse import CALL, CALL_END, THINK, THINK_END
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Role, ToolStatus
-from sanderling.data.cleaning.responses import split_blocks
+from sanderling.data.cleaning.draft import split_blocks
 
 Json = dict[str, Any]
 _ERRORS = {

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.record import encode_record
-from sanderling.data.cleaning.batch import DROPPED_KEY
+from sanderling.data.cleaning.files import DROPPED_KEY
 from sanderling.data.files import open_trajectories
 from sanderling.data.standing import VERDICT_KEY, standing
 from sanderling.recipes.data.layout import Layout

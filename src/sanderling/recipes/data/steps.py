@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sanderling.core.record import encode_record
-from sanderling.data.cleaning import Target
-from sanderling.data.cleaning.file import clean_file
+from sanderling.data.cleaning.files import clean_file
 from sanderling.data.contamination import Hit, kinds
 from sanderling.data.contamination_file import check_file
 from sanderling.data.curating import LeftOut, dedupe_file, split_file
@@ -53,7 +52,7 @@ def clean(layout: Layout, report: Report) -> Figures:
             open_trajectories(layout.imported),
             layout.cleaned,
             recipe,
-            Target(layout.profile),
+            layout.profile,
             origin=layout.imported,
             workers=layout.config.workers,
             advance=lambda more: advance(more),

@@ -1,0 +1,155 @@
+"""Cleaning a file of trajectories: kept ones into one file, dropped ones with their reasons beside it, and the report.
+
+Nothing is lost: every trajectory of the source stands in one of the two files. All three appear complete, the kept ones last,
+or what stood there stays. Memory does not grow with the file, and any number of processes writes the same bytes.
+"""
+
+import json
+import multiprocessing
+import pickle
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import Profile
+from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
+from sanderling.data.cleaning.recipe import Cleaner, CleaningRecipe
+from sanderling.data.cleaning.report import CleanReport
+from sanderling.runs.parquet import write_parquet
+from sanderling.runs.processes import end_with_parent
+from sanderling.runs.writing import Lines, check_places, write_lines
+
+DROPPED_KEY = "dropped"
+"""Where a dropped trajectory's step, reason and detail stand in its ``meta``."""
+_BATCH = 8
+_WAITING = 3
+"""Batches under way for each process."""
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class CleanedFile:
+    """What was written."""
+
+    out: Path
+    dropped: Path
+    """Absent when nothing was dropped."""
+    report_file: Path
+    report: CleanReport
+
+
+def clean_file(
+    trajectories: Iterable[Trajectory],
+    out: Path,
+    recipe: CleaningRecipe,
+    profile: Profile,
+    *,
+    origin: Path,
+    workers: int = 1,
+    advance: Advance = lambda _: None,
+) -> CleanedFile:
+    """Clean trajectories into ``out`` (Parquet if it is called so, else a store).
+
+    ``origin``: where they come from, by whose name the report calls them; ``advance`` is told how many more were cleaned.
+    Raises UserError when a file cannot be written, would take the place of the origin, or a process was killed.
+    """
+    done = CleanedFile(out, out.with_suffix(".dropped.jsonl"), out.with_suffix(".clean.json"), CleanReport())
+    check_places([origin], [done.out, done.dropped, done.report_file])
+    about = {"origin": origin.name, "profile": profile.name, "recipe": recipe.model_dump(mode="json")}
+
+    def kept() -> Generator[bytes, None, None]:
+        """The lines to keep; what was dropped, and the report, are in their places when the last one was taken."""
+        with Lines(done.dropped, keep_empty=False) as dropped:
+            for batch in _batches(trajectories, recipe, profile, workers):
+                for line in batch.dropped:
+                    dropped.add(line)
+                yield from batch.kept
+                done.report.add(batch.report)
+                advance(batch.report.came_in)
+        text = json.dumps(about | done.report.as_json(), ensure_ascii=False, indent=1)
+        write_lines(done.report_file, [text.encode("utf-8", "backslashreplace")])
+
+    with closing(kept()) as lines:
+        if out.suffix == ".parquet":
+            write_parquet(out, (decode_trajectory(decode_record(line)) for line in lines))
+        else:
+            write_lines(out, lines)
+    return done
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What became of some trajectories: lines of a store, in the order in which they came in, and the report of these alone."""
+
+    kept: list[bytes]
+    dropped: list[bytes]
+    """As they came in, with step and reason in ``meta``."""
+    report: CleanReport
+
+
+def _cleaned(cleaner: Cleaner, trajectories: Sequence[Trajectory]) -> _Batch:
+    """Clean some trajectories; the cleaner's own report begins anew. Raises UserError for one that no line can hold."""
+    cleaner.report = cleaner.empty_report()
+    batch = _Batch([], [], cleaner.report)
+    for trajectory in trajectories:
+        found = cleaner.clean(trajectory)
+        try:
+            if isinstance(found, Trajectory):
+                batch.kept.append(encode_trajectory(found))
+                continue
+            why = {DROPPED_KEY: {"step": found.step, "reason": found.reason.value, "detail": found.detail}}
+            batch.dropped.append(encode_trajectory(trajectory.model_copy(update={"meta": trajectory.meta | why})))
+        except UserError as error:
+            raise UserError(
+                f"The trajectory {trajectory.id!r} cannot be written ({error}): run sanderling data import first, which leaves "
+                "such records out and counts them."
+            ) from error
+    return batch
+
+
+def _batches(trajectories: Iterable[Trajectory], recipe: CleaningRecipe, profile: Profile, workers: int) -> Iterator[_Batch]:
+    """Clean in this process, or in several of which each has only a few batches under way."""
+    source = iter(trajectories)
+    some = iter(lambda: list(islice(source, _BATCH)), [])
+    if workers == 1:
+        cleaner = Cleaner(recipe, profile)
+        yield from (_cleaned(cleaner, batch) for batch in some)
+        return
+    context = multiprocessing.get_context("spawn")  # a caller may have threads, which no fork survives
+    pool = ProcessPoolExecutor(workers, context, _prepare, (recipe, profile))
+    under_way: deque[Future[_Batch]] = deque()
+    try:
+        for batch in some:
+            under_way.append(pool.submit(_cleaned_here, pickle.dumps(batch)))
+            if len(under_way) >= _WAITING * workers:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    except BrokenProcessPool as error:
+        raise UserError(
+            "A process that cleans trajectories was killed (often for want of memory): run again with fewer --workers."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_cleaners: list[Cleaner] = []
+"""Of a process that cleans: the one it was made for."""
+
+
+def _prepare(recipe: CleaningRecipe, profile: Profile) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that was asked ends this one
+    _cleaners[:] = [Cleaner(recipe, profile)]
+
+
+def _cleaned_here(batch: bytes) -> _Batch:
+    return _cleaned(_cleaners[0], pickle.loads(batch))
