@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -54,6 +55,7 @@ def command(scratch: Path, *words: object) -> dict[str, Any]:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # when a file is let go is the collector's business
         try:
             main()
         except SystemExit as exit:
@@ -392,6 +394,9 @@ def table(suffix: str, rows: list[dict[str, Any]]) -> bytes | str | list[dict[st
     book = io.BytesIO()
     with zipfile.ZipFile(book, "w") as archive:
         archive.writestr("[Content_Types].xml", f'<Types xmlns="{office}/package/2006/content-types"/>')
+        book_is = f'<Relationship Id="r1" Type="{kin}/officeDocument" Target="xl/workbook.xml"/>'
+        relations = f'<Relationships xmlns="{office}/package/2006/relationships">{book_is}</Relationships>'
+        archive.writestr("_rels/.rels", relations)
         archive.writestr("xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{kin}">{sheets}</workbook>')
         relations = f'<Relationships xmlns="{office}/package/2006/relationships">{relation}</Relationships>'
         archive.writestr("xl/_rels/workbook.xml.rels", relations)
@@ -481,7 +486,7 @@ def checked(scratch: Path, key: str, path: Path, more: list[str]) -> dict[str, A
     out.unlink(missing_ok=True)
     done = command(scratch, "eval", "check", key, path, "--json", "--show", "--out", out, *more)
     if done["code"]:
-        return {"code": done["code"], "error": done["error"]}
+        return {"code": done["code"], "error": re.sub(r"can be read \(.*\)", "can be read (…)", done["error"])}
     told = json.loads(done["out"]) | {"sha256": ""}
     return {"told": digest(told), "unread": told["unread"], "questions": lines_of(out)}
 
