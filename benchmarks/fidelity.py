@@ -26,9 +26,8 @@ from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import mean_interval
 from sanderling.runs.files import replace_file
 from sanderling.world.addresses import canonical_url
-from sanderling.world.fidelity.calls import recorded_calls
-from sanderling.world.fidelity.compare import QueryRow, Settings, VisitRow, compare_searches, compare_visits
-from sanderling.world.fidelity.split import Unit, built_from, key_of, place_of, was_asked
+from sanderling.world.fidelity import QueryRow, Settings, VisitRow, compare_searches, compare_visits, recorded_calls
+from sanderling.world.held_out import Unit, built_from, key_of, place_of, was_asked
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import pages_from_trajectories
 

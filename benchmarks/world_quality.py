@@ -29,7 +29,7 @@ from sanderling.synth.questions import chain_questions
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia, url_of
-from sanderling.world.fidelity.calls import recorded_calls
+from sanderling.world.fidelity import recorded_calls
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import pages_from_trajectories
 from sanderling.world.text import STOP_WORDS, sentences, words

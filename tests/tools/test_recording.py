@@ -21,7 +21,7 @@ from sanderling.tools.registry import tool_roles, world_tools
 from sanderling.tools.replay import ReplayTool
 from sanderling.world.contract import Page
 from sanderling.world.faults import fit_profile
-from sanderling.world.fidelity.calls import recorded_calls
+from sanderling.world.fidelity import recorded_calls
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import ReplayTable, pages_from_trajectories
 

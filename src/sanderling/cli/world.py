@@ -29,7 +29,7 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.layout import status_sentence
 from sanderling.tools.registry import world_tools
 from sanderling.world.dense.opening import SearchMode
-from sanderling.world.fidelity.split import Unit
+from sanderling.world.held_out import Unit
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE
 from sanderling.world.sources.gathering import Gathering
@@ -97,7 +97,7 @@ def build_recorded(
     Their questions that have accepted answers are laid beside them, for sanderling eval run world.
     """
     from sanderling.data.questions import write_questions
-    from sanderling.world.fidelity.split import built_from, split, write_built_from
+    from sanderling.world.held_out import built_from, split, write_built_from
     from sanderling.world.recorded import answerable_questions, pages_from_trajectories
 
     console = Console(stderr=True)

@@ -47,8 +47,8 @@ def fidelity(
     from sanderling.evaluate.fidelity_table import interval, number
     from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
     from sanderling.evaluate.report_model import RunFacts
-    from sanderling.world.fidelity.compare import Settings
-    from sanderling.world.fidelity.split import read_built_from
+    from sanderling.world.fidelity import Settings
+    from sanderling.world.held_out import read_built_from
     from sanderling.world.store import read_manifest
 
     if not 0.0 < p < 1.0:

@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sanderling.evaluate.resampling import Interval, bootstrap_interval, mean_interval, wilson_interval
 from sanderling.evaluate.tables_k import FloatArray, IntArray
-from sanderling.world.fidelity.compare import MEASURES, QueryRow, VisitRow
-from sanderling.world.fidelity.texts import entropy_bits, top_share
+from sanderling.world.fidelity import MEASURES, QueryRow, VisitRow, entropy_bits, top_share
 
 _RESAMPLES = 2_000
 _DOMAIN_RESAMPLES = 500

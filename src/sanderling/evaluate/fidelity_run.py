@@ -14,10 +14,16 @@ from sanderling.core.record import Trajectory
 from sanderling.evaluate.fidelity import Part, part
 from sanderling.evaluate.report_model import RunFacts
 from sanderling.world.contract import World
-from sanderling.world.fidelity.calls import RecordedCalls, RecordedSearch, recorded_calls
-from sanderling.world.fidelity.compare import Settings, compare_searches, compare_visits
-from sanderling.world.fidelity.lists import weight_of_top
-from sanderling.world.fidelity.split import BuiltFrom, Unit, sides, was_asked
+from sanderling.world.fidelity import (
+    RecordedCalls,
+    RecordedSearch,
+    Settings,
+    compare_searches,
+    compare_visits,
+    recorded_calls,
+    weight_of_top,
+)
+from sanderling.world.held_out import BuiltFrom, Unit, sides, was_asked
 
 UNSEEN = "held out"
 BUILT_IN = "built in (upper bound)"

@@ -10,9 +10,21 @@ from hypothesis import strategies as st
 from sanderling.core.observations import ListedPage
 from sanderling.core.types import ToolStatus
 from sanderling.world.contract import Page
-from sanderling.world.fidelity.calls import RecordedSearch, recorded_calls
-from sanderling.world.fidelity.compare import MEASURES, Settings, compare_searches, compare_visits, strangers
-from sanderling.world.fidelity.texts import containment, domain, entropy_bits, jaccard, near_duplicates, top_share
+from sanderling.world.fidelity import (
+    MEASURES,
+    RecordedSearch,
+    Settings,
+    compare_searches,
+    compare_visits,
+    containment,
+    domain,
+    entropy_bits,
+    jaccard,
+    near_duplicates,
+    recorded_calls,
+    strangers,
+    top_share,
+)
 from sanderling.world.local import LocalWorld
 
 WORLD = LocalWorld.in_memory(

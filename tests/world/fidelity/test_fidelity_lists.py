@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.world.fidelity.lists import distinct, overlap_at, rank_biased_overlap, weight_of_top
+from sanderling.world.fidelity import distinct, overlap_at, rank_biased_overlap, weight_of_top
 
 lists = st.lists(st.sampled_from("abcdefghijkl"), unique=True, max_size=12)
 persistence = st.floats(min_value=0.05, max_value=0.98)

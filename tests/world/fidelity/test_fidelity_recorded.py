@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from sanderling.data.importers import import_tree
-from sanderling.world.fidelity.calls import recorded_calls
-from sanderling.world.fidelity.compare import Settings, compare_searches
-from sanderling.world.fidelity.split import Unit, built_from, sides, split
+from sanderling.world.fidelity import Settings, compare_searches, recorded_calls
+from sanderling.world.held_out import Unit, built_from, sides, split
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import pages_from_trajectories
 

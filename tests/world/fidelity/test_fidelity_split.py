@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.world.fidelity.calls import recorded_calls
-from sanderling.world.fidelity.split import (
+from sanderling.world.fidelity import recorded_calls
+from sanderling.world.held_out import (
     Unit,
     built_from,
     is_held_out,

@@ -23,7 +23,7 @@ from sanderling.data.importers.places import importable
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.fidelity.split import BuiltFrom, Unit, built_from, joined, read_built_from, write_built_from
+from sanderling.world.held_out import BuiltFrom, Unit, built_from, joined, read_built_from, write_built_from
 from sanderling.world.recorded import pages_from_trajectories
 from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, file_facts, stamp_of
 from sanderling.world.sources.folder import ENDINGS, FolderSource, files_below

@@ -1,10 +1,10 @@
 """Which recorded trajectories a world is built from, and which are held out of it; written down in the world's directory.
 
-Contract: the side of a trajectory depends on its question, the seed and the share alone (SHA-256), so it is the same on every
-machine and in any order, a larger share holds out what a smaller one does and more, and attempts at one question are never on
-both sides. Held out by trajectory, the observations stand for the question: other attempts at a held-out question may then be
-built in, which tells how a world serves questions it was made for. The world remembers digests of what went in: of the
-observations (a renamed file is known all the same), of the questions and of the queries; no text. Knows no metrics.
+The side of a trajectory depends on its question, the seed and the share alone (SHA-256), so it is the same on every machine and
+in any order, a larger share holds out what a smaller one does and more, and attempts at one question are never on both sides.
+Held out by trajectory, the observations stand for the question: other attempts at a held-out question may then be built in,
+which tells how a world serves questions it was made for. The world remembers digests of what went in: of the observations (a
+renamed file is known all the same), of the questions and of the queries; no text.
 """
 
 import hashlib
@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.observations import unwrap
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.runs.files import replace_file
-from sanderling.world.fidelity.calls import RecordedSearch, recorded_calls
+from sanderling.world.fidelity import RecordedSearch, recorded_calls
 
 FILE_NAME = "built_from.json"
 
@@ -34,10 +35,8 @@ class Unit(StrEnum):
     """One attempt: others at the same question may be built in."""
 
 
-class BuiltFrom(BaseModel):
+class BuiltFrom(Frozen):
     """What a recorded world was built from: digests only."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     share: float
     """Share of the units that was to be held out."""
@@ -113,9 +112,8 @@ def joined(memories: Sequence[BuiltFrom]) -> BuiltFrom:
     first = memories[0]
     return first.model_copy(
         update={
-            "trajectories": frozenset[str]().union(*(known.trajectories for known in memories)),
-            "questions": frozenset[str]().union(*(known.questions for known in memories)),
-            "queries": frozenset[str]().union(*(known.queries for known in memories)),
+            name: frozenset[str]().union(*(getattr(known, name) for known in memories))
+            for name in ("trajectories", "questions", "queries")
         }
     )
 
