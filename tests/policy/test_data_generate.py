@@ -3,11 +3,7 @@
 import asyncio
 import datetime
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -251,35 +247,6 @@ def command(tmp_path: Path) -> list[str]:
     code = "from sanderling.cli.main import main; main()"
     where = ["--world", str(tmp_path / "w"), "--profile", "tiny", "--attempts", "2", "--judge", "exact", "--concurrency", "2"]
     return [sys.executable, "-c", code, "data", "generate", str(tmp_path / "questions.jsonl"), *where]
-
-
-def test_killed_again_and_again_it_comes_to_the_same_store(command: list[str], tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-    def slow(messages: list[dict[str, str]], before: int) -> str:
-        time.sleep(0.02)
-        return turn(messages, before)
-
-    with billing(slow) as server:
-        options = [*command, "--model", f"{server.url}#m", "--out"]
-        for kill_after in (5, 14):
-            running = subprocess.Popen([*options, str(tmp_path / "killed.jsonl")], env=environment, stderr=subprocess.DEVNULL)
-            while len(server.asked) < kill_after and running.poll() is None:
-                time.sleep(0.005)
-            running.send_signal(signal.SIGKILL)
-            running.wait()
-        last = subprocess.run(
-            [*options, str(tmp_path / "killed.jsonl")], env=environment, capture_output=True, text=True, check=False
-        )
-        assert last.returncode == 0, last.stderr[-2_000:]
-        assert len(server.asked) <= 36 + 2 * 2, "at most the turns under way were asked for again"
-        whole = subprocess.run(
-            [*options, str(tmp_path / "whole.jsonl")], env=environment, capture_output=True, text=True, check=False
-        )
-        assert whole.returncode == 0, whole.stderr[-2_000:]
-    assert content(tmp_path / "killed.jsonl") == content(tmp_path / "whole.jsonl")
-    assert not (tmp_path / "killed.jsonl.journal").exists()
-    assert "12 of 12 attempts" in last.stdout.replace("\n", " ")
 
 
 def test_bad_options_are_told(command: list[str], tmp_path: Path) -> None:

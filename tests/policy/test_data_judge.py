@@ -1,11 +1,6 @@
 """``sanderling data judge``: a model judge against a real server that answers, fails and bills; rules; a person's word."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -124,38 +119,6 @@ def test_a_budget_leaves_the_rest_open_and_a_larger_one_goes_on(file: Path, tmp_
         assert len(verdicts(out)) == 12
         judge(file, out, [f"{server.url}#m"], max_tokens=100_000, **options)
         assert len(server.asked) == 11 and verdicts(out) == [True] * 11 + [None]
-
-
-def test_killed_it_comes_to_the_same_file(file: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    code = "from sanderling.cli.main import main; main()"
-
-    def slow(messages: list[dict[str, str]], before: int) -> str:
-        time.sleep(0.05)
-        return str(say(messages, before)).replace("500", "correct: no")
-
-    def arguments(url: str, name: str) -> list[str]:
-        where = ["--out", str(tmp_path / f"{name}.jsonl"), "--cache", str(tmp_path / name), "--concurrency", "2"]
-        return [sys.executable, "-c", code, "data", "judge", str(file), "--judge", f"{url}#m", *where]
-
-    with billing(slow) as server:
-        running = subprocess.Popen(arguments(server.url, "killed"), env=environment, stderr=subprocess.DEVNULL)
-        while len(server.asked) < 6 and running.poll() is None:
-            time.sleep(0.005)
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-        for name in ("killed", "whole"):
-            done = subprocess.run(arguments(server.url, name), env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr[-2_000:]
-            if name == "killed":
-                assert len(server.asked) <= 12 + 2, "at most what was under way was asked for again"
-    left, right = (
-        [found.model_dump() for found in TrajectoryStore(tmp_path / f"{name}.jsonl")] for name in ("killed", "whole")
-    )
-    for found in (*left, *right):
-        for fleeting in ("remembered", "cost"):
-            found["meta"][META_KEY].pop(fleeting, None)
-    assert left == right
 
 
 @pytest.mark.parametrize(

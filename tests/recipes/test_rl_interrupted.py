@@ -1,6 +1,5 @@
 """`train rl` in a process of its own: interrupted or killed at any moment, the same command ends with the same weights."""
 
-import random
 import signal
 import time
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from rl_runs import arguments, command, started, write_given
 from sft_runs import weights
 
-from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
@@ -55,19 +53,6 @@ def test_ctrl_c_leaves_a_run_that_goes_on(given: Path, tmp_path: Path, alone: di
     command(*arguments(given, tmp_path / "out", *LONGER))
     ours = weights(tmp_path / "out" / "model")
     assert all(np.array_equal(ours[name], alone[name]) for name in alone)
-
-
-def test_killed_again_and_again_it_ends_with_the_same_weights(given: Path, tmp_path: Path, alone: dict[str, np.ndarray]):
-    out, chance = tmp_path / "out", random.Random(5)
-    for when in (1, 3, 5, 6):
-        ended(given, out, signal.SIGKILL, when)
-        time.sleep(chance.random() * 0.1)
-    _, said, _ = command(*arguments(given, out, *LONGER))
-    assert "Goes on after step" in said
-    ours = weights(out / "model")
-    assert all(np.array_equal(ours[name], alone[name]) for name in alone)
-    stored = [one.id for file in (out / "ledger" / "rollouts").iterdir() for one in TrajectoryStore(file)]
-    assert len(stored) == len(set(stored)), "no rollout was made twice"
 
 
 def test_what_is_refused_ends_with_status_2(given: Path, tmp_path: Path):

@@ -1,7 +1,5 @@
 """Builds and additions that are killed, again and again: they go on, lose nothing, count nothing twice."""
 
-import random
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,29 +11,7 @@ from sanderling.world.building import building_place
 from sanderling.world.contract import Page
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import open_sources
-from sanderling.world.store import add_to_world, build_from_feed, open_world, read_manifest
-
-SLOWLY = """
-import sys, time
-from pathlib import Path
-from sanderling.world import building
-from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import open_sources
-from sanderling.world.store import add_to_world, build_from_feed
-
-building._SECONDS, building._INDEXED = 0.0, 7
-
-def slowly(stage, done, total):
-    time.sleep(0.002)
-
-out, what, *specs = sys.argv[1:]
-feed = Gathering(open_sources(specs))
-print("started", flush=True)
-if what == "build":
-    build_from_feed(Path(out), feed, name="w", source="test", progress=slowly)
-else:
-    add_to_world(Path(out), feed, source="test", progress=slowly)
-"""
+from sanderling.world.store import add_to_world, build_from_feed, open_world
 
 
 def write_pages(path: Path, numbers: range, say: str = "") -> Path:
@@ -46,43 +22,6 @@ def write_pages(path: Path, numbers: range, say: str = "") -> Path:
         if number % 5 == 0:
             (path / f"p{number}.png").write_bytes(b"\x89PNG")
     return path
-
-
-def killed_until_done(out: Path, what: str, specs: list[str], seed: int) -> int:
-    """Run the command, killing it at random moments, until it ends by itself; how often it was killed."""
-    rng, kills = random.Random(seed), 0
-    while True:
-        child = subprocess.Popen([sys.executable, "-c", SLOWLY, str(out), what, *specs], stdout=subprocess.PIPE)
-        assert child.stdout is not None and child.stdout.readline() == b"started\n"
-        try:
-            child.wait(rng.uniform(0.02, 0.25))
-        except subprocess.TimeoutExpired:
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-            kills += 1
-        child.stdout.close()
-        if child.returncode == 0 or (what == "build" and out.exists()):
-            return kills
-        assert child.returncode == -signal.SIGKILL and kills < 200
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_at_any_moment_a_world_ends_as_one_that_was_not(tmp_path, seed):
-    first = [str(write_pages(tmp_path / "docs", range(60))), "encyclopedia:60/1"]
-    second = [str(write_pages(tmp_path / "more", range(40, 90), "anew"))]
-    kills = killed_until_done(tmp_path / "w", "build", first, seed)
-    kills += killed_until_done(tmp_path / "w", "add", second, seed)
-    assert kills > 5
-    alone = build_from_feed(tmp_path / "a", Gathering(open_sources(first)), name="w", source="test")
-    alone, _counts = add_to_world(tmp_path / "a", Gathering(open_sources(second)), source="test")
-    info = read_manifest(tmp_path / "w")
-    assert info.model_copy(update={"parts": alone.parts}) == alone
-    one, other = open_world(tmp_path / "w"), open_world(tmp_path / "a")
-    for query in ("number41", "word3 page", "anew", "mayor"):
-        assert one.search(query) == other.search(query)
-    assert {path.name for path in (tmp_path / "w").iterdir()} == {path.name for path in (tmp_path / "a").iterdir()}
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
 def interrupted(feed: Gathering, after: int):
