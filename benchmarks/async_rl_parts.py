@@ -12,7 +12,7 @@ import random
 import selectors
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,10 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.profiles import TINY, Budgets, Guards, Profile
 from sanderling.core.types import Sampling, ToolSpec
-from sanderling.policy.contract import Completion, Delta, SampleKey, Session
-from sanderling.policy.sync.in_place import InPlace
+from sanderling.policy.contract import Completion, Delta, SampleKey, Session, WrappedPolicy
+from sanderling.policy.engine import Meter, Request, Usage
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.policy.usage import Meter, Usage
-from sanderling.policy.wrapped import WrappedPolicy
+from sanderling.policy.weight_sync import InPlace
 from sanderling.tools.contract import ToolContext, ToolResult
 
 TURN_COUNTS = (53, 53, 53, 82, 56, 25, 18, 40, 37, 49)
@@ -206,19 +205,14 @@ class DeviceMeter(Meter):
         super().__init__(clock.now)
         self._device = clock
 
-    def now(self) -> float:
+    @contextlib.contextmanager
+    def timing(self, name: str, requests: Sequence[Request], shares: Sequence[float]) -> Iterator[None]:
         self._device.compute(True)
-        return super().now()
-
-    def prefilled(self, since: float) -> float:
-        spent = super().prefilled(since)
-        self._device.compute(False)
-        return spent
-
-    def decoded(self, since: float) -> float:
-        spent = super().decoded(since)
-        self._device.compute(False)
-        return spent
+        try:
+            with super().timing(name, requests, shares):
+                yield
+        finally:
+            self._device.compute(False)
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):

@@ -27,7 +27,7 @@ from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.reading import Outcome
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.summary import RunInfo, summarise
-from sanderling.policy.ledger import Prices
+from sanderling.policy.budget import Prices
 
 GOAL_SECONDS, GOAL_MB = 1.0, 8.0
 OUT = Path(__file__).parent / "results" / "evaluate_figures.json"

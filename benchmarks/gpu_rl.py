@@ -25,8 +25,8 @@ from sanderling.agent.agent import Agent
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import SystemClock
-from sanderling.policy.sync.copying import Copying, twin
 from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.policy.weight_sync import Copying, copied
 from sanderling.train.config import MemoryConfig, Precision, Recompute, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
@@ -92,7 +92,7 @@ class Watched:
 
 def bfloat16_twin(model: Any) -> Any:
     """What samples: its parameters alone are rounded, since a rotary frequency in 16 bits turns far positions elsewhere."""
-    other = twin(model)
+    other = copied(model)
     for parameter in other.parameters():
         parameter.data = parameter.data.to(torch.bfloat16)
     return other

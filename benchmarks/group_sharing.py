@@ -33,8 +33,8 @@ from sanderling.core.record import Question, Seeds, Trajectory, TurnTool, turn_i
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy import engine, forward
+from sanderling.policy.forward import alike
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.policy.twins import alike
 from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.config import RolloutConfig
 from sanderling.recipes.tiny.config import TinyConfig

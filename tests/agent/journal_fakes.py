@@ -13,8 +13,17 @@ from sanderling.agent.journal import Journal, digest
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Sampling
-from sanderling.policy.branches import MessageSession, OnText, TokenSession
-from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
+from sanderling.policy.contract import (
+    Completion,
+    Delta,
+    Finish,
+    MessageSession,
+    OnText,
+    PolicyOutageError,
+    SampleKey,
+    Session,
+    TokenSession,
+)
 from sanderling.tools.contract import ToolContext, ToolResult
 
 TWO = call("a") + call("b").removeprefix("look\n</think>")

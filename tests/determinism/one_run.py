@@ -18,8 +18,8 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Question, Seeds, Trajectory, encode_trajectory
 from sanderling.core.types import FixedClock
-from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.policy.weight_sync import InPlace
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.registry import world_tools
 from sanderling.train.config import TrainerConfig

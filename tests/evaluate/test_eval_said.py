@@ -6,7 +6,7 @@ from test_judged_figures import figures, judged
 from sanderling.cli.eval_said import said_lines
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.summary import summarise
-from sanderling.policy.ledger import Prices
+from sanderling.policy.budget import Prices
 
 
 def test_grades_and_confidence() -> None:

@@ -12,7 +12,7 @@ from sanderling.cli.asking import Spending
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.policy.reply_cache import ReplyCache
+from sanderling.policy.request_client import ReplyCache
 from sanderling.runs.files import close_directory
 
 

@@ -24,7 +24,7 @@ from sanderling.evaluate.result_parts import Estimate, GuardFigures
 from sanderling.evaluate.run_directory import About
 from sanderling.evaluate.scaling import Curve, doublings, scaling
 from sanderling.evaluate.summary import summarise
-from sanderling.policy.ledger import Prices
+from sanderling.policy.budget import Prices
 from sanderling.world.guard import GuardKind
 
 OUTCOMES = {True: Outcome.CORRECT, False: Outcome.WRONG, None: Outcome.UNSCORED}

@@ -9,7 +9,7 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.run_directory import About, RunDirectory, RunFile, sha256_of_questions
 from sanderling.evaluate.summary import summarise
-from sanderling.policy.ledger import Prices
+from sanderling.policy.budget import Prices
 
 PRICES = Prices(prompt=2.0, sampled=10.0)
 ROWS = [

@@ -22,8 +22,16 @@ from sanderling.core.profiles import PROFILES, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Sampling, ToolSpec, ToolStatus
-from sanderling.policy.branches import MessageSession, TokenSession
-from sanderling.policy.contract import Completion, Finish, Policy, PolicyOutageError, SampleKey, Session
+from sanderling.policy.contract import (
+    Completion,
+    Finish,
+    MessageSession,
+    Policy,
+    PolicyOutageError,
+    SampleKey,
+    Session,
+    TokenSession,
+)
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult

@@ -13,7 +13,7 @@ from sanderling.cli import exits
 from sanderling.cli.ask import ask
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
-from sanderling.policy.http_client import HttpClient
+from sanderling.policy.endpoint import HttpClient
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
 from sanderling.world.store import build_world

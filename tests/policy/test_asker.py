@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Role
-from sanderling.policy.asker import PolicyAsker, without_reasoning
-from sanderling.policy.endpoint import ChatEndpointPolicy
-from sanderling.policy.http_client import HttpClient
-from sanderling.policy.ledger import Ledger, Limits, Prices, Spent
+from sanderling.policy.budget import Ledger, Limits, Prices, Spent, Till
+from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.load import open_policy
-from sanderling.policy.metered import Till
-from sanderling.policy.reply_cache import ReplyCache
+from sanderling.policy.request_client import ReplyCache, RequestClient, without_reasoning
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
 from sanderling.runs.jsonl import JsonlLog
 
@@ -27,10 +24,10 @@ def told(text: str) -> tuple[Message, ...]:
     return (Message(role=Role.USER, content=text),)
 
 
-def asker(server: Billing, ledger: Ledger | None = None, prices: Prices | None = None, **options) -> PolicyAsker:
+def asker(server: Billing, ledger: Ledger | None = None, prices: Prices | None = None, **options) -> RequestClient:
     client = HttpClient(server.url, retries=2, backoff_s=0.001, timeout_s=0.3)
     till = Till(ledger or Ledger(), prices or Prices())
-    return PolicyAsker(ChatEndpointPolicy(client, "m"), till=till, **options)
+    return RequestClient(ChatEndpointPolicy(client, "m"), till=till, **options)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +224,7 @@ async def test_a_cancelled_call_counts_in_full() -> None:
 
     policy = Slow(lambda messages, key: "")
     ledger = Ledger()
-    one = PolicyAsker(policy, till=Till(ledger))
+    one = RequestClient(policy, till=Till(ledger))
     session = policy.open  # the real session, whose turn never comes
     policy.open = lambda key: _never(session(key), forever)  # type: ignore[method-assign]
     task = asyncio.create_task(one.ask(told("abcd"), max_tokens=50))
@@ -243,7 +240,7 @@ def _never(session, forever):
 
 
 async def test_scripts_are_asked_too() -> None:
-    one = PolicyAsker(ListPolicy(["<think>hm</think>first"]))
+    one = RequestClient(ListPolicy(["<think>hm</think>first"]))
     assert (await one.ask(told("a"))).text == "first" and one.name == "list"
 
 
@@ -255,7 +252,7 @@ def test_patience_of_an_address_is_checked(option: str) -> None:
 
 async def test_patience_of_an_address_is_kept() -> None:
     with billing(lambda messages, _: 500) as server:
-        one = PolicyAsker(open_policy(f"{server.url}?retries=0&timeout=5#m"))
+        one = RequestClient(open_policy(f"{server.url}?retries=0&timeout=5#m"))
         with pytest.raises(AskingOutageError, match="1 attempts"):
             await one.ask(told("a"))
     assert len(server.asked) == 1

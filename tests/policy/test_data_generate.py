@@ -26,10 +26,8 @@ from sanderling.evaluate.made_with import MovedModelWarning
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.judges import rule_judge
 from sanderling.judge.verdict import META_KEY
-from sanderling.policy.endpoint import ChatEndpointPolicy
-from sanderling.policy.http_client import HttpClient
-from sanderling.policy.ledger import Ledger, Limits
-from sanderling.policy.metered import MeteredPolicy, Till
+from sanderling.policy.budget import Ledger, Limits, MeteredPolicy, Till
+from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.synth.generate import generate

@@ -8,8 +8,8 @@ import torch
 from policy_tiny import GREEDY, full_logits, ids, key, load, said
 
 from sanderling.core.types import Sampling
+from sanderling.policy.engine import Meter
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.policy.usage import Meter
 
 PROMPT = tuple(range(20, 45))
 LONG = Sampling(temperature=0.0, max_tokens=40)

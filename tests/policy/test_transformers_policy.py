@@ -12,7 +12,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Delta, Finish, Policy
-from sanderling.policy.model_files import positions_of
+from sanderling.policy.model_directory import positions_of
 from sanderling.policy.transformers_policy import TransformersPolicy
 
 

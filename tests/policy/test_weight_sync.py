@@ -1,20 +1,25 @@
-"""Weights that change under turns that are under way: each token was sampled by whole weights, of the version it carries."""
+"""Weights that change under turns that are under way: each token was sampled by whole weights, of the version it carries.
+
+And weights as files: whole or not there, the newest two kept.
+"""
 
 import asyncio
 import copy
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 import torch
-from policy_tiny import GREEDY, full_logits, ids, key, load, said
+from policy_tiny import GREEDY, full_logits, ids, key, load, model_directory, said
+from safetensors.torch import load_file
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.sync.contract import WeightSync
-from sanderling.policy.sync.copying import Copying, twin
-from sanderling.policy.sync.in_place import InPlace
-from sanderling.policy.sync.tensors import put
+from sanderling.policy.contract import WeightSync
 from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.policy.weight_sync import Copying, InPlace, WeightFiles, copied, copy_into
 from sanderling.train.config import MemoryConfig, Recompute
 from sanderling.train.memory import economise
 
@@ -75,14 +80,14 @@ class Overlap:
 
 async def spanning(policy, sync, model):
     """A turn under way while another thread trains ``model`` twice and publishes; the turn, and each version's weights."""
-    models, overlap = {0: twin(model)}, Overlap()
+    models, overlap = {0: copied(model)}, Overlap()
     session = policy.open(key())
     task = asyncio.create_task(session.generate(ids(*PROMPT), ENDLESS, key(), overlap.heard))
     for version in (1, 2):
         async with sync.training():
             weights = await asyncio.to_thread(overlap.update, model)
         await sync.publish(weights, version)
-        models[version] = twin(model)
+        models[version] = copied(model)
     return session, await task, models
 
 
@@ -90,7 +95,7 @@ async def spanning(policy, sync, model):
 def pair():
     """A module that is trained, and a policy with its own copy of it."""
     model, tokenizer = load()
-    return model, TransformersPolicy(twin(model), tokenizer)
+    return model, TransformersPolicy(copied(model), tokenizer)
 
 
 async def test_one_turn_spans_versions_while_another_thread_trains(pair):
@@ -132,7 +137,7 @@ async def test_in_place_the_turn_waits_for_the_update():
     policy = TransformersPolicy(model.train(), tokenizer)
     policy._engine._ends = frozenset()
     sync: WeightSync = InPlace(policy)
-    models = {0: twin(model)}
+    models = {0: copied(model)}
     task = asyncio.create_task(policy.open(key()).generate(ids(*PROMPT), ENDLESS, key()))
     for version in (1, 2):
         for _ in range(60):
@@ -140,7 +145,7 @@ async def test_in_place_the_turn_waits_for_the_update():
         async with sync.training():
             await asyncio.to_thread(train, model)
         await sync.publish(model.state_dict(), version)
-        models[version] = twin(model)
+        models[version] = copied(model)
     done = await task
     assert done.versions and set(done.versions) == {0, 1, 2} and sync.version == policy.version == 2 and model.training
     assert done.logprobs == pytest.approx(as_sampled(models, done.versions, PROMPT, said(done)), abs=1e-4)
@@ -171,8 +176,8 @@ def test_tied_weights_go_by_either_name_and_dtypes_are_the_samplers(pair):
     model, policy = pair
     train(model)
     for dropped in ("lm_head.weight", "model.embed_tokens.weight"):
-        target = twin(policy.model).to(torch.bfloat16)
-        put(target, {name: tensor for name, tensor in model.state_dict().items() if name != dropped})
+        target = copied(policy.model).to(torch.bfloat16)
+        copy_into(target, {name: tensor for name, tensor in model.state_dict().items() if name != dropped})
         assert target.lm_head.weight.dtype is torch.bfloat16
         assert torch.equal(target.model.embed_tokens.weight, model.lm_head.weight.to(torch.bfloat16))
 
@@ -181,16 +186,16 @@ def test_tied_weights_go_by_either_name_and_dtypes_are_the_samplers(pair):
     "config", [MemoryConfig(recompute=Recompute.SELECTIVE), MemoryConfig(recompute=Recompute.FULL, mlp_tile=8)]
 )
 def test_a_twin_of_a_model_that_saves_memory_has_layers_of_its_own(config):
-    """A trainer gives its layers another ``forward``; copied with them, the twin sampled through the layers in training."""
+    """A trainer gives its layers another ``forward``; copied with them, the copied sampled through the layers in training."""
     model, _ = load()
     economise(model, config)
-    other = twin(model)
+    other = copied(model)
     before = full_logits(other, PROMPT)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
     assert torch.equal(full_logits(other, PROMPT), before)
-    assert full_logits(twin(other).to(torch.bfloat16), PROMPT).isfinite().all(), "in another precision, too"
+    assert full_logits(copied(other).to(torch.bfloat16), PROMPT).isfinite().all(), "in another precision, too"
 
 
 @pytest.mark.parametrize("wrong", ["unknown", "missing", "shape", "untied"])
@@ -208,5 +213,67 @@ def test_weights_that_do_not_fit_change_nothing(pair, wrong):
         weights["lm_head.weight"] = weights["lm_head.weight"] + 1
     before = copy.deepcopy(policy.model.state_dict())
     with pytest.raises(UserError, match="do not fit"):
-        put(policy.model, weights)
+        copy_into(policy.model, weights)
     assert all(torch.equal(before[name], tensor) for name, tensor in policy.model.state_dict().items())
+
+
+def stored(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_version_is_a_model_directory(tmp_path):
+    model, _ = load()
+    path = WeightFiles(tmp_path / "weights", like=model_directory()).write(train(model), 3)
+    again = TransformersPolicy.load(path)
+    assert all(map(torch.equal, model.state_dict().values(), again.model.state_dict().values()))
+    assert again.tokenizer.fingerprint and path.name == "weights-00000003"
+    assert (path / "model.safetensors").stat().st_mode & 0o044  # a server under another name reads it
+
+
+def test_the_newest_two_are_kept_and_later_ones_of_an_undone_past_go(tmp_path):
+    files = WeightFiles(tmp_path)
+    for version in (1, 2, 5, 6):
+        files.write({"a": torch.zeros(4)}, version)
+    assert stored(tmp_path) == ["weights-00000005", "weights-00000006"]
+    path = files.write({"a": torch.ones(4)}, 5)  # the run went on from an older checkpoint
+    assert stored(tmp_path) == ["weights-00000005"]
+    assert torch.equal(load_file(path / "model.safetensors")["a"], torch.ones(4))
+
+
+def test_shared_and_sliced_tensors_are_stored_as_they_are(tmp_path):
+    whole = torch.arange(12.0).reshape(3, 4)
+    weights = {"a": whole, "tied": whole, "slice": whole[1:], "turned": whole.T}
+    found = load_file(WeightFiles(tmp_path).write(weights, 0) / "model.safetensors")
+    assert set(found) == {"a", "slice", "turned"} and all(torch.equal(weights[name], tensor) for name, tensor in found.items())
+
+
+def test_no_place_to_write_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="another place"):
+        WeightFiles(tmp_path / "file").write({"a": torch.zeros(1)}, 1)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from sanderling.policy import weight_sync
+real = weight_sync.save_file
+def save_file(tensors, file, metadata=None):
+    real(tensors, file, metadata=metadata)
+    if sys.argv[2] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+weight_sync.save_file = save_file
+weight_sync.WeightFiles(Path(sys.argv[1])).write({"a": torch.full((4,), float(len(sys.argv[2])))}, 2)
+"""
+
+
+def test_a_kill_amid_writing_leaves_the_version_before(tmp_path):
+    files = WeightFiles(tmp_path)
+    files.write({"a": torch.zeros(4)}, 1)
+    for how, outcome in (("kill", -signal.SIGKILL), ("go", 0)):
+        command = [sys.executable, "-c", KILLED, str(tmp_path), how]
+        assert subprocess.run(command, timeout=120, check=False).returncode == outcome
+        assert files.path(2).exists() == (not outcome) and files.path(1).exists()
+    assert torch.equal(load_file(files.path(2) / "model.safetensors")["a"], torch.full((4,), 2.0))
+    assert stored(tmp_path) == ["weights-00000001", "weights-00000002"]

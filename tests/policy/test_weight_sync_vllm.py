@@ -11,12 +11,9 @@ from test_endpoint import KEY, LetterTokenizer, tokens
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Delta, PolicyOutageError
-from sanderling.policy.door import Door
-from sanderling.policy.endpoint import CompletionEndpointPolicy
-from sanderling.policy.http_client import HttpClient
-from sanderling.policy.sync.contract import WeightSync
-from sanderling.policy.sync.vllm_server import VllmServer
+from sanderling.policy.contract import Delta, PolicyOutageError, WeightSync
+from sanderling.policy.endpoint import CompletionEndpointPolicy, Gate, HttpClient
+from sanderling.policy.weight_sync import VllmServer
 
 NEW = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "mode"}, {"name": "clear_cache"}]}}}})
 OLD = plain({"paths": {"/pause": {"post": {"parameters": [{"name": "wait_for_inflight_requests"}]}}}})
@@ -86,7 +83,7 @@ KEPT, GONE = plain({"success": False}), plain({"success": True})
 
 
 async def test_keys_and_values_that_something_still_holds_are_asked_to_go_again(monkeypatch):
-    monkeypatch.setattr("sanderling.policy.sync.vllm_server._PAUSES_S", (0.001, 0.001))
+    monkeypatch.setattr("sanderling.policy.weight_sync._PAUSES_S", (0.001, 0.001))
     with serve(NEW, PAUSED, RELOADED, KEPT, GONE, RESUMED) as server:
         sync, _, _ = connect(server)
         await sync.publish({}, 1)
@@ -95,7 +92,7 @@ async def test_keys_and_values_that_something_still_holds_are_asked_to_go_again(
 
 async def test_nobody_samples_over_keys_and_values_that_stay(monkeypatch):
     """vLLM answers 200 where it kept them: a turn begun afterwards would go on from older weights' prefix unnoticed."""
-    monkeypatch.setattr("sanderling.policy.sync.vllm_server._PAUSES_S", (0.001, 0.001))
+    monkeypatch.setattr("sanderling.policy.weight_sync._PAUSES_S", (0.001, 0.001))
     with serve(NEW, PAUSED, RELOADED, KEPT, KEPT) as server:
         sync, policy, _ = connect(server)
         with pytest.raises(UserError, match="keeps cached keys and values"):
@@ -231,7 +228,7 @@ async def test_an_aborted_turn_is_an_outage_and_never_an_answer():
 
 
 async def test_a_door_waits_for_those_inside_and_survives_cancellation():
-    door, order = Door(), []
+    door, order = Gate(), []
 
     async def turn(name, leave):
         async with door.passing():

@@ -28,7 +28,7 @@ from sanderling.core.profiles import PROFILES, Profile
 from sanderling.core.record import Question
 from sanderling.data.questions import write_questions
 from sanderling.policy.contract import SampleKey
-from sanderling.policy.endpoint import _seed
+from sanderling.policy.endpoint import seed_of
 from sanderling.synth.questions import chain_questions
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.model_shapes import ModelShape
@@ -76,7 +76,7 @@ class Led(Double):
         self._tokenizer, self._profile, self._ways, self._choose = load_tokenizer(model_dir), profile, ways, choose
         self._questions = questions
         every = itertools.product(questions, range(_MOST_ATTEMPTS))
-        self._attempts = {_seed(SampleKey(0, one.id, attempt, 0, 0)): attempt for one, attempt in every}
+        self._attempts = {seed_of(SampleKey(0, one.id, attempt, 0, 0)): attempt for one, attempt in every}
         """By what a rollout's first turn brings as its seed: asked again after a kill, it goes the same way."""
         super().__init__(model_dir, end)
 

@@ -135,7 +135,7 @@ def test_a_server_that_takes_shorter_contexts_than_rollouts_may_have_is_refused(
 
 
 def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sanderling.policy.http_client._LONGEST_PAUSE_S", 0.001)
+    monkeypatch.setattr("sanderling.policy.endpoint._LONGEST_PAUSE_S", 0.001)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*gave no answer")
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sanderling.recipes.rl.judging.PATIENT", Retry(times=2, pause_s=0.0))
-    monkeypatch.setattr("sanderling.policy.http_client._LONGEST_PAUSE_S", 0.001)
+    monkeypatch.setattr("sanderling.policy.endpoint._LONGEST_PAUSE_S", 0.001)
 
 
 def answered(answer: str | None, ending: Ending = Ending.ANSWERED) -> Trajectory:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from contextlib import asynccontextmanager
 
-from sanderling.policy.door import Door
+from sanderling.policy.endpoint import Gate
 from sanderling.recipes.rl.together import Together
 
 
@@ -50,7 +50,7 @@ def ranks(body, *, sleeps: bool, keeps: bool = True) -> list[str]:
     failures: list[BaseException] = []
 
     async def one(rank: int) -> None:
-        door = Door()
+        door = Gate()
         await body(rank, Together(Server(told, keeps=keeps), door, Meeting(rank, barrier, said), sleeps=sleeps), door, told)
 
     def run(rank: int) -> None:

@@ -15,11 +15,9 @@ from vllm_real import needs_vllm, served, write_served
 
 from sanderling.core.types import Message, Role, Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey
-from sanderling.policy.endpoint import CompletionEndpointPolicy
-from sanderling.policy.http_client import HttpClient
+from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 from sanderling.policy.load import close_policy, open_policy
-from sanderling.policy.sync.vllm_server import VllmServer
-from sanderling.policy.sync.weight_files import WeightFiles
+from sanderling.policy.weight_sync import VllmServer, WeightFiles
 from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.train.metrics import read_metrics

@@ -20,9 +20,9 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY, Guards
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Sampling
-from sanderling.policy.sync.copying import Copying, twin
+from sanderling.policy.contract import WrappedPolicy
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.policy.wrapped import WrappedPolicy
+from sanderling.policy.weight_sync import Copying, copied
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.rl.config import PipelineConfig, Placement, RlConfig
@@ -99,7 +99,7 @@ def main(model: Path, out: Path, config: RlConfig = CONFIG) -> list[tuple[float,
     with Journal(out / "journal", across_versions=True) as journal:
 
         def connect(module) -> Actor:
-            policy = TransformersPolicy(twin(module), tokenizer)
+            policy = TransformersPolicy(copied(module), tokenizer)
 
             async def rollout(ask: Ask) -> Trajectory:
                 await asyncio.sleep(0.01 * (ask.attempt % 7))

@@ -13,8 +13,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.policy.sync.copying import twin
-from sanderling.policy.sync.tensors import put
+from sanderling.policy.weight_sync import copied, copy_into
 from sanderling.train.denoise_config import DenoiseConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
@@ -31,7 +30,7 @@ class Slow(Bandit):
     """Samples with a copy, takes its time, for some rollouts a hundred times longer, and counts who trains and who samples."""
 
     def __init__(self, model, pace: float = 0.001, **settings) -> None:
-        super().__init__(twin(model), **settings)
+        super().__init__(copied(model), **settings)
         self.pace = pace
         self.under_way = self.most_under_way = self.begun_while_training = self.awake_while_training = 0
         self.hurried: list[int] = []
@@ -39,7 +38,7 @@ class Slow(Bandit):
 
     async def publish(self, weights, version: int) -> None:
         await super().publish(weights, version)
-        put(self.model, weights)
+        copy_into(self.model, weights)
 
     @asynccontextmanager
     async def training(self):

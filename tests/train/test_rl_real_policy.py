@@ -12,8 +12,8 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Question, Seeds, turn_indices
 from sanderling.core.types import FixedClock, Sampling
-from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.policy.weight_sync import InPlace
 from sanderling.recipes.base import PHRASES
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model

@@ -19,8 +19,8 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, FixedClock, Role, Sampling, ToolCall, ToolStatus
-from sanderling.policy.sync.in_place import InPlace
 from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.policy.weight_sync import InPlace
 from sanderling.recipes.base import PHRASES
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model

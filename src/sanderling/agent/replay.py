@@ -20,8 +20,7 @@ from pydantic import TypeAdapter
 from sanderling.agent.calls import Outcome, RunCall, run_call
 from sanderling.agent.journal import Entry, EpisodeJournal, Journal, digest
 from sanderling.core.types import Clock, Message, Role, Sampling, ToolCall
-from sanderling.policy.contract import Completion, Delta, Policy, SampleKey, Session
-from sanderling.policy.wrapped import WrappedPolicy
+from sanderling.policy.contract import Completion, Delta, Policy, SampleKey, Session, WrappedPolicy
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
 
 _COMPLETION = TypeAdapter(Completion)

@@ -14,12 +14,12 @@ from rich.console import Console
 
 from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
-from sanderling.policy.ledger import Ledger, Limits, Prices, Spent
+from sanderling.policy.budget import Ledger, Limits, Prices, Spent
 from sanderling.runs.jsonl import JsonlLog
 
 if TYPE_CHECKING:
-    from sanderling.policy.asker import PolicyAsker
     from sanderling.policy.contract import Policy
+    from sanderling.policy.request_client import RequestClient
 
 MaxTokens = Annotated[
     int | None,
@@ -119,16 +119,15 @@ async def opened_askers(
     concurrency: int,
     console: Console,
     on_retry: Callable[[str], None] | None = None,
-) -> AsyncIterator[list["PolicyAsker"]]:
+) -> AsyncIterator[list["RequestClient"]]:
     """The models as askers on one ledger; at the end their connections are closed. Raises UserError.
 
     ``on_retry`` hears when a server is asked again; without it the console says so.
     """
     prices = spending.prices(price or [], len(specs or []))
-    from sanderling.policy.asker import PolicyAsker
+    from sanderling.policy.budget import Till
     from sanderling.policy.load import close_policy, open_policy, place_of
-    from sanderling.policy.metered import Till
-    from sanderling.policy.reply_cache import ReplyCache
+    from sanderling.policy.request_client import ReplyCache, RequestClient
 
     if not specs:
         yield []
@@ -141,7 +140,7 @@ async def opened_askers(
             policies.append(open_policy(spec, on_retry=on_retry or partial(show_retry, console)))
             stack.push_async_callback(close_policy, policies[-1])
         yield [
-            PolicyAsker(
+            RequestClient(
                 policy,
                 till=Till(spending.ledger, price),
                 cache=cache,

@@ -37,8 +37,8 @@ from sanderling.evaluate.live import Live
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.forms.ours import OURS
 from sanderling.judge.judge import Judge
+from sanderling.policy.budget import Prices
 from sanderling.policy.contract import Policy
-from sanderling.policy.ledger import Prices
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.generate import generate
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
@@ -113,8 +113,8 @@ class Attempting:
 
     def made(self, asked: Sequence[Question], make: Callable[[Given], Awaitable[Made]]) -> tuple[Made, Spending]:
         """Open everything, let ``make`` make the attempts, close everything. Raises UserError."""
+        from sanderling.policy.budget import MeteredPolicy, Till
         from sanderling.policy.load import open_policy, place_of, weights_of
-        from sanderling.policy.metered import MeteredPolicy, Till
 
         profile = limited(get_profile(self.profile), self.max_turns, self.max_context)
         if self.out.suffix != ".jsonl":

@@ -14,7 +14,7 @@ from rich.console import Console
 from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
 from sanderling.evaluate.page_reader import extractor_of
-from sanderling.policy.reply_cache import ReplyCache
+from sanderling.policy.request_client import ReplyCache
 from sanderling.tools.extractor.contract import Counts, OnOutage
 from sanderling.tools.extractor.model import ModelExtractor
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.result_parts import GuardFigures
-from sanderling.policy.ledger import Prices
+from sanderling.policy.budget import Prices
 
 
 @dataclass(frozen=True)

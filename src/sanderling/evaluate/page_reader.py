@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Sampling
 from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
-from sanderling.policy.reply_cache import ReplyCache
+from sanderling.policy.request_client import ReplyCache
 from sanderling.tools.extractor.contract import Complete, ExtractorOutageError, ExtractorRefusedError, OnOutage
 from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
 
@@ -28,7 +28,7 @@ def extractor_of(policy: Policy, cache: ReplyCache, on_outage: OnOutage) -> Mode
 
 def completer(policy: Policy) -> Complete:
     """A text-level policy's next turn at temperature 0, with failures in the extractor's words."""
-    from sanderling.policy.http_client import RefusedError  # brings a client of HTTP
+    from sanderling.policy.endpoint import RefusedError  # brings a client of HTTP
 
     async def complete(messages: Sequence[Message]) -> str:
         session = policy.open(_KEY)

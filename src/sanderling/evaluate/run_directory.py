@@ -26,7 +26,7 @@ from sanderling.evaluate.attempt_stores import IndexedRecords
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
 from sanderling.evaluate.peers.facts import PeerFacts
 from sanderling.evaluate.result import Record
-from sanderling.policy.ledger import Prices
+from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory, replace_file
 from sanderling.runs.jsonl import TrajectoryStore
 

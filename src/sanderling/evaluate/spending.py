@@ -13,7 +13,7 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.resampling import FloatArray
 from sanderling.evaluate.result_parts import Cost, Estimate, Latency, Spending
-from sanderling.policy.ledger import Prices
+from sanderling.policy.budget import Prices
 
 _SECONDS, _SAMPLED, _PROMPT, _COST = "seconds", "sampled_tokens", "prompt_tokens", "cost"
 _OUTAGES = frozenset({Ending.POLICY_OUTAGE, Ending.TOOL_OUTAGE, Ending.CANCELLED})

@@ -1,18 +1,27 @@
-"""Where tokens come from: the contract between the agent loop and any model.
+"""Where tokens come from: what lies between the agent loop and any model, and what the policies of this room have in common.
 
 A policy opens sessions; a session is one branch of one conversation. The loop hands a session only what is *new* (the delta),
 so an in-process model keeps its keys and values and prefills nothing twice. Token-level policies take and return ids, which are
 then the truth; text-level ones (chat endpoints, scripts) take messages and return text, and their ids are None, never guessed.
-A policy knows nothing of tools, budgets or rewards.
+
+A policy of one's own extends :class:`MessageSession` or :class:`TokenSession` by ``_speak``, or :class:`WrappedPolicy` by
+``open``.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from sanderling.core.chat import Tokenizer
-from sanderling.core.types import Message, Sampling
+from sanderling.core.types import Message, Role, Sampling
+
+END_TOKEN = "<|im_end|>"
+"""Ends a turn in every profile."""
+OnText = Callable[[str], None] | None
+"""Receives a turn's text as it comes."""
 
 
 class PolicyOutageError(Exception):
@@ -28,6 +37,10 @@ class SampleKey:
     attempt: int
     turn: int
     retry: int = 0
+
+    def text(self) -> str:
+        """The key as what is hashed."""
+        return "\x1f".join((str(self.seed), self.question, str(self.attempt), str(self.turn), str(self.retry)))
 
 
 class Finish(StrEnum):
@@ -84,9 +97,7 @@ class Completion:
 class Session(Protocol):
     """One branch of one conversation."""
 
-    async def generate(
-        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
-    ) -> Completion:
+    async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
         """Append the delta, sample one turn, keep both. ``on_text`` receives text as it comes.
 
         Cancellable at any await. Raises PolicyOutageError when the backend is broken.
@@ -132,3 +143,127 @@ class Policy(Protocol):
     def open(self, key: SampleKey) -> Session:
         """A fresh, empty session."""
         ...
+
+
+class WeightSync(Protocol):
+    """One way for a trained module's weights to reach whoever samples.
+
+    Every token carries the version of the weights that sampled it, and a version is the number of updates behind them. Sessions
+    that are open when weights change live on.
+    """
+
+    @property
+    def version(self) -> int:
+        """Updates behind the weights that sample now."""
+        ...
+
+    def training(self) -> AbstractAsyncContextManager[None]:
+        """Entered before an update is computed (perhaps in another thread) and left after it, before :meth:`publish`.
+
+        A way that shares the module or its device with the trainer lets nobody sample inside; others do nothing. Tools and
+        judges go on either way.
+        """
+        ...
+
+    async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
+        """From now on sample with these weights (tensors by parameter name), as this version.
+
+        Returns when they are in place; a token sampled after it carries ``version``. None: this process has no weights to hand
+        over (another rank does it), and only hears the version. Raises PolicyOutageError when the sampler cannot be reached,
+        UserError when it refuses the weights.
+        """
+        ...
+
+
+class WrappedPolicy:
+    """A policy around another one, which it describes itself as; whoever extends it writes ``open``."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        return self._policy.tokenizer
+
+    @property
+    def context_length(self) -> int | None:
+        return self._policy.context_length
+
+    @property
+    def version(self) -> int:
+        return self._policy.version
+
+
+class _BranchSession(ABC):
+    """A branch, marks on it, and all-or-nothing turns: whatever ``_speak`` raises, the branch is then as it was before."""
+
+    def __init__(self) -> None:
+        self._branch: list[Any] = []
+        self._closed = False
+
+    @abstractmethod
+    async def _speak(self, branch: Sequence[Any], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
+        """Continue the branch by one turn."""
+
+    @abstractmethod
+    def _new(self, delta: Delta) -> Sequence[Any]:
+        """What a delta adds to the branch."""
+
+    @abstractmethod
+    def _spoken(self, completion: Completion) -> Sequence[Any]:
+        """What a turn adds to the branch."""
+
+    async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
+        """Append the delta and one spoken turn."""
+        if self._closed:
+            raise RuntimeError("The session was closed: open another one.")
+        seen = [*self._branch, *self._new(delta)]
+        completion = await self._speak(tuple(seen), sampling, key, on_text)
+        self._branch = [*seen, *self._spoken(completion)]
+        return completion
+
+    def mark(self) -> int:
+        """How much stands on the branch."""
+        return len(self._branch)
+
+    def rewind(self, mark: int) -> None:
+        """Forget what came after ``mark``."""
+        if not 0 <= mark <= len(self._branch):
+            raise ValueError(f"mark {mark} is not on this branch of length {len(self._branch)}")
+        del self._branch[mark:]
+
+    def close(self) -> None:
+        self._branch.clear()
+        self._closed = True
+
+
+class MessageSession(_BranchSession):
+    """A branch of messages, for text-level policies; a subclass says how one turn is spoken."""
+
+    def _new(self, delta: Delta) -> Sequence[Message]:
+        return delta.messages
+
+    def _spoken(self, completion: Completion) -> Sequence[Message]:
+        return (Message(role=Role.ASSISTANT, content=completion.text),)
+
+
+class TokenSession(_BranchSession):
+    """A branch of token ids, for token-level policies whose cache is elsewhere; a subclass says how one turn is sampled."""
+
+    def _new(self, delta: Delta) -> Sequence[int]:
+        if delta.token_ids is None:
+            raise ValueError("A token-level session needs the delta's token ids: render the messages with its tokenizer.")
+        return delta.token_ids
+
+    def _spoken(self, completion: Completion) -> Sequence[int]:
+        return completion.token_ids or ()
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """Cut a text before the earliest of the stop strings; says whether one was found."""
+    found = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
+    return (text[: min(found)], True) if found else (text, False)

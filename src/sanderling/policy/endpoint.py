@@ -9,49 +9,239 @@ the session's; what it reports as cached is not counted as prefilled. vLLM repor
 cuts unless it is started with ``--logprobs-mode processed_logprobs``: training needs that switch, and no reply shows whether
 it is on. Every sampling field is sent, because vLLM otherwise fills gaps from the model's ``generation_config.json``.
 
-Its weights may change under it (`sync.vllm_server`): whoever hands them over sets ``version``, and a turn's tokens carry the
-one that was set when its request was sent, the oldest that they can be of. Its ``door`` keeps turns back meanwhile.
-
 The seed sent is a hash of the turn's key; how far a server's draws follow it is the server's business.
+
+:class:`HttpClient` makes the calls. Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no
+JSON) are tried again with growing pauses, and are a PolicyOutageError when they stay so. Any other refusal (4xx) is the
+caller's to mend: a UserError of one sentence with the server's own words. A stream that breaks after its first event is not
+tried again, since somebody has already read from it.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Sequence
-from contextlib import aclosing
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
 
 from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Role, Sampling
-from sanderling.policy.branches import MessageSession, OnText, TokenSession
-from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
-from sanderling.policy.door import Door
-from sanderling.policy.http_client import HttpClient, RefusedError
-from sanderling.policy.turn_text import cut_at_stop
+from sanderling.policy.contract import (
+    END_TOKEN,
+    Completion,
+    Finish,
+    MessageSession,
+    OnText,
+    PolicyOutageError,
+    SampleKey,
+    Session,
+    TokenSession,
+    cut_at_stop,
+)
 
-END_TOKEN = "<|im_end|>"
+_RETRIED = frozenset({408, 409, 425, 429})
+_LONGEST_PAUSE_S = 30.0
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class _Endpoint:
-    """What both policies know of their server."""
+class _BusyError(Exception):
+    """The server may answer if asked again."""
 
-    def __init__(self, client: HttpClient, model: str, *, context_length: int | None = None) -> None:
-        self._client = client
-        self._model = model
-        self._context_length = context_length
+    def __init__(self, reason: str, pause_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.pause_s = pause_s
 
-    @property
-    def name(self) -> str:
-        return self._model
 
-    @property
-    def context_length(self) -> int | None:
-        return self._context_length
+class RefusedError(UserError):
+    """The server will not take this request. A person's mistake at the start of a conversation; later, the server's affair."""
+
+
+class HttpClient:
+    """One server. Connections are shared by its sessions and belong to the running event loop."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None = None,
+        *,
+        retries: int = 5,
+        backoff_s: float = 1.0,
+        timeout_s: float = 600.0,
+        on_retry: Callable[[str], None] | None = None,
+    ) -> None:
+        """A client that has opened no connection yet.
+
+        Args:
+            base_url: of the server, up to ``/v1``.
+            api_key: sent as a bearer token.
+            retries: further attempts.
+            backoff_s: first pause, doubled each time.
+            timeout_s: longest silence.
+            on_retry: told before each pause, in one line, what failed and when the next attempt comes.
+
+        """
+        self.base_url = base_url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._retries = retries
+        self._backoff_s = backoff_s
+        self._on_retry = on_retry
+        self._timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
+        self._opened: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
+
+    async def json(self, path: str, body: dict[str, Any] | None = None, *, answered: bool = True) -> dict[str, Any]:
+        """POST (GET without a body) and return the reply's object; not ``answered``: an empty reply will do, and is {}."""
+        async with aclosing(self.events(path, body, answered=answered)) as events:
+            return await anext(events)
+
+    async def events(self, path: str, body: dict[str, Any] | None, *, answered: bool = True) -> AsyncGenerator[dict[str, Any]]:
+        """POST (GET without a body) and yield each event of a stream, or the one object of a plain reply."""
+        reason = ""
+        for attempt in range(self._retries + 1):
+            begun = False
+            try:
+                async with aclosing(self._once(path, body, answered)) as found:
+                    async for event in found:
+                        begun = True
+                        yield event
+                if begun:
+                    return
+                reason, pause_s = "an empty reply", None
+            except (_BusyError, httpx.TransportError) as error:
+                reason, pause_s = str(error) or type(error).__name__, getattr(error, "pause_s", None)
+                if begun:
+                    raise PolicyOutageError(f"The stream of {self.base_url} broke ({reason}).") from error
+            if attempt < self._retries:
+                pause_s = min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt)
+                if self._on_retry is not None:
+                    again = f"attempt {attempt + 2} of {self._retries + 1} in {pause_s:g} s"
+                    self._on_retry(f"{self.base_url} gave no answer ({reason}): {again}")
+                await asyncio.sleep(pause_s)
+        raise PolicyOutageError(f"{self.base_url} gave no answer in {self._retries + 1} attempts ({reason}).")
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        if self._opened is not None:
+            await self._opened[1].aclose()
+            self._opened = None
+
+    async def _once(self, path: str, body: dict[str, Any] | None, answered: bool) -> AsyncGenerator[dict[str, Any]]:
+        url, method = f"{self.base_url}/{path}", "GET" if body is None else "POST"
+        async with self._client().stream(method, url, json=body, headers=self._headers) as reply:
+            if reply.status_code >= 400:
+                await reply.aread()
+                _refuse(reply, self.base_url)
+            if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+                text = (await reply.aread()).decode("utf-8", errors="replace")
+                yield _object(text) if text or answered else {}
+                return
+            async for line in reply.aiter_lines():
+                data = line.removeprefix("data:").strip()
+                if data == "[DONE]":
+                    return
+                if line.startswith("data:"):
+                    yield _object(data)
+            raise _BusyError("the stream ended early")
+
+    def _client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._opened is None or self._opened[0] is not loop:
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+            beyond = urlsplit(self.base_url).hostname not in _LOOPBACK  # no proxy leads to this machine
+            self._opened = loop, httpx.AsyncClient(timeout=self._timeout, limits=limits, trust_env=beyond)
+        return self._opened[1]
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise _BusyError(f"a reply that is no JSON: {text[:60]!r}") from error
+    if not isinstance(found, dict):
+        raise _BusyError(f"a reply that is no object: {text[:60]!r}")
+    if found.get("error"):
+        raise _BusyError(_words(found["error"]))
+    return found
+
+
+def _refuse(reply: httpx.Response, server: str) -> None:
+    """Raise what a status of 400 or more means."""
+    status = reply.status_code
+    try:
+        found = json.loads(reply.content)
+        words = _words(found.get("error", found) if isinstance(found, dict) else found)
+    except ValueError:
+        words = _words(reply.text)
+    if status in _RETRIED or status >= 500:
+        after = reply.headers.get("retry-after", "")
+        raise _BusyError(f"status {status}: {words}", float(after) if after.replace(".", "", 1).isdigit() else None)
+    if status in (401, 403):
+        raise UserError(
+            f"{server} refused the API key (status {status}): set OPENAI_API_KEY, or name a variable with ?key_env=."
+        )
+    if status == 404:
+        raise UserError(f"{server} does not know this path or model (status 404: {words}): check the URL and its #name.")
+    raise RefusedError(f"{server} refused the request (status {status}: {words}): change what it names.")
+
+
+def _words(found: Any) -> str:
+    if isinstance(found, dict):
+        found = found.get("message") or found
+    return " ".join(str(found).split())[:200] or "no reason given"
+
+
+class Gate:
+    """What turns pass on their way to a server: while it is closed nobody goes in; whoever is inside comes out as ever."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._holds = 0
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def passing(self) -> AsyncIterator[None]:
+        """Be inside, once the gate is open; an open one is passed without waiting."""
+        while self._holds:
+            await self._changed.wait()
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            self._tell()
+
+    @asynccontextmanager
+    async def closed(self, *, empty: bool) -> AsyncIterator[None]:
+        """Keep everybody out; with ``empty`` the block begins when the last one inside has come out."""
+        self._holds += 1
+        try:
+            while empty and self._inside:
+                await self._changed.wait()
+            yield
+        finally:
+            self._holds -= 1
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class _Endpoint:
+    def __init__(self, client: HttpClient, model: str, *, context_length: int | None = None) -> None:
+        self.client = client
+        self.name = model
+        self.context_length = context_length
+        self.version = 0
+        """Updates behind the weights that the server has; set by whoever hands it new ones."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
 
 
 class ChatEndpointPolicy(_Endpoint):
@@ -60,54 +250,43 @@ class ChatEndpointPolicy(_Endpoint):
     Example: ``ChatEndpointPolicy(HttpClient("http://localhost:8000/v1"), "qwen3-4b")``
     """
 
-    @property
-    def version(self) -> int:
-        """Always 0: this server's weights are not ours to update."""
-        return 0
-
-    @property
-    def tokenizer(self) -> None:
-        """None: chat endpoints are text-level."""
-        return
+    tokenizer = None
 
     def open(self, key: SampleKey) -> Session:
-        return _ChatSession(self._client, self._model)
+        return _ChatSession(self)
 
 
 class CompletionEndpointPolicy(_Endpoint):
-    """A model behind vLLM, token by token. ``tokenizer`` must be the served model's own."""
+    """A model behind vLLM, token by token. ``tokenizer`` must be the served model's own.
+
+    Its weights may change under it (`vllm_sync`): whoever hands them over sets ``version``, and a turn's tokens carry the one
+    that was set when its request was sent, the oldest that they can be of. Every turn goes through ``gate``, which keeps them
+    back meanwhile.
+    """
 
     def __init__(self, client: HttpClient, model: str, tokenizer: Tokenizer, *, context_length: int | None = None) -> None:
         super().__init__(client, model, context_length=context_length)
-        self._tokenizer = tokenizer
-        self.version = 0
-        """Updates behind the weights that the server has; set by whoever hands it new ones."""
-        self.door = Door()
-        """Every turn goes through it."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self._tokenizer
+        self.tokenizer = tokenizer
+        self.gate = Gate()
 
     def open(self, key: SampleKey) -> Session:
-        return _CompletionSession(self, self._client, self._tokenizer)
+        return _CompletionSession(self)
 
 
 class _ChatSession(MessageSession):
-    def __init__(self, client: HttpClient, model: str) -> None:
+    def __init__(self, policy: ChatEndpointPolicy) -> None:
         super().__init__()
-        self._client = client
-        self._model = model
+        self._policy = policy
 
-    async def _speak(self, messages: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
+    async def _speak(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         body = {
-            "model": self._model,
-            "messages": [{"role": message.role.value, "content": message.content} for message in messages],
+            "model": self._policy.name,
+            "messages": [{"role": message.role.value, "content": message.content} for message in branch],
             **_sampling_fields(sampling, key),
             **({"top_k": sampling.top_k} if sampling.top_k else {}),  # not in OpenAI's own interface: sent only when asked for
         }
-        begun = any(message.role is Role.ASSISTANT for message in messages)
-        reply = await _receive(self._client, "chat/completions", body, on_text, begun=begun)
+        begun = any(message.role is Role.ASSISTANT for message in branch)
+        reply = await _receive(self._policy.client, "chat/completions", body, on_text, begun=begun)
         text = f"<think>\n{reply.reasoning.strip()}\n</think>\n\n{reply.text}" if reply.reasoning else reply.text
         text, cut = cut_at_stop(text, sampling.stop)
         return Completion(
@@ -120,17 +299,16 @@ class _ChatSession(MessageSession):
 
 
 class _CompletionSession(TokenSession):
-    def __init__(self, policy: CompletionEndpointPolicy, client: HttpClient, tokenizer: Tokenizer) -> None:
+    def __init__(self, policy: CompletionEndpointPolicy) -> None:
         super().__init__()
         self._policy = policy
-        self._client = client
-        self._tokenizer = tokenizer
-        self._end = tokenizer.token_id(END_TOKEN)
+        self._end = policy.tokenizer.token_id(END_TOKEN)
 
-    async def _speak(self, ids: Sequence[int], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
+    async def _speak(self, branch: Sequence[int], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
+        client = self._policy.client
         body = {
             "model": self._policy.name,
-            "prompt": list(ids),
+            "prompt": list(branch),
             **_sampling_fields(sampling, key),
             "top_k": sampling.top_k or -1,
             "min_p": 0.0,
@@ -140,24 +318,25 @@ class _CompletionSession(TokenSession):
             "logprobs": 1,
             "return_token_ids": True,
         }
-        async with self._policy.door.passing():
+        async with self._policy.gate.passing():
             version = self._policy.version
             # A session that goes on with an episode has heard nothing yet, whatever turn it is.
-            reply = await _receive(self._client, "completions", body, on_text, begun=bool(self._ids) or key.turn > 0)
+            reply = await _receive(client, "completions", body, on_text, begun=self.mark() > 0 or key.turn > 0)
         if not reply.ids:
-            raise UserError(f"{self._client.base_url} returned no token ids: serve the model with vLLM 0.10.2 or later.")
+            raise UserError(f"{client.base_url} returned no token ids: serve the model with vLLM 0.10.2 or later.")
         if len(reply.ids) != len(reply.logprobs):
             raise PolicyOutageError(f"The server sent {len(reply.logprobs)} log-probabilities for {len(reply.ids)} tokens.")
         ended = reply.ids[-1] == self._end
-        text, cut = cut_at_stop(self._tokenizer.decode(reply.ids[:-1] if ended else reply.ids), sampling.stop)
+        text = self._policy.tokenizer.decode(reply.ids[:-1] if ended else reply.ids)
+        text, cut = cut_at_stop(text, sampling.stop)
         return Completion(
             text=text,
             finish=Finish.END if ended else _finish(reply, cut),
             token_ids=tuple(reply.ids),
             logprobs=tuple(reply.logprobs),
             versions=(version,) * len(reply.ids),
-            prefilled_tokens=len(ids) - reply.cached,
-            prompt_tokens=len(ids),
+            prefilled_tokens=len(branch) - reply.cached,
+            prompt_tokens=len(branch),
         )
 
 
@@ -192,8 +371,7 @@ class _Reply:
         self.text += text
         self.reasoning += said.get("reasoning") or said.get("reasoning_content") or ""
         self.ids.extend(choice.get("token_ids") or [])
-        logprobs = choice.get("logprobs") or {}
-        self.logprobs.extend(logprobs.get("token_logprobs") or [])
+        self.logprobs.extend((choice.get("logprobs") or {}).get("token_logprobs") or [])
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
         self.stop_reason = choice.get("stop_reason", self.stop_reason)
         return text
@@ -213,8 +391,7 @@ async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text:
             streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
             async with aclosing(client.events(path, streamed)) as events:
                 async for event in events:
-                    text = reply.add(event)
-                    if text:
+                    if text := reply.add(event):
                         on_text(text)
     except RefusedError as error:
         if begun:
@@ -232,7 +409,7 @@ def _sampling_fields(sampling: Sampling, key: SampleKey) -> dict[str, Any]:
         "max_tokens": sampling.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "seed": _seed(key),
+        "seed": seed_of(key),
     }
     if sampling.presence_penalty:
         fields["presence_penalty"] = sampling.presence_penalty
@@ -241,10 +418,9 @@ def _sampling_fields(sampling: Sampling, key: SampleKey) -> dict[str, Any]:
     return fields
 
 
-def _seed(key: SampleKey) -> int:
-    """31 bits of the key's hash."""
-    text = "\x1f".join((str(key.seed), key.question, str(key.attempt), str(key.turn), str(key.retry)))
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:4], "little") >> 1
+def seed_of(key: SampleKey) -> int:
+    """What a server is sent as a turn's seed: 31 bits of the key's hash."""
+    return int.from_bytes(hashlib.sha256(key.text().encode("utf-8")).digest()[:4], "little") >> 1
 
 
 def _finish(reply: _Reply, cut: bool) -> Finish:

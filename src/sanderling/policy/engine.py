@@ -5,7 +5,7 @@ step is synchronous, and decided by no thread or clock. Before it, the engine yi
 more: after turns have ended it waits a fixed number of yields for their sessions to come back with their next observation. So
 batches are the same in every run that makes the same calls on one event loop; tools that use threads or sockets change
 batches, but the random numbers are each turn's own (`sampler`). Sessions that have gone the same way so far, as a group's
-rollouts often do for whole turns, are computed as one (`twins`; on a CPU decode steps too) and drawn for one by one.
+rollouts often do for whole turns, are computed as one (`forward`) and drawn for one by one.
 
 Between two steps weights may change (then ``version`` does), and the engine can be paused: inside ``async with
 engine.paused()`` no step runs, so that somebody else may use the module, in another thread too. Requests wait meanwhile.
@@ -14,49 +14,95 @@ Transformers' own continuous batching (5.19, `generate_batch` and its manager) w
 sessions: a request is a whole prompt, and only full blocks that happen to survive in its prefix cache are spared. It
 samples in a background thread under one seed, so arrival times change results. On a two-core CPU
 it took 36 to 63 s over 32 prompts of 300 tokens for a model of 1M parameters, where `generate` took 1 to 2 s.
-
-Knows ids, never text: what ends a turn besides end tokens is a function it is handed.
 """
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import torch
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Finish, PolicyOutageError
-from sanderling.policy.forward import Branch, SlotForward, borrowed
-from sanderling.policy.prefill import plan_prefill
+from sanderling.policy.forward import Branch, SlotForward, alike, borrowed, plan_prefill
 from sanderling.policy.sampler import Settings, Uniforms, sample
-from sanderling.policy.twins import alike
-from sanderling.policy.usage import Meter, Usage
 
 _PATIENCE = 16
 """Yields to the event loop within which a session that has just finished a turn is expected to submit its next."""
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """One turn as it was sampled; the three tuples are parallel."""
+class Usage:
+    """What an engine spent its time on since it was made. Example: ``used = policy.usage() - before``."""
 
-    ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    versions: tuple[int, ...]
-    finish: Finish
-    prefilled: int
-    """Prompt tokens that had to be computed for it, by itself or by one that is like it."""
-    seconds: float
-    """Its share of the steps that it was part of."""
+    seconds: float = 0.0
+    """In all; what is left of it by the other three is :attr:`idle_seconds`."""
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    paused_seconds: float = 0.0
+    """While nobody could sample, whether anybody wanted to or not."""
+    prefilled_tokens: int = 0
+    """Prompt tokens that were computed."""
+    recomputed_tokens: int = 0
+    """Of these, tokens whose keys and values had been computed before: by a process that was killed, or under older weights."""
+    sampled_tokens: int = 0
+
+    @property
+    def idle_seconds(self) -> float:
+        """Neither computing nor paused: tools, the event loop's other work, or nobody to serve."""
+        return max(0.0, self.seconds - self.prefill_seconds - self.decode_seconds - self.paused_seconds)
+
+    def __sub__(self, earlier: Self) -> "Usage":
+        return Usage(**{one.name: getattr(self, one.name) - getattr(earlier, one.name) for one in fields(self)})
+
+
+class Meter:
+    """Counts for one engine, by a clock that nothing is ever decided by."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._paused_since: float | None = None
+        self._totals: Counter[str] = Counter()
+
+    def usage(self) -> Usage:
+        """The totals so far, a pause under way included."""
+        now = self._clock()
+        totals: dict[str, Any] = dict(self._totals)
+        if self._paused_since is not None:
+            totals["paused_seconds"] = totals.get("paused_seconds", 0.0) + now - self._paused_since
+        return Usage(seconds=now - self._began, **totals)
+
+    def add(self, **counts: float) -> None:
+        """Add to totals of :class:`Usage`, by name."""
+        self._totals.update(counts)
+
+    @contextmanager
+    def timing(self, name: str, requests: "Sequence[Request]", shares: Sequence[float]) -> Iterator[None]:
+        """A forward under way: its seconds go to a total, and to the turns it serves by their shares (which sum to 1)."""
+        since = self._clock()
+        yield
+        spent = self._clock() - since
+        self.add(**{name: spent})
+        for request, share in zip(requests, shares, strict=True):
+            request.seconds += spent * share
+
+    def pause(self, begins: bool) -> None:
+        """A pause begins or ends."""
+        if not begins and self._paused_since is not None:
+            self.add(paused_seconds=self._clock() - self._paused_since)
+        self._paused_since = self._clock() if begins else None
 
 
 @dataclass(eq=False)
 class Request:
-    """A turn to be sampled: the branch's ids are its prompt."""
+    """A turn to be sampled: the branch's ids are its prompt. What was sampled is filled in; the three lists are parallel."""
 
     branch: Branch
     sampling: Sampling
@@ -68,8 +114,12 @@ class Request:
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    finish: Finish | None = None
+    """Why it ended; None while it runs."""
     prefilled: int = 0
+    """Prompt tokens that had to be computed for it, by itself or by one that is like it."""
     seconds: float = 0.0
+    """Its share of the steps that it was part of."""
     seen: torch.Tensor | None = None
     """(V,) tokens sampled so far; only where a presence penalty is asked for."""
 
@@ -89,26 +139,26 @@ class Engine:
     ) -> None:
         """``reprefill_stale``: keys and values of another version are computed again before they are used."""
         self.version = 0
-        self._model = model
+        self.model = model
         self._ends = ends
         self._max_batch = max_batch
         self._prefill_tokens = prefill_tokens
         self._reprefill_stale = reprefill_stale
-        self._meter = meter or Meter()
+        self.meter = meter or Meter()
         self._holds = 0
         self._reopened = asyncio.Event()
         self._forward = SlotForward(model)
-        self._waiting: dict[Request, asyncio.Future[Sampled]] = {}
-        self._running: dict[Request, asyncio.Future[Sampled]] = {}
+        self._waiting: dict[Request, asyncio.Future[None]] = {}
+        self._running: dict[Request, asyncio.Future[None]] = {}
         self._runner: asyncio.Task[None] | None = None
         self._arrivals = 0
         self._expected: set[Branch] = set()
 
-    async def generate(self, request: Request) -> Sampled:
+    async def generate(self, request: Request) -> None:
         """Sample one turn. Its ids are appended to the branch as they come; after an exception the caller truncates it."""
         loop = asyncio.get_running_loop()
         fresh = self._runner is None or self._runner.done()
-        future: asyncio.Future[Sampled] = loop.create_future()
+        future = loop.create_future()
         self._waiting[request] = future
         self._arrivals += 1
         self._expected.discard(request.branch)
@@ -116,35 +166,31 @@ class Engine:
             self._expected.add(Branch())  # others of the same batch are about to submit: wait for them once
             self._runner = loop.create_task(self._run())
         try:
-            return await future
+            await future
         finally:
             self._waiting.pop(request, None)
             self._running.pop(request, None)
-
-    def usage(self) -> Usage:
-        """What its time was spent on so far."""
-        return self._meter.usage()
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
         """No step runs inside. Nothing is awaited on the way in; pauses may overlap, and the last one out opens again."""
         if not self._holds:
             self._reopened = asyncio.Event()
-            self._meter.pause_begins()
+            self.meter.pause(True)
         self._holds += 1
         try:
             yield
         finally:
             self._holds -= 1
             if not self._holds:
-                self._meter.pause_ends()
+                self.meter.pause(False)
                 self._reopened.set()
 
     def free(self, branch: Branch) -> None:
         """Give a branch's slot back. A request that runs on it fails."""
         for requests in (self._waiting, self._running):
             for request in [request for request in requests if request.branch is branch]:
-                _settle_future(requests.pop(request), PolicyOutageError("The session was closed while it was generating."))
+                _settle(requests.pop(request), PolicyOutageError("The session was closed while it was generating."))
         self._expected.discard(branch)
         self._forward.free(branch)
 
@@ -154,7 +200,7 @@ class Engine:
                 await self._quiet()
                 while self._holds:  # and again: whoever was told first may have closed it anew
                     await self._reopened.wait()
-                with borrowed(self._model):
+                with borrowed(self.model):
                     self._refresh()
                     self._prefill()
                     self._decode()
@@ -207,39 +253,30 @@ class Engine:
                 branch.cached = min(branch.cached, len(branch.ids) - 1)  # the last token's logits are needed
                 # A turn is billed what it needs, whoever computes it; a first prompt that another one has counts as copied.
                 request.prefilled += 1 if fresh and number else len(branch.ids) - branch.cached
-            self._count([request.branch for request in group])
+            # What one of them needs anew is not computed again.
+            branch, known = group[0].branch, min(request.branch.known for request in group)
+            again = max(0, min(known, len(branch.ids)) - branch.cached)
+            self.meter.add(prefilled_tokens=len(branch.ids) - branch.cached, recomputed_tokens=again)
         spans = [(group[0].branch.cached, len(group[0].branch.ids)) for group in groups]
         for parts in plan_prefill(spans, self._prefill_tokens):
-            since = self._meter.now()
             served = [groups[part.index] for part in parts]
-            logits = self._forward.prefill(parts, [[request.branch for request in group] for group in served])
             every = [request for group in served for request in group]
-            row = torch.tensor([at for at, group in enumerate(served) for _ in group], device=logits.device)
-            drawn = self._draw(every, logits[row]) if parts[0].last else None  # a part that is not is alone in its forward
-            spent = self._meter.prefilled(since) / sum(part.size for part in parts)
-            for part, group in zip(parts, served, strict=True):
-                for request in group:
-                    request.seconds += spent * part.size / len(group)
+            whole = sum(part.size for part in parts)
+            shares = [part.size / len(group) / whole for part, group in zip(parts, served, strict=True) for _ in group]
+            with self.meter.timing("prefill_seconds", every, shares):
+                logits = self._forward.prefill(parts, [[request.branch for request in group] for group in served])
+                row = torch.tensor([at for at, group in enumerate(served) for _ in group], device=logits.device)
+                drawn = self._draw(every, logits[row]) if parts[0].last else None  # one that is not is alone in its forward
             if drawn is not None:
-                self._accept_all(every, *drawn)
-
-    def _count(self, group: Sequence[Branch]) -> None:
-        """What is computed once for branches that are alike."""
-        branch = group[0]
-        known = min(one.known for one in group)  # what one of them needs anew is not computed again
-        self._meter.prompts(len(branch.ids) - branch.cached, max(0, min(known, len(branch.ids)) - branch.cached))
+                self._accept(every, *drawn)
 
     def _decode(self) -> None:
         """One token of every running request."""
         requests = list(self._running)
-        if not requests:
-            return
-        since = self._meter.now()
-        drawn = self._draw(requests, self._forward.decode([request.branch for request in requests]))
-        spent = self._meter.decoded(since) / len(requests)
-        for request in requests:
-            request.seconds += spent
-        self._accept_all(requests, *drawn)
+        if requests:
+            with self.meter.timing("decode_seconds", requests, [1 / len(requests)] * len(requests)):
+                drawn = self._draw(requests, self._forward.decode([request.branch for request in requests]))
+            self._accept(requests, *drawn)
 
     def _draw(self, requests: list[Request], logits: torch.Tensor) -> tuple[list[int], list[float]]:
         """A token of each request, and their log-probabilities; the device has finished when this returns."""
@@ -256,27 +293,24 @@ class Engine:
             )
         return ids.tolist(), told
 
-    def _accept_all(self, requests: list[Request], ids: list[int], logprobs: list[float]) -> None:
-        self._meter.sampled(len(ids))
+    def _accept(self, requests: list[Request], ids: list[int], logprobs: list[float]) -> None:
+        """Take in a token of each request; those that end are told."""
+        self.meter.add(sampled_tokens=len(ids))
         for request, token, logprob in zip(requests, ids, logprobs, strict=True):
-            self._accept(request, token, logprob)
-
-    def _accept(self, request: Request, token: int, logprob: float) -> None:
-        request.branch.ids.append(token)
-        request.ids.append(token)
-        request.logprobs.append(logprob)
-        request.versions.append(self.version)
-        if request.seen is not None:
-            request.seen[token] = True
-        try:
-            finish = self._finish(request, token)
-        except Exception as error:  # a listener's failure is that session's alone
-            _settle_future(self._running.pop(request), error)
-            return
-        if finish is not None:
-            turn = tuple(request.ids), tuple(request.logprobs), tuple(request.versions)
-            self._expected.add(request.branch)
-            _settle_future(self._running.pop(request), Sampled(*turn, finish, request.prefilled, request.seconds))
+            request.branch.ids.append(token)
+            request.ids.append(token)
+            request.logprobs.append(logprob)
+            request.versions.append(self.version)
+            if request.seen is not None:
+                request.seen[token] = True
+            try:
+                request.finish = self._finish(request, token)
+            except Exception as error:  # a listener's failure is that session's alone
+                _settle(self._running.pop(request), error)
+                continue
+            if request.finish is not None:
+                self._expected.add(request.branch)
+                _settle(self._running.pop(request))
 
     def _finish(self, request: Request, token: int) -> Finish | None:
         if token in self._ends:
@@ -288,7 +322,7 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         for requests in (self._waiting, self._running):
             for future in requests.values():
-                _settle_future(future, error)
+                _settle(future, error)
             requests.clear()
 
 
@@ -301,10 +335,10 @@ def _seen(requests: Sequence[Request], logits: torch.Tensor) -> torch.Tensor:
     return torch.stack([nothing if request.seen is None else request.seen for request in requests])
 
 
-def _settle_future(future: asyncio.Future[Sampled], outcome: Sampled | Exception) -> None:
+def _settle(future: asyncio.Future[None], error: Exception | None = None) -> None:
     if future.done():
         return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
+    if error is None:
+        future.set_result(None)
     else:
-        future.set_result(outcome)
+        future.set_exception(error)

@@ -1,11 +1,15 @@
-"""One forward of a transformers model over slots: the ragged prefill and the decode step.
+"""Forwards of a transformers model over slots: the ragged prefill and the decode step, shared prefixes computed once.
 
 Branches that have gone the same way so far (a group's rollouts of one question, until their draws part) are computed as one:
-each has a slot of its own, and what is computed for the first of them is stored for all (`twins`); a causal model cannot tell
-them apart. The decode step does so on a CPU only: elsewhere starting a kernel for each row takes longer than it runs.
+each has a slot of its own, and what is computed for the first of them is stored for all, so any of them can go its own way at
+any moment. Which these are is known by their *lane*, never by comparing histories: two branches that said the same under
+different weights are not alike. Those that take their steps at different times therefore part for good.
 
-Knows branches (ids, and how many of them stand in the slot cache) but no requests, sampling or text. The module may be shared
-with a trainer: evaluation mode and this module's attention are set for the length of a forward, and put back.
+On a CPU a decode step attends row by row where that costs less: each row to its own keys only, and once for branches that are
+alike. Elsewhere starting a kernel for each row takes longer than it runs, and rows are read side by side, up to the longest.
+
+The module may be shared with a trainer: evaluation mode and this module's attention are set for the length of a forward
+(:func:`borrowed`), and put back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +21,17 @@ import numpy as np
 import torch
 
 from sanderling.policy.kv_cache import ATTENTION, Placement, SlotCache
-from sanderling.policy.prefill import Slice, pad_left
-from sanderling.policy.twins import Lane, alike, put_in_one_lane
 
+_LEAST_FILL = 0.5
+"""A row joins a prefill forward when it fills at least this share of its width."""
 _SLACK = 1.25
 """Rows a decode step may compute for each row that is wanted, before slots are moved together."""
 _ROW_COST = 200
 """Beside its keys, what attending to a row by itself takes on a CPU, in keys (12 µs and 60 ns: 20 and 64 rows of 325)."""
+
+
+class Lane:
+    """Shared by branches whose slots hold the same keys and values."""
 
 
 @dataclass(eq=False)
@@ -54,6 +62,66 @@ class Branch:
         self.lane = None
 
 
+def alike(branches: Sequence[Branch]) -> list[list[int]]:
+    """Branches (by index) that can be computed as one, in the order of their first; a branch like no other is alone.
+
+    They share a lane, and the ids still to be computed are the same. Nothing cached counts as the same for all of one policy
+    version, which callers see to.
+    """
+    found: dict[tuple[object, ...], list[int]] = {}
+    for index, branch in enumerate(branches):
+        lane = (branch.lane or index) if branch.cached else None  # what is cached in no lane is like nobody's
+        found.setdefault((lane, branch.cached, *branch.ids[branch.cached :]), []).append(index)
+    return list(found.values())
+
+
+def put_in_one_lane(group: Sequence[Branch]) -> None:
+    """These were computed as one, and nobody else with them."""
+    lane = Lane() if len(group) > 1 else None
+    for branch in group:
+        branch.lane = lane
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Tokens ``start`` to ``stop`` of request number ``index``."""
+
+    index: int
+    start: int
+    stop: int
+    last: bool
+    """Whether the request's prompt ends here, so that its next token can be sampled."""
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+def plan_prefill(spans: Sequence[tuple[int, int]], budget: int) -> list[list[Slice]]:
+    """Arrange the new tokens ``(start, stop)`` of some requests in forwards of at most ``budget`` tokens, padding included.
+
+    Rows of similar length go together. A prompt longer than the budget is cut; its parts come in order, in forwards of their
+    own until the last: activations stay in the processor's cache, and a long prompt cannot need a huge mask.
+    """
+    forwards: list[list[Slice]] = []
+    finals: list[Slice] = []
+    for index, (start, stop) in enumerate(spans):
+        while stop - start > budget:
+            forwards.append([Slice(index, start, start + budget, last=False)])
+            start += budget
+        finals.append(Slice(index, start, stop, last=True))
+    finals.sort(key=lambda part: -part.size)
+    width = 0
+    for part in finals:
+        joins = part.size >= _LEAST_FILL * width and forwards and (len(forwards[-1]) + 1) * width <= budget
+        if width and joins:
+            forwards[-1].append(part)
+        else:
+            forwards.append([part])
+            width = part.size
+    return forwards
+
+
 @contextmanager
 def borrowed(model: Any) -> Iterator[None]:
     """Put a module in evaluation mode with the grouped attention, and back."""
@@ -82,25 +150,34 @@ class SlotForward:
     def device(self) -> torch.device:
         return self._model.device
 
-    def prefill(self, parts: Sequence[Slice], twins: Sequence[Sequence[Branch]]) -> torch.Tensor:
+    def prefill(self, parts: Sequence[Slice], groups: Sequence[Sequence[Branch]]) -> torch.Tensor:
         """Compute the parts' tokens, each for branches that are alike (parallel to ``parts``). Returns logits, (M, V)."""
-        slots = [[self._slot_of(branch) for branch in group] for group in twins]
-        padded = pad_left(parts, [group[0].ids[part.start : part.stop] for part, group in zip(parts, twins, strict=True)])
-        self._cache.reserve(len(self._owners), padded.length)
+        # Padded on the left, so that every row's last token stands last.
+        width, length = max(part.size for part in parts), max(part.stop for part in parts)
+        ids = np.zeros((len(parts), width), dtype=np.int64)
+        positions = np.zeros_like(ids)
+        valid = np.zeros(ids.shape, dtype=np.bool_)
+        for number, (part, group) in enumerate(zip(parts, groups, strict=True)):
+            ids[number, width - part.size :] = group[0].ids[part.start : part.stop]
+            positions[number, width - part.size :] = np.arange(part.start, part.stop)
+            valid[number, width - part.size :] = True
+        slots = [[self._slot_of(branch) for branch in group] for group in groups]
+        self._cache.reserve(len(self._owners), length)
         # Each row's tokens go to the slots of all its branches.
         row = np.array([number for number, own in enumerate(slots) for _ in own])
-        copy, column = padded.valid[row].nonzero()
+        copy, column = valid[row].nonzero()
         self._cache.place(
             Placement(
                 slots=self._tensor(np.concatenate(slots)[copy]),
-                positions=self._tensor(padded.positions[row[copy], column]),
-                source=self._tensor(row[copy] * padded.valid.shape[1] + column),
+                positions=self._tensor(positions[row[copy], column]),
+                source=self._tensor(row[copy] * width + column),
                 read=self._tensor(np.array([own[0] for own in slots], dtype=np.int64)),
-                length=padded.length,
+                length=length,
             )
         )
-        logits = self._forward(self._tensor(padded.ids), self._tensor(padded.positions), padded.length)
-        for part, group in zip(parts, twins, strict=True):
+        places = self._tensor(positions)
+        logits = self._logits(self._tensor(ids), places, attention_mask=self._mask(places, length))
+        for part, group in zip(parts, groups, strict=True):
             put_in_one_lane(group)
             for branch in group:
                 branch.cached = part.stop
@@ -109,8 +186,7 @@ class SlotForward:
     def decode(self, branches: Sequence[Branch]) -> torch.Tensor:
         """Compute the last id of each branch, the only one not yet cached. Returns the logits after it, (B, V)."""
         groups = alike(branches)
-        first = [branches[group[0]] for group in groups]
-        if self._pays_row_by_row(first, branches):
+        if self._pays_row_by_row([branches[group[0]] for group in groups], branches):
             logits = self._decode_row_by_row([[branches[i] for i in group] for group in groups])
             row = np.empty(len(branches), dtype=np.int64)
             for number, group in enumerate(groups):
@@ -125,7 +201,7 @@ class SlotForward:
         return logits
 
     def _pays_row_by_row(self, first: Sequence[Branch], branches: Sequence[Branch]) -> bool:
-        """Whether attending row by row costs less: to each row's own keys, and once for branches that are alike."""
+        """Whether attending row by row costs less; ``first``: one branch of each group that is alike."""
         if self.device.type != "cpu":
             return False
         threads, heads = torch.get_num_threads(), self._model.config.num_key_value_heads
@@ -133,15 +209,15 @@ class SlotForward:
         own = sum(branch.cached + 1 for branch in first) / min(threads, heads) + _ROW_COST * len(first)
         return own < len(branches) * (max(branch.cached for branch in branches) + 1) / threads
 
-    def _decode_row_by_row(self, twins: Sequence[Sequence[Branch]]) -> torch.Tensor:
+    def _decode_row_by_row(self, groups: Sequence[Sequence[Branch]]) -> torch.Tensor:
         """A row for each group of branches that are alike. Returns their logits."""
-        first = [group[0] for group in twins]
-        slots = [[self._slot_of(branch) for branch in group] for group in twins]
+        first = [group[0] for group in groups]
+        slots = [[self._slot_of(branch) for branch in group] for group in groups]
         length = max(branch.cached for branch in first) + 1
         self._cache.reserve(len(self._owners), length)
         ids = self._tensor(np.array([[branch.ids[-1]] for branch in first], dtype=np.int64))
         positions = np.array([[branch.cached] for branch in first], dtype=np.int64)
-        source = np.repeat(np.arange(len(twins)), [len(own) for own in slots])
+        source = np.repeat(np.arange(len(groups)), [len(own) for own in slots])
         self._cache.place(
             Placement(
                 slots=self._tensor(np.array([slot for own in slots for slot in own], dtype=np.int64)),
@@ -152,15 +228,7 @@ class SlotForward:
             )
         )
         seen = tuple((own[0], branch.cached + 1) for own, branch in zip(slots, first, strict=True))
-        output = self._model(
-            input_ids=ids,
-            position_ids=self._tensor(positions),
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=1,
-            seen=seen,
-        )
-        return output.logits[:, -1]
+        return self._logits(ids, self._tensor(positions), seen=seen)
 
     def _decode_side_by_side(self, branches: Sequence[Branch]) -> torch.Tensor:
         """A row for each of the leading slots, all read as they lie, up to the longest; those that are alike are not shared."""
@@ -177,11 +245,11 @@ class SlotForward:
         places = self._tensor(positions)
         every_row = torch.arange(rows, device=self.device)
         self._cache.place(Placement(slots=every_row, positions=places[:, 0], source=None, read=rows, length=length))
-        logits = self._forward(self._tensor(ids), places, length)
+        logits = self._logits(self._tensor(ids), places, attention_mask=self._mask(places, length))
         return logits if slots == list(range(rows)) else logits[self._tensor(np.array(slots))]
 
-    def adopt(self, branch: Branch) -> int:
-        """Copy the keys and values of an open branch that begins with this one's ids, all but the last. Returns how many.
+    def adopt(self, branch: Branch) -> None:
+        """Copy the keys and values of an open branch that begins with this one's ids, all but the last, if there is one.
 
         For a branch that comes when others with its prompt have gone on.
         """
@@ -194,8 +262,7 @@ class SlotForward:
                 self._cache.reserve(len(self._owners) + 1, size)
                 self._cache.copy(slot, self._slot_of(branch), size)
                 branch.cached = size
-                return size
-        return 0
+                return
 
     def free(self, branch: Branch) -> None:
         """Give a branch's slot back."""
@@ -205,26 +272,22 @@ class SlotForward:
         branch.cached = 0
         branch.lane = None
 
-    def _forward(self, ids: torch.Tensor, positions: torch.Tensor, length: int) -> torch.Tensor:
-        """Logits after each row's last token. ``ids`` and ``positions`` (M, Q); keys up to each query's position are seen."""
+    def _logits(self, ids: torch.Tensor, positions: torch.Tensor, **attention: Any) -> torch.Tensor:
+        """Logits after each row's last token. ``ids`` and ``positions`` (M, Q)."""
+        cache = {"past_key_values": self._cache, "use_cache": True}
+        return self._model(input_ids=ids, position_ids=positions, logits_to_keep=1, **cache, **attention).logits[:, -1]
+
+    def _mask(self, positions: torch.Tensor, length: int) -> torch.Tensor:
+        """Additive (M, 1, Q, length): keys up to each query's position are seen."""
         hidden = torch.arange(length, device=self.device) > positions[:, None, :, None]
-        mask = torch.zeros(hidden.shape, dtype=self._model.dtype, device=self.device).masked_fill_(hidden, float("-inf"))
-        output = self._model(
-            input_ids=ids,
-            position_ids=positions,
-            attention_mask=mask,
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        return output.logits[:, -1]
+        mask = torch.zeros(hidden.shape, dtype=self._model.dtype, device=self.device)
+        return mask.masked_fill_(hidden, float("-inf"))
 
     def _slot_of(self, branch: Branch) -> int:
         if branch.slot is None:
-            free = [slot for slot, owner in enumerate(self._owners) if owner is None]
-            if not free:
+            if None not in self._owners:
                 self._owners.append(None)
-            branch.slot = free[0] if free else len(self._owners) - 1
+            branch.slot = self._owners.index(None)
             self._owners[branch.slot] = branch
         return branch.slot
 

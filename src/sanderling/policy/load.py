@@ -20,8 +20,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.policy.contract import Policy
-from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy
-from sanderling.policy.http_client import HttpClient
+from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient
 
 _OPTIONS = ("key_env", "context", "tokenizer", "timeout", "retries")
 _DEFAULT_KEY = "OPENAI_API_KEY"
@@ -108,7 +107,7 @@ async def models_at(spec: str) -> dict[str, int | None]:
     parts = _split(spec)
     async with aclosing(_client(parts, dict(parse_qsl(parts.query)), retries=0, timeout_s=10.0)) as server:
         try:
-            told = (await server.get("models")).get("data")
+            told = (await server.json("models")).get("data")
         except UserError:  # a server of models need not list them
             return {}
     listed = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []

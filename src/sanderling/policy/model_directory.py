@@ -1,59 +1,183 @@
-"""A causal language model from a local Hugging Face directory: the one loader, for sampling and for training alike.
+"""A causal language model's local Hugging Face directory: what its files tell, and the one loader, for sampling and training.
 
 Never from a hub, never with code that came with the weights, and never with random numbers in place of weights that are not
-there. Knows no policy and no training.
+there. Importable without torch: what looks at files alone runs without it.
 """
 
+import json
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import torch
-import transformers
-from transformers.utils import logging
+from typing import TYPE_CHECKING, Any
 
 from sanderling.core.errors import UserError
-from sanderling.policy.model_files import check_model
+
+if TYPE_CHECKING:
+    import torch
+
+TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "vocab.json", "merges.txt",
+    "added_tokens.json",
+)  # fmt: skip
+"""What belongs to a tokenizer in a model's directory, as far as it is there."""
+_INDEX = "model.safetensors.index.json"
+_LAYER = re.compile(r"model\.layers\.(\d+)\.")
+_POINTER = b"version https://git-lfs"
 
 
-def load_model(path: Path, dtype: torch.dtype = torch.float32) -> Any:
-    """The model in ``path``, on the CPU. Raises UserError saying what is missing; warns of weights that it does not use."""
+def check_model(path: Path) -> None:
+    """Raises UserError, one sentence, for what is no model, or one whose download was not finished."""
+    if not path.is_dir():
+        raise UserError(f"There is no model directory at {path}: give a local Hugging Face directory.")
+    if not (path / "config.json").is_file():
+        if (path / "adapter_config.json").is_file():
+            raise UserError(f"{path} is an adapter and no model: give the model that it was trained on, or merge the two.")
+        raise UserError(f"{path} has no config.json: give the directory that holds the model's config and weights.")
+    missing = [name for name in _listed(path) if not (path / name).is_file()]
+    if missing:
+        raise UserError(f"The weights in {path} lack the file {_some(missing)}: finish the download.")
+    if not any([*path.glob("*.safetensors"), *path.glob("*.bin")]):
+        raise UserError(f"{path} has no weights (*.safetensors): finish the download or the training that should write them.")
+    shapes: dict[str, list[int]] = {}
+    for file in sorted(path.glob("*.safetensors")):
+        shapes |= _shapes(file)
+    _check_shapes(path, shapes)
+
+
+def read_model_config(path: Path) -> dict[str, Any]:
+    """What ``config.json`` tells of the language model in a directory. Raises UserError where it cannot be read."""
+    try:
+        told = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} has no readable config.json: name the directory of a model.") from error
+    found = told.get("text_config", told) if isinstance(told, dict) else told
+    if not isinstance(found, dict):
+        raise UserError(f"{path / 'config.json'} is no configuration of a model: copy it again from the model's source.")
+    return found
+
+
+def check_vocabulary(path: Path, tokens: int) -> None:
+    """Raises UserError where the tokenizer has more ``tokens`` than the configuration gives the model rows; else is silent."""
+    told = read_model_config(path).get("vocab_size")
+    if isinstance(told, int):
+        check_rows(tokens, told)
+
+
+def check_rows(tokens: int, rows: int) -> None:
+    """Raises UserError where ids of a tokenizer of so many ``tokens`` have no row in the model's embedding."""
+    if tokens > rows:
+        raise UserError(f"The tokenizer has {tokens} tokens, and the model knows {rows}: use the model's own tokenizer.json.")
+
+
+def positions_of(config: dict[str, Any]) -> int | None:
+    """How long a text may be, stretched positions included; None where the configuration does not tell."""
+    most = config.get("max_position_embeddings")
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
+    # Elsewhere (llama3, longrope) the limit that is told counts the stretch already.
+    yarn = scaling.get("rope_type", scaling.get("type")) == "yarn"
+    if yarn and isinstance(original, int) and isinstance(factor, int | float):
+        most = max(most or 0, int(original * factor))
+    return most if isinstance(most, int) else None
+
+
+def _listed(path: Path) -> list[str]:
+    """The files of weights that an index names."""
+    try:
+        index = json.loads((path / _INDEX).read_text(encoding="utf-8"))
+        return sorted(set(index["weight_map"].values()))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path / _INDEX} cannot be read: copy it again from the model's source.") from error
+
+
+def _check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
+    """What a configuration and the usual names of weights both tell: the embedding's size, and how many layers there are."""
+    config = read_model_config(path)
+    wanted = [config.get("vocab_size"), config.get("hidden_size")]
+    embedding = shapes.get("model.embed_tokens.weight", wanted)
+    if None not in wanted and embedding != wanted:
+        there, told = (" x ".join(f"{size:,}" for size in sizes) for sizes in (embedding, wanted))
+        raise UserError(
+            f"The weights in {path} have an embedding of {there} and its config.json says {told}: copy both from one model."
+        )
+    layers, told = len({found[1] for name in shapes if (found := _LAYER.match(name))}), config.get("num_hidden_layers")
+    if layers and isinstance(told, int) and layers < told:  # more of them are no fault: some models add layers that guess ahead
+        raise UserError(
+            f"The weights in {path} have {layers} layers and its config.json says {told}: copy both from one model."
+        )
+
+
+def _shapes(file: Path) -> dict[str, list[int]]:
+    """By tensor. A file of safetensors begins with the length of its header, and that says where the last tensor ends."""
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as opened:
+            first = opened.read(8)
+            if first == _POINTER[:8]:
+                raise UserError(f"{file} is a pointer of Git LFS in place of weights: fetch the file itself (git lfs pull).")
+            length = int.from_bytes(first, "little")
+            header = json.loads(opened.read(length)) if 8 + length <= size else None
+        tensors = {name: value for name, value in (header or {}).items() if name != "__metadata__"}
+        ends = [value["data_offsets"][1] for value in tensors.values()]
+        shapes = {name: list(value["shape"]) for name, value in tensors.items()}
+    except OSError as error:
+        raise UserError(f"Cannot read {file} ({error.strerror}): check the path.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{file} is not a readable file of weights: download it again.") from error
+    if header is None or size < 8 + length + max(ends, default=0):
+        raise UserError(f"{file} is cut short ({size:,} bytes): finish the download.")
+    return shapes
+
+
+def load_model(path: Path, dtype: "torch.dtype | None" = None) -> Any:
+    """The model in ``path``, on the CPU, in float32 where no ``dtype`` is named. Warns of weights that it does not use.
+
+    Raises UserError saying what is missing.
+    """
+    import torch
+    import transformers
+
     check_model(path)
+    how: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, "dtype": dtype or torch.float32}
     try:
         with quiet():
-            loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-                path, local_files_only=True, trust_remote_code=False, dtype=dtype, output_loading_info=True
-            )
+            loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(path, output_loading_info=True, **how)
     except Exception as error:  # transformers raises many kinds; all of them mean that this directory cannot be loaded
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"The model in {path} cannot be loaded ({told}): check its files.") from error
+        raise UserError(f"The model in {path} cannot be loaded ({_first_line(error)}): check its files.") from error
     model, found = loaded
-    lacking = sorted(found["missing_keys"])
-    if lacking:
-        raise UserError(f"The weights in {path} lack {_some(lacking)}: finish the download, or copy the directory again.")
+    if found["missing_keys"]:
+        lacking = _some(found["missing_keys"])
+        raise UserError(f"The weights in {path} lack {lacking}: finish the download, or copy the directory again.")
     if found["unexpected_keys"]:
         warnings.warn(f"{path} holds weights that the model does not use: {_some(found['unexpected_keys'])}", stacklevel=2)
     return model
 
 
-def load_empty(path: Path, dtype: torch.dtype = torch.float32) -> Any:
+def load_empty(path: Path, dtype: "torch.dtype | None" = None) -> Any:
     """The modules of the model in ``path``, as :func:`load_model` has them, on the meta device: sizes and no weights.
 
     Only ``config.json`` is read. Raises UserError when it is no model's.
     """
+    import torch
+    import transformers
+
     try:
         with quiet(), torch.device("meta"):
             config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-            return transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, dtype=dtype)
+            return transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, dtype=dtype or torch.float32)
     except Exception as error:  # as above
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"The model in {path} cannot be made ({told}): check its config.json.") from error
+        raise UserError(f"The model in {path} cannot be made ({_first_line(error)}): check its config.json.") from error
 
 
-def stored_dtype(path: Path) -> torch.dtype:
+def stored_dtype(path: Path) -> "torch.dtype":
     """What the weights in ``path`` are in by their ``config.json``; float32 where that does not tell."""
+    import torch
+    import transformers
+
     found = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False).dtype
     return found if isinstance(found, torch.dtype) else torch.float32
 
@@ -61,6 +185,8 @@ def stored_dtype(path: Path) -> torch.dtype:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without transformers' bars and reports, which would tear through what the caller prints."""
+    from transformers.utils import logging
+
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
@@ -72,6 +198,10 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _some(names: Any) -> str:
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _some(names: Iterable[str]) -> str:
     first, *others = sorted(names)
     return f"{first} and {len(others)} more" if others else first

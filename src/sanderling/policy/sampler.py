@@ -30,8 +30,7 @@ class Uniforms:
     """The turn's random numbers in [0, 1), in order."""
 
     def __init__(self, key: SampleKey) -> None:
-        text = "\x1f".join((str(key.seed), key.question, str(key.attempt), str(key.turn), str(key.retry)))
-        digest = hashlib.sha256(text.encode("utf-8")).digest()
+        digest = hashlib.sha256(key.text().encode("utf-8")).digest()
         self._random = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
         self._block: list[float] = []
 

@@ -1,16 +1,23 @@
 """Policies that say what a function or a list tells them: for tests, replays and the teacher.
 
 Text-level: a session keeps its messages, and ids are None, never guessed. A stop string ends a turn as it would for a model.
-Knows no model and draws no random numbers; a reply that wants some keys them by its :class:`SampleKey`.
+A reply that wants random numbers keys them by its :class:`SampleKey`.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 from sanderling.core.types import Message, Sampling
-from sanderling.policy.branches import MessageSession, OnText
-from sanderling.policy.contract import Completion, Finish, PolicyOutageError, SampleKey, Session
-from sanderling.policy.turn_text import cut_at_stop
+from sanderling.policy.contract import (
+    Completion,
+    Finish,
+    MessageSession,
+    OnText,
+    PolicyOutageError,
+    SampleKey,
+    Session,
+    cut_at_stop,
+)
 
 Reply = Callable[[Sequence[Message], SampleKey], str]
 """Everything said on the branch so far, ending with what is new, and the turn's key, to the text of the next turn."""
@@ -23,9 +30,9 @@ class ScriptedSession(MessageSession):
         super().__init__()
         self._reply = reply
 
-    async def _speak(self, messages: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
+    async def _speak(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         await asyncio.sleep(0)  # a model would yield here: others run, and a cancellation arrives
-        text, stopped = cut_at_stop(self._reply(messages, key), sampling.stop)
+        text, stopped = cut_at_stop(self._reply(branch, key), sampling.stop)
         if on_text is not None:
             on_text(text)
         return Completion(text=text, finish=Finish.STOP if stopped else Finish.END)
@@ -37,28 +44,13 @@ class ScriptedPolicy:
     Example: ``ScriptedPolicy(lambda messages, key: "<think>easy</think><answer>Paris</answer>")``
     """
 
+    tokenizer = None
+    version = 0
+
     def __init__(self, reply: Reply, name: str = "scripted", context_length: int | None = None) -> None:
         self._reply = reply
-        self._name = name
-        self._context_length = context_length
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def tokenizer(self) -> None:
-        """None: scripts are text-level."""
-        return
-
-    @property
-    def context_length(self) -> int | None:
-        return self._context_length
-
-    @property
-    def version(self) -> int:
-        """Always 0: a script is never updated."""
-        return 0
+        self.name = name
+        self.context_length = context_length
 
     def open(self, key: SampleKey) -> Session:
         return ScriptedSession(self._reply)
@@ -71,22 +63,20 @@ class ListPolicy(ScriptedPolicy):
     """
 
     def __init__(self, turns: Sequence[str], name: str = "list") -> None:
-        super().__init__(_Reader(turns), name)
+        super().__init__(_read_aloud(turns), name)
         self._turns = tuple(turns)
 
     def open(self, key: SampleKey) -> Session:
-        return ScriptedSession(_Reader(self._turns))
+        return ScriptedSession(_read_aloud(self._turns))
 
 
-class _Reader:
-    """Reads a list of turns from its start, whatever the branch says."""
+def _read_aloud(turns: Sequence[str]) -> Reply:
+    """A list of turns from its start, whatever the branch says."""
+    left = iter(turns)
 
-    def __init__(self, turns: Sequence[str]) -> None:
-        self._turns = tuple(turns)
-        self._said = 0
+    def reply(messages: Sequence[Message], key: SampleKey) -> str:
+        for turn in left:
+            return turn
+        raise PolicyOutageError(f"The script holds {len(turns)} turns, and one more was asked for.")
 
-    def __call__(self, messages: Sequence[Message], key: SampleKey) -> str:
-        if self._said == len(self._turns):
-            raise PolicyOutageError(f"The script holds {len(self._turns)} turns, and one more was asked for.")
-        self._said += 1
-        return self._turns[self._said - 1]
+    return reply

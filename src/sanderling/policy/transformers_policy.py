@@ -2,19 +2,19 @@
 
 Token-level: a session takes and returns ids, which are the truth. Turn k computes only what is new: its delta, and the last
 token of the turn before it, which was sampled but never computed. A first prompt that another open session also begins with (a
-group's rollouts of one question) is copied from it; sessions that go on alike are computed as one until they part (`twins`).
+group's rollouts of one question) is copied from it; sessions that go on alike are computed as one until they part (`forward`).
 Sessions of one policy run together (`engine`); draws depend on the turn's key alone (`sampler`).
 
-The module can be shared with a trainer that updates its weights in place, inside ``paused()`` where turns may be under way, and
-then calls ``bump_version``; `sync` has the ways to do so. A session that lives on keeps its keys and values, though they are of
-the older weights: that is an in-flight update, and each token's version is recorded. Synchronous training closes its sessions
-before it updates; ``reprefill_stale`` computes old prefixes again instead, amid a turn too, so that every log-probability is
-one of whole weights.
+The module can be shared with a trainer that updates its weights in place, inside ``paused()`` where turns may be under way,
+and then calls ``bump_version``; `weight_sync` has the ways to do so. A session that lives on keeps its keys and values, though
+they are of the older weights: that is an in-flight update, and each token's version is recorded. Synchronous training closes
+its sessions before it updates; ``reprefill_stale`` computes old prefixes again instead, amid a turn too, so that every
+log-probability is one of whole weights.
 
 Models whose layers do not all attend to everything (sliding windows, linear attention) are refused with one sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Self
@@ -24,17 +24,15 @@ import torch
 from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
-from sanderling.policy.contract import Completion, Delta, Finish, SampleKey
-from sanderling.policy.engine import Engine, Request, Sampled
+from sanderling.policy.contract import END_TOKEN, Completion, Delta, Finish, OnText, SampleKey, cut_at_stop
+from sanderling.policy.engine import Engine, Meter, Request, Usage
 from sanderling.policy.forward import Branch
-from sanderling.policy.model_directory import load_model
-from sanderling.policy.model_files import check_rows, positions_of
+from sanderling.policy.model_directory import check_rows, load_model, positions_of
 from sanderling.policy.sampler import Uniforms
-from sanderling.policy.turn_text import StopTokens, TurnText, cut_at_stop
-from sanderling.policy.usage import Meter, Usage
 
-END_TOKEN = "<|im_end|>"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_UNFINISHED = "\ufffd"
+"""What a tokenizer decodes the first bytes of a character to."""
 
 
 class TransformersPolicy:
@@ -61,14 +59,17 @@ class TransformersPolicy:
         holds anyway. ``prefill_tokens``: most prompt tokens in one forward. ``meter``: counts by a clock of its own. Raises
         UserError for models it cannot serve.
         """
-        _check_attention(model.config)
+        kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
+        if kinds:
+            raise UserError(
+                f"This model has layers of {', '.join(sorted(kinds))}: serve it with vLLM and give its endpoint's URL."
+            )
         check_rows(tokenizer.vocab_size, model.get_input_embeddings().weight.shape[0])
         own = max(int(model.config.max_position_embeddings), positions_of(model.config.to_dict()) or 0)
         self._context_length = own if max_length is None else min(own, max_length)
         self._name = name
         self._tokenizer = tokenizer
-        self._model = model
-        self._stop_tokens = StopTokens(tokenizer)
+        self._closing: dict[tuple[str, ...], frozenset[int]] = {}
         ends = _end_tokens(model, tokenizer)
         self._engine = Engine(model, ends, max_batch, prefill_tokens, reprefill_stale=reprefill_stale, meter=meter)
 
@@ -109,7 +110,7 @@ class TransformersPolicy:
     @property
     def model(self) -> Any:
         """The live module."""
-        return self._model
+        return self._engine.model
 
     def bump_version(self, to: int | None = None) -> int:
         """Say that the weights were updated in place; returns the new version, the next one where ``to`` names none.
@@ -125,26 +126,33 @@ class TransformersPolicy:
 
     def usage(self) -> Usage:
         """What the sampler's time was spent on so far."""
-        return self._engine.usage()
+        return self._engine.meter.usage()
 
     def open(self, key: SampleKey) -> "TransformersSession":
-        return TransformersSession(self._engine, self._tokenizer, self._stop_tokens, self._context_length)
+        return TransformersSession(self, self._engine)
+
+    def closing(self, stops: tuple[str, ...]) -> frozenset[int]:
+        """Ids that can complete a stop string: those whose own text holds the last character of one. Found once for each."""
+        if stops not in self._closing:
+            last = {stop[-1] for stop in stops if stop}
+            spaces = any(character.isspace() for character in last)  # some decoders add or drop spaces between tokens
+            texts = ((token, self._tokenizer.decode([token])) for token in range(self._tokenizer.vocab_size))
+            self._closing[stops] = frozenset(
+                token for token, text in texts if spaces or not text or _UNFINISHED in text or last.intersection(text)
+            )
+        return self._closing[stops]
 
 
 class TransformersSession:
     """One conversation with a model in this process."""
 
-    def __init__(self, engine: Engine, tokenizer: Tokenizer, stop_tokens: StopTokens, context_length: int) -> None:
+    def __init__(self, policy: TransformersPolicy, engine: Engine) -> None:
+        self._policy = policy
         self._engine = engine
-        self._tokenizer = tokenizer
-        self._stop_tokens = stop_tokens
-        self._context_length = context_length
         self._branch = Branch()
         self._busy = self._closed = False
 
-    async def generate(
-        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
-    ) -> Completion:
+    async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
         """Append the delta's ids and sample one turn.
 
         Where the prompt leaves no room in the context, nothing is sampled and the finish is LENGTH. When cancelled, and on any
@@ -166,34 +174,31 @@ class TransformersSession:
         finally:
             self._busy = False
 
-    async def _turn(
-        self, recalled: int, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None
-    ) -> Completion:
+    async def _turn(self, recalled: int, sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         prompt = len(self._branch.ids)
-        limit = min(sampling.max_tokens, self._context_length - prompt)
+        limit = min(sampling.max_tokens, self._policy.context_length - prompt)
         if limit <= 0:
             return Completion("", Finish.LENGTH, (), (), (), prefilled_tokens=0, prompt_tokens=prompt)
-        closing = self._stop_tokens.closing(sampling.stop) if sampling.stop else frozenset()
-        watch = TurnText(self._tokenizer, sampling.stop, closing, on_text)
-        listens = watch if sampling.stop or on_text is not None else None
-        sampled = await self._engine.generate(Request(self._branch, sampling, Uniforms(key), limit, listens))
-        text = self._text(sampled, sampling.stop)
-        watch.finish(text)
+        tokenizer, stops = self._policy.tokenizer, sampling.stop
+        watch = _TurnText(tokenizer, stops, self._policy.closing(stops) if stops else frozenset(), on_text)
+        turn = Request(self._branch, sampling, Uniforms(key), limit, watch if stops or on_text is not None else None)
+        await self._engine.generate(turn)
+        assert turn.finish is not None, "a turn that was sampled has ended"
+        if turn.finish is Finish.END:
+            text = tokenizer.decode(turn.ids[:-1])
+        else:
+            text = cut_at_stop(tokenizer.decode(turn.ids), stops)[0]
+        watch.end(text)
         return Completion(
             text=text,
-            finish=sampled.finish,
-            token_ids=sampled.ids,
-            logprobs=sampled.logprobs,
-            versions=sampled.versions,
-            prefilled_tokens=max(0, sampled.prefilled - recalled),
+            finish=turn.finish,
+            token_ids=tuple(turn.ids),
+            logprobs=tuple(turn.logprobs),
+            versions=tuple(turn.versions),
+            prefilled_tokens=max(0, turn.prefilled - recalled),
             prompt_tokens=prompt,
-            compute_seconds=sampled.seconds,
+            compute_seconds=turn.seconds,
         )
-
-    def _text(self, sampled: Sampled, stops: tuple[str, ...]) -> str:
-        if sampled.finish is Finish.END:
-            return self._tokenizer.decode(sampled.ids[:-1])
-        return cut_at_stop(self._tokenizer.decode(sampled.ids), stops)[0]
 
     def mark(self) -> int:
         """Number of tokens heard and said."""
@@ -211,6 +216,51 @@ class TransformersSession:
         self._branch.truncate(0)
 
 
+class _TurnText:
+    """A turn's text while its tokens arrive: stop strings, and streaming that never splits a character.
+
+    Called with the turn's ids after each token, it says whether a stop string has appeared. Text is looked at only after tokens
+    that could complete one, and decoded token by token only while somebody listens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stops: tuple[str, ...], closing: frozenset[int], on_text: OnText) -> None:
+        self._tokenizer = tokenizer
+        self._stops = stops
+        self._closing = closing
+        self._on_text = on_text
+        self._sent = 0
+        self._text = ""
+        """Decoded so far, without an unfinished character; kept only while streaming."""
+        self._read = self._context = 0
+        """Ids up to ``read`` are in the text; those from ``context`` are decoded again, for spaces between tokens."""
+
+    def __call__(self, ids: Sequence[int]) -> bool:
+        if self._on_text is not None:
+            self._stream(ids, self._on_text)
+        return ids[-1] in self._closing and cut_at_stop(self._tokenizer.decode(list(ids)), self._stops)[1]
+
+    def end(self, text: str) -> None:
+        """Send what is left of the turn's final text."""
+        if self._on_text is not None and len(text) > self._sent:
+            self._on_text(text[self._sent :])
+            self._sent = len(text)
+
+    def _stream(self, ids: Sequence[int], on_text: Callable[[str], None]) -> None:
+        known = self._tokenizer.decode(list(ids[self._context : self._read]))
+        text = self._tokenizer.decode(list(ids[self._context :]))
+        if text.endswith(_UNFINISHED):
+            return
+        self._text += text[len(known) :]
+        self._context, self._read = self._read, len(ids)
+        kept, stopped = cut_at_stop(self._text, self._stops)
+        # What may be the beginning of a stop string is held back.
+        sizes = (size for stop in self._stops for size in range(1, len(stop)) if self._text.endswith(stop[:size]))
+        safe = len(kept) - (0 if stopped else max(sizes, default=0))
+        if safe > self._sent:
+            on_text(self._text[self._sent : safe])
+            self._sent = safe
+
+
 def _end_tokens(model: Any, tokenizer: Tokenizer) -> frozenset[int]:
     """Every id that ends a turn: the chat end token, and what the model's configurations name."""
     ends: set[int] = set()
@@ -223,9 +273,3 @@ def _end_tokens(model: Any, tokenizer: Tokenizer) -> frozenset[int]:
         if not ends:
             raise
     return frozenset(ends)
-
-
-def _check_attention(config: Any) -> None:
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
-    if kinds:
-        raise UserError(f"This model has layers of {', '.join(sorted(kinds))}: serve it with vLLM and give its endpoint's URL.")

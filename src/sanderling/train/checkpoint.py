@@ -17,9 +17,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
+from sanderling.policy.model_directory import TOKENIZER_FILES, quiet, stored_dtype
 from sanderling.policy.model_directory import load_model as load_model
-from sanderling.policy.model_directory import quiet, stored_dtype
-from sanderling.policy.model_files import TOKENIZER_FILES
 from sanderling.runs.files import sync
 from sanderling.train.checkpoint_places import PARTIAL, PREFIX, STATE
 from sanderling.train.checkpoint_places import checkpoints as checkpoints

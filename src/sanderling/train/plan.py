@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
-from sanderling.policy.model_files import positions_of, read_model_config
+from sanderling.policy.model_directory import positions_of, read_model_config
 from sanderling.train.config import GRADIENT_BUCKET, LoraConfig, MemoryConfig, Precision, Recompute, TrainerConfig
 
 MFU = 0.4

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
-from sanderling.policy.model_files import check_model, positions_of, read_model_config
+from sanderling.policy.model_directory import check_model, positions_of, read_model_config
 from sanderling.train.config import Packing
 from sanderling.train.plan import read_shape
 from sanderling.train.row_source import Survey

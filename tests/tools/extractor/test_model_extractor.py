@@ -8,7 +8,7 @@ from extractor_fakes import PAGE, TEXT, Model, said
 
 from sanderling.core.profiles import ResultLayout, get_profile
 from sanderling.core.types import ToolStatus
-from sanderling.policy.reply_cache import ReplyCache
+from sanderling.policy.request_client import ReplyCache
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.extractor.contract import ExtractorOutageError, ExtractorRefusedError, Fallback, OnOutage
 from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits

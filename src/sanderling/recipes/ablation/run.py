@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sanderling.policy.model_files import check_model
+from sanderling.policy.model_directory import check_model
 from sanderling.recipes.ablation.config import AblationConfig
 from sanderling.recipes.ablation.layout import Layout, Unit
 from sanderling.recipes.ablation.report import write_ablation

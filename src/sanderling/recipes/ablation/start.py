@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.config import load_config
-from sanderling.policy.model_files import check_model
+from sanderling.policy.model_directory import check_model
 from sanderling.recipes.ablation.layout import Layout
 from sanderling.recipes.data.inputs import content_hash
 from sanderling.recipes.progress import Report

@@ -18,10 +18,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Clock, FixedClock, SystemClock
 from sanderling.evaluate.page_reader import extractor_of
-from sanderling.policy.contract import Policy, PolicyOutageError
+from sanderling.policy.contract import Policy, PolicyOutageError, WeightSync
 from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy
-from sanderling.policy.reply_cache import ReplyCache
-from sanderling.policy.sync.contract import WeightSync
+from sanderling.policy.request_client import ReplyCache
 from sanderling.recipes.rl.config import RlRecipe, Stage
 from sanderling.recipes.rl.judging import opened_judge, score_by
 from sanderling.recipes.rl.places import Dynamics, Places, directories
@@ -33,7 +32,7 @@ from sanderling.train.rl.contract import Actor, Ask, Score
 
 if TYPE_CHECKING:
     from sanderling.policy.endpoint import CompletionEndpointPolicy
-    from sanderling.policy.sync.vllm_server import VllmServer
+    from sanderling.policy.weight_sync import VllmServer
 
 WEIGHTS = "weights"
 """Where, in a stage's directory, a server finds each version."""
@@ -72,14 +71,13 @@ class Acting:
         return Actor(rollout, sync, self.journal.stored, self.score, self.journal.forget)
 
     def _sampler(self, model: Any) -> tuple[Policy, WeightSync]:
-        from sanderling.policy.sync.copying import Copying, twin
-        from sanderling.policy.sync.in_place import InPlace
         from sanderling.policy.transformers_policy import TransformersPolicy
+        from sanderling.policy.weight_sync import Copying, InPlace, copied
 
         placement, again = self.stage.rl.pipeline.placement, self.recipe.sampler.reprefill_stale
         if placement is Placement.SERVED:
             return self._served()
-        module = twin(model) if placement is Placement.BESIDE else model
+        module = copied(model) if placement is Placement.BESIDE else model
         tokenizer = load_tokenizer(self.model_dir)
         policy = TransformersPolicy(module, tokenizer, name=NAME, max_batch=self.batch, reprefill_stale=again)
         return policy, Copying(policy) if placement is Placement.BESIDE else InPlace(policy)
@@ -90,17 +88,15 @@ class Acting:
         policy, server = server_of(self.recipe, self.model_dir, self.directory, self.closing)
         if self.team.size == 1:
             return policy, server
-        return policy, Together(server, policy.door, self.team, sleeps=self.recipe.sampler.sleeps)
+        return policy, Together(server, policy.gate, self.team, sleeps=self.recipe.sampler.sleeps)
 
 
 def server_of(
     recipe: RlRecipe, model_dir: Path, directory: Path, closing: AsyncExitStack
 ) -> "tuple[CompletionEndpointPolicy, VllmServer]":
     """The served model, and how it gets weights through files in a directory; ``closing`` closes both. Raises UserError."""
-    from sanderling.policy.endpoint import CompletionEndpointPolicy
-    from sanderling.policy.http_client import HttpClient
-    from sanderling.policy.sync.vllm_server import VllmServer
-    from sanderling.policy.sync.weight_files import WeightFiles
+    from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
+    from sanderling.policy.weight_sync import VllmServer, WeightFiles
 
     policy = open_policy(served_spec(recipe, model_dir), on_retry=Seldom())
     closing.push_async_callback(close_policy, policy)

@@ -21,11 +21,10 @@ from sanderling.judge.judges.named import judge_named
 from sanderling.judge.judging import VerdictBook
 from sanderling.judge.outcome import answer_tokens
 from sanderling.judge.verdict import Code
-from sanderling.policy.asker import PolicyAsker
+from sanderling.policy.budget import Ledger, Till
 from sanderling.policy.contract import PolicyOutageError
-from sanderling.policy.ledger import Ledger
 from sanderling.policy.load import check_model, close_policy, is_endpoint, models_at, names_model, open_policy, place_of
-from sanderling.policy.metered import Till
+from sanderling.policy.request_client import RequestClient
 from sanderling.recipes.rl.seldom import Seldom
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.train.rl.config import RlConfig
@@ -93,7 +92,7 @@ async def opened_judge(specs: Sequence[str], directory: Path, name: str, concurr
         for spec in filter(names_model, specs):
             policy = open_policy(spec, on_retry=Seldom())
             stack.push_async_callback(close_policy, policy)
-            askers.append(PolicyAsker(policy, till=Till(ledger), concurrency=concurrency, place=place_of(spec)))
+            askers.append(RequestClient(policy, till=Till(ledger), concurrency=concurrency, place=place_of(spec)))
         judge = judge_named(specs, askers, OURS, names_model)
         yield judge and BookedJudge(judge, VerdictBook(directory / f"verdicts-{name}.jsonl"))
 

@@ -15,7 +15,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.policy.model_files import check_model, check_vocabulary
+from sanderling.policy.model_directory import check_model, check_vocabulary
 from sanderling.recipes.rl.acting import check_reader, served_spec
 from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.judging import check_answers, check_judges, check_rule, check_there

@@ -2,7 +2,7 @@
 
 Rank 0 speaks to the server. The others keep their turns back until it says, over the team, that the server is asleep, awake
 again, or has the new weights. Where the server cannot keep turns while it takes weights, it gets them when no rank has one
-under way. See `policy.sync.contract.WeightSync`. Knows no model.
+under way. See `policy.contract.WeightSync`. Knows no model.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
-from sanderling.policy.door import Door
-from sanderling.policy.sync.contract import WeightSync
+from sanderling.policy.contract import WeightSync
+from sanderling.policy.endpoint import Gate
 
 
 class Meeting(Protocol):
@@ -36,9 +36,9 @@ class Server(WeightSync, Protocol):
 class Together:
     """One server of many processes."""
 
-    def __init__(self, server: Server, door: Door, team: Meeting, *, sleeps: bool) -> None:
-        """``door``: the one that this process' turns pass on their way to the server."""
-        self._server, self._door, self._team, self._sleeps = server, door, team, sleeps
+    def __init__(self, server: Server, gate: Gate, team: Meeting, *, sleeps: bool) -> None:
+        """``gate``: the one that this process' turns pass on their way to the server."""
+        self._server, self._gate, self._team, self._sleeps = server, gate, team, sleeps
         self._leads = team.rank == 0
 
     @property
@@ -51,7 +51,7 @@ class Together:
         if not self._sleeps:
             yield
             return
-        async with self._door.closed(empty=True):
+        async with self._gate.closed(empty=True):
             await self._all()
             if not self._leads:
                 await self._all()
@@ -68,7 +68,7 @@ class Together:
         """Every rank hears the version when the server has it; turns sent before carry the one before."""
         async with AsyncExitStack() as quiet:
             if not await self._kept():
-                await quiet.enter_async_context(self._door.closed(empty=True))
+                await quiet.enter_async_context(self._gate.closed(empty=True))
                 await self._all()
             if self._leads:
                 await self._server.publish(weights, version)

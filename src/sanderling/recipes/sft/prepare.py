@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.policy.model_files import check_model
+from sanderling.policy.model_directory import check_model
 from sanderling.recipes.progress import Report
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.recipes.sft.fit import check_fit

@@ -68,8 +68,8 @@ def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: s
 
 def _connector(layout: Layout, tokenizer: Tokenizer, batch: int, journal: Journal) -> Callable[[Any], Actor]:
     """Makes the actor of a model: it samples at most ``batch`` turns together, in the world that a question is about."""
-    from sanderling.policy.sync.in_place import InPlace
     from sanderling.policy.transformers_policy import TransformersPolicy
+    from sanderling.policy.weight_sync import InPlace
 
     tools = {plan.generate().name: world_tools(layout.open_world(plan), layout.profile) for plan in layout.training}
 

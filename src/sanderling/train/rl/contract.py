@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sanderling.core.record import Question, Trajectory
-from sanderling.policy.sync.contract import WeightSync
+from sanderling.policy.contract import WeightSync
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 The story of a run, in :func:`run_rl`. Groups of rollouts are made all the time (`rollouts`), as far ahead as the bound on
 staleness lets them; a step takes the groups it trains on, writes down which (`ledger`), turns them into updates in a thread of
-its own (`learning`), and hands the new weights to whoever samples (`policy.sync`). With ``max_staleness`` 0 nothing is begun
-under weights that are about to change: the same code, synchronous.
+its own (`learning`), and hands the new weights to whoever samples (`policy.weight_sync`). With ``max_staleness`` 0 nothing is
+begun under weights that are about to change: the same code, synchronous.
 
 Killed at any moment, it goes on where it was: updates since the last checkpoint are done again from the ledger to the same
 weights, what waited still waits, and rollouts under way go on from their journals. A team of processes shares out rollouts,

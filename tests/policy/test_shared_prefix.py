@@ -1,4 +1,7 @@
-"""Sessions that have gone the same way are computed as one, and nobody can tell: against sessions that run alone."""
+"""Sessions that have gone the same way are computed as one, and nobody can tell: against sessions that run alone.
+
+And the slot cache where memory runs out amid its growth.
+"""
 
 import asyncio
 import random
@@ -10,10 +13,10 @@ from hypothesis import strategies as st
 from policy_tiny import full_logits, ids, key, load, said
 
 from sanderling.core.types import Sampling
-from sanderling.policy import forward
-from sanderling.policy.forward import Branch, SlotForward
+from sanderling.policy import forward, kv_cache
+from sanderling.policy.forward import Branch, Lane, SlotForward, alike, put_in_one_lane
+from sanderling.policy.kv_cache import Placement, SlotCache
 from sanderling.policy.transformers_policy import TransformersPolicy
-from sanderling.policy.twins import Lane, alike, put_in_one_lane
 
 WARM = Sampling(temperature=0.05, max_tokens=9)
 GREEDY = Sampling(temperature=0.0, max_tokens=6)
@@ -39,9 +42,9 @@ def rows(monkeypatch):
     seen: list[tuple[int, int]] = []
     by_row, beside = SlotForward._decode_row_by_row, SlotForward._decode_side_by_side
 
-    def count_by_row(self, twins):
-        seen.append((len(twins), sum(len(group) for group in twins)))
-        return by_row(self, twins)
+    def count_by_row(self, groups):
+        seen.append((len(groups), sum(len(group) for group in groups)))
+        return by_row(self, groups)
 
     def count_beside(self, branches):
         seen.append((len(branches), len(branches)))
@@ -303,3 +306,30 @@ def test_rows_are_read_one_by_one_where_that_costs_less(loaded, monkeypatch):
     assert not step._pays_row_by_row([short], [short] * 2), "too short for a call of its own"
     monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
     assert not step._pays_row_by_row([long, long], [long] * 8), "two heads keep two of sixteen threads busy"
+
+
+def test_grown_by_half_when_memory_ran_out_it_grows_on_and_keeps_what_it_holds(monkeypatch: pytest.MonkeyPatch):
+    cache = SlotCache(3)
+    cache.reserve(1, 4)
+    one = torch.arange(4)
+    cache.place(Placement(slots=torch.zeros(4, dtype=torch.int64), positions=one, source=None, read=1, length=4))
+    states = torch.randn(1, 2, 4, 8)
+    for layer in cache.slot_layers:
+        layer.update(states, -states)
+    grown, left = kv_cache._grown, [3]  # a layer and half of the next
+
+    def scarce(*wanted):
+        left[0] -= 1
+        if left[0] < 0:
+            raise torch.OutOfMemoryError("no memory left")
+        return grown(*wanted)
+
+    monkeypatch.setattr(kv_cache, "_grown", scarce)
+    with pytest.raises(torch.OutOfMemoryError):
+        cache.reserve(20, 4)
+    monkeypatch.setattr(kv_cache, "_grown", grown)
+    cache.reserve(20, 4)
+    for layer in cache.slot_layers:
+        assert layer.keys is not None and layer.values is not None
+        assert len(layer.keys) == len(layer.values) >= 20
+        assert torch.equal(layer.keys[:1, :, :4], states) and torch.equal(layer.values[:1, :, :4], -states)

@@ -1,0 +1,206 @@
+"""Any policy as a client of requests: one conversation in, one reply out, remembered, paid for, and never too many at a time.
+
+Retries are the policy's own. A reply is remembered under the model, the conversation, the temperature, the length and the
+sample; asked again, it costs nothing and is the same. Any change of a letter is another conversation.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from sanderling.core.asking import AskingOutageError, AskingRefusedError, Reply, Usage
+from sanderling.core.chat import conversation_ids
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.core.types import Message, Sampling
+from sanderling.policy.budget import Ledger, MeteredPolicy, Till
+from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
+from sanderling.policy.endpoint import RefusedError
+from sanderling.runs.files import close_directory
+
+_FORMAT = 1
+_MOST_OUTAGES = 5
+_AGAIN_S = 60.0
+"""How long a server that was not reached so often is left alone before it is tried again."""
+_OPEN, _CLOSE = "<think>", "</think>"
+
+
+class Kept(Frozen):
+    """A reply, and what it took when it was made."""
+
+    reply: str
+    prompt_tokens: int = 0
+    sampled_tokens: int = 0
+    cut: bool = False
+    """It ended for its length."""
+    estimated: bool = False
+    """The server did not say what it took: these are the most that it may have been."""
+    key: str = ""
+    model: str = ""
+
+
+class ReplyCache:
+    """Replies below a directory, which may be shared by processes: each in a file under the hash of all that it answers.
+
+    A reply appears whole or not at all, whoever else writes at the same time and whenever it is killed; a file that cannot be
+    read is no reply.
+    """
+
+    def __init__(self, directory: Path, *, private: bool = False) -> None:
+        """``private``: the directory is for its owner alone from now on. Raises UserError when it cannot be written."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if private:
+                close_directory(directory)
+            with tempfile.TemporaryFile(dir=directory):
+                pass
+        except OSError as error:
+            raise UserError(f"Replies cannot be kept in {directory} ({error.strerror}): choose another directory.") from error
+        self._directory = directory
+
+    def get(self, model: str, messages: Sequence[Message]) -> str | None:
+        """The text of the one reply to a conversation, if it is known."""
+        found = self.find(model, messages)
+        return None if found is None else found.reply
+
+    def put(self, model: str, messages: Sequence[Message], reply: str) -> None:
+        """Keep the one reply to a conversation. Raises OSError when the disk does not take it."""
+        self.keep(model, messages, Kept(reply=reply))
+
+    def find(self, model: str, messages: Sequence[Message], *settings: float) -> Kept | None:
+        """The reply that was sampled so, if it is known. ``settings``: temperature, lengths, which of several samples."""
+        key, path = self._place(model, messages, settings)
+        try:
+            found = Kept.model_validate_json(path.read_bytes(), strict=True)
+        except (OSError, ValueError):
+            return None
+        return found if found.key == key else None
+
+    def keep(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
+        """Keep a reply. Raises OSError when the disk does not take it."""
+        key, path = self._place(model, messages, settings)
+        path.parent.mkdir(exist_ok=True)
+        record = kept.model_copy(update={"key": key, "model": model}).model_dump(exclude_defaults=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+                json.dump(record, file, ensure_ascii=False)
+            Path(partial).replace(path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+    def _place(self, model: str, messages: Sequence[Message], settings: Sequence[float]) -> tuple[str, Path]:
+        record = [_FORMAT, model, [[message.role.value, message.content] for message in messages], *settings]
+        key = hashlib.sha256(json.dumps(record).encode("ascii")).hexdigest()
+        return key, self._directory / key[:2] / f"{key[2:]}.json"
+
+
+class RequestClient:
+    """A model that answers conversations, as `core.asking.Asker` says.
+
+    After several calls in a row that met no server only one a minute is made, since each would wait for it in vain; once one is
+    answered all are made again.
+
+    Args:
+        policy: whose word it is; text-level or token-level.
+        till: where it is paid; without one, nowhere.
+        cache: where replies are kept; None: nowhere.
+        concurrency: replies waited for at the same time.
+        place: what tells this model from others of its name.
+        monotonic: seconds, by which a server that is away is tried again.
+
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        till: Till | None = None,
+        cache: ReplyCache | None = None,
+        concurrency: int = 8,
+        place: str = "",
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = policy.name
+        self.place = place
+        self._till = till or Till(Ledger())
+        self._policy = MeteredPolicy(policy, self._till)
+        self._cache = cache
+        self._turns = asyncio.Semaphore(concurrency)
+        self._identity = f"{policy.name} at {place}" if place else policy.name
+        self._outages = 0
+        self._monotonic, self._next_try = monotonic, 0.0
+        self._alike: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Of conversations under way: one that is asked twice at the same time is paid once."""
+
+    async def ask(
+        self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
+    ) -> Reply:
+        """The model's reply, remembered or sampled. Raises as `core.asking.Asker` says, AskingRefusedError too."""
+        settings = (temperature, max_tokens, sample)
+        alike = self._alike.setdefault(f"{_digest(messages)} {settings}", asyncio.Lock())
+        async with nullcontext() if self._cache is None else alike, self._turns:
+            kept = None if self._cache is None else self._cache.find(self._identity, messages, *settings)
+            remembered = kept is not None
+            if kept is None:
+                kept = await self._sampled(messages, Sampling(temperature=temperature, max_tokens=max_tokens), sample)
+                if self._cache is not None:
+                    self._cache.keep(self._identity, messages, kept, *settings)
+        prompt, sampled = kept.prompt_tokens, kept.sampled_tokens
+        cost = 0.0 if remembered else self._till.prices.of(prompt, sampled)
+        usage = Usage(self.name, prompt, sampled, cost, remembered, kept.estimated)
+        return Reply(without_reasoning(kept.reply), usage, kept.cut)
+
+    async def _sampled(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Kept:
+        if self._outages >= _MOST_OUTAGES:
+            if self._monotonic() < self._next_try:
+                raise AskingOutageError(
+                    f"{self.name} was not reached {self._outages} times in a row: it is asked once a minute."
+                )
+            self._next_try = self._monotonic() + _AGAIN_S  # nobody else meanwhile
+        key = SampleKey(seed=0, question=_digest(messages), attempt=sample, turn=0)
+        tokenizer = self._policy.tokenizer
+        ids = None if tokenizer is None else tuple(conversation_ids(tokenizer, messages))
+        session = self._policy.open(key)
+        try:
+            done = await session.generate(Delta(tuple(messages), ids), sampling, key)
+        except PolicyOutageError as error:
+            self._outages += 1
+            self._next_try = self._monotonic() + _AGAIN_S
+            raise AskingOutageError(str(error)) from error
+        except RefusedError as error:
+            self._outages = 0  # a server that refuses was reached
+            raise AskingRefusedError(str(error)) from error
+        finally:
+            session.close()
+        self._outages = 0
+        taken = session.last
+        assert taken is not None, "a turn that was sampled took something"
+        return Kept(
+            reply=done.text,
+            prompt_tokens=taken.prompt_tokens,
+            sampled_tokens=taken.sampled_tokens,
+            cut=done.finish is Finish.LENGTH,
+            estimated=taken.is_estimated,
+        )
+
+
+def without_reasoning(text: str) -> str:
+    """What was said after the reasoning; nothing when the reasoning never ended."""
+    _, closed, after = text.rpartition(_CLOSE)
+    if closed:
+        return after.strip()
+    return after.partition(_OPEN)[0].strip()
+
+
+def _digest(messages: Sequence[Message]) -> str:
+    text = "\x1e".join(f"{message.role.value}\x1f{message.content}" for message in messages)
+    return hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()

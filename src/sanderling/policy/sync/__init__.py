@@ -1,1 +1,0 @@
-"""How updated weights reach whoever samples: one file for each way."""

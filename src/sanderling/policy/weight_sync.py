@@ -1,0 +1,309 @@
+"""How updated weights reach a sampler: in place, into a copy beside the trainer, or through files to a vLLM server.
+
+Each way is a `contract.WeightSync`. Turns under way live on; their earlier keys and values are of older weights unless the
+policy computes them again (``reprefill_stale``).
+"""
+
+import asyncio
+import copy
+import re
+import shutil
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import torch
+from safetensors.torch import save_file
+
+from sanderling.core.errors import UserError
+from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
+from sanderling.policy.model_directory import TOKENIZER_FILES
+from sanderling.policy.transformers_policy import TransformersPolicy
+from sanderling.runs.files import sync
+
+_NAME = re.compile(r"weights-(\d{8})")
+_FILE = "model.safetensors"
+_KEPT = 2
+"""Versions, so that whoever is still reading the one before can finish."""
+_PAUSES_S = (0.0, 0.1, 0.5, 2.0)
+"""Before each time that cached keys and values are asked to go."""
+_BESIDE = ("config.json", "generation_config.json", *TOKENIZER_FILES)
+
+
+class InPlace:
+    """The policy samples with the very module that is trained, in turns with the trainer: nothing is copied.
+
+    What is handed to ``publish`` is not read: the weights are where they have to be.
+    """
+
+    def __init__(self, policy: TransformersPolicy) -> None:
+        self._policy = policy
+
+    @property
+    def version(self) -> int:
+        return self._policy.version
+
+    def training(self) -> AbstractAsyncContextManager[None]:
+        """No step of the sampler runs inside; nothing is awaited on the way in."""
+        return self._policy.paused()
+
+    async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
+        self._policy.bump_version(version)
+
+
+class Copying:
+    """Copies into the policy's own module beside the one that is trained: it samples on while an update is computed.
+
+    Example: ``Copying(TransformersPolicy(copied(model), tokenizer))`` beside a trainer of ``model``.
+    """
+
+    def __init__(self, policy: TransformersPolicy) -> None:
+        self._policy = policy
+
+    @property
+    def version(self) -> int:
+        return self._policy.version
+
+    def training(self) -> AbstractAsyncContextManager[None]:
+        """Does nothing: sampling goes on."""
+        return nullcontext()
+
+    async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
+        """Without an await: a step of the engine has either all of the old weights or all of the new ones."""
+        if weights is not None:
+            copy_into(self._policy.model, weights)
+        self._policy.bump_version(version)
+
+
+def copied(model: Any) -> Any:
+    """A module of its own with the same weights, to sample with: without gradients, in evaluation mode.
+
+    A trainer that saves memory gives its layers another ``forward``, a function that copying leaves theirs: without it the
+    copy's layers are its own.
+    """
+    other = copy.deepcopy(model).requires_grad_(False).eval()
+    for module in other.modules():
+        vars(module).pop("forward", None)
+    return other
+
+
+def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
+    """Copy ``weights`` into the module's own tensors, in their dtype and on their device.
+
+    Names are those of its ``state_dict``; of tensors that the module ties, one name is enough. Everything is checked before
+    anything is changed. Raises UserError for a name that is unknown, missing or given twice with different values, and for
+    another shape.
+    """
+    named = dict(module.state_dict(keep_vars=True))  # live tensors, a tied one under each of its names
+    by_tensor: dict[int, list[str]] = {}
+    for name, tensor in named.items():
+        by_tensor.setdefault(id(tensor), []).append(name)
+    strangers = sorted(weights.keys() - named.keys())
+    if strangers:
+        raise _unfit(f"it has no {_some(strangers)}")
+    lacking = [names[0] for names in by_tensor.values() if not weights.keys() & set(names)]
+    lacking = [name for name in lacking if isinstance(named[name], torch.nn.Parameter)]
+    if lacking:
+        raise _unfit(f"{_some(lacking)} was not handed over")
+    chosen: dict[str, torch.Tensor] = {}
+    for names in by_tensor.values():
+        given = [name for name in names if name in weights]
+        for name in given:
+            if weights[name].shape != named[name].shape:
+                raise _unfit(f"{name} is of shape {tuple(weights[name].shape)} and not {tuple(named[name].shape)}")
+            if not _same(weights[name], weights[given[0]]):
+                raise _unfit(f"it ties {given[0]} and {name}, which differ")
+        if given:
+            chosen[given[0]] = weights[given[0]]
+    with torch.no_grad():
+        for name, tensor in chosen.items():
+            named[name].copy_(tensor)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one is other or one.data_ptr() == other.data_ptr() or torch.equal(one, other)
+
+
+def _unfit(why: str) -> UserError:
+    return UserError(f"These weights do not fit the model that samples ({why}): sample with the model that is trained.")
+
+
+def _some(names: Iterable[str]) -> str:
+    first, *others = names
+    return f"{first} and {len(others)} more" if others else first
+
+
+class WeightFiles:
+    """Versions on a disk that trainer and samplers share: a directory for each, there whole or not at all.
+
+    A directory is a model's as Hugging Face has it where the files of ``like`` were copied beside the weights. The newest
+    versions are kept. One process writes, many may read.
+    """
+
+    def __init__(self, directory: Path, like: Path | None = None) -> None:
+        """``like``: a model directory whose configuration and tokenizer stand beside the weights."""
+        self.directory = directory
+        self._like = like
+
+    def path(self, version: int) -> Path:
+        """Where a version's files are, or would be."""
+        return self.directory / f"weights-{version:08}"
+
+    def write(self, weights: Mapping[str, Any], version: int) -> Path:
+        """Store a version and return its directory. Later versions go: they are of a past that was undone.
+
+        Raises UserError when it cannot be written.
+        """
+        path = self.path(version)
+        partial = path.with_name(path.name + ".partial")
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            for left in self.directory.glob("weights-*.partial"):  # half written by a process that was killed
+                shutil.rmtree(left)
+            for later in self._versions():
+                if later >= version:  # of an earlier life
+                    gone = self.path(later).with_name(self.path(later).name + ".partial")
+                    self.path(later).rename(gone)  # at once: nobody shall find half of it
+                    shutil.rmtree(gone)
+            partial.mkdir()
+            for name in _BESIDE if self._like is not None else ():
+                if (source := (self._like or Path()) / name).is_file():
+                    shutil.copyfile(source, partial / name)
+            save_file(_untied(weights), partial / _FILE, metadata={"format": "pt"})
+            (partial / _FILE).chmod(0o644)  # safetensors lets nobody but the owner read
+            sync(partial / _FILE)
+            partial.rename(path)
+            sync(self.directory)
+        except OSError as error:
+            raise UserError(f"Cannot store weights in {self.directory} ({error.strerror}): choose another place.") from error
+        for old in sorted(self._versions())[:-_KEPT]:
+            shutil.rmtree(self.path(old), ignore_errors=True)
+        return path
+
+    def _versions(self) -> list[int]:
+        if not self.directory.is_dir():
+            return []
+        found = [_NAME.fullmatch(entry.name) for entry in self.directory.iterdir()]
+        return [int(match[1]) for match in found if match]
+
+
+class VllmServer:
+    """A vLLM server takes over weights from files, by the endpoints of its development mode. Run against vLLM 0.32 on a CPU.
+
+    Start it as ``VLLM_SERVER_DEV_MODE=1 vllm serve ...`` on a machine that sees the files. An update is: keep new turns back,
+    have the server pause, ``reload_weights`` from the version's directory on every worker, forget all keys and values, go on.
+    Turns under way are frozen meanwhile (``/pause?mode=keep``) where the server's own description lists that mode; else they
+    are waited for, since an older server would abort them. A frozen turn's context is computed again with the new weights, and
+    it goes on with them; its tokens carry the version at which it was sent. To keep those keys and values is no choice here:
+    the server would hand them, as a cached prefix, to turns that are begun after the update, and nobody could tell.
+
+    With ``sleeps`` the server and the trainer have one GPU in turns: for an update the server ends the turns under way, puts
+    its weights into the CPU's memory and drops its cache (``/sleep?level=1``; start it with ``--enable-sleep-mode``). Sleeping
+    was never run: vLLM cannot on a CPU.
+
+    Sources: vLLM's documentation of asynchronous RL (pause, resume), of sleep mode (sleep, wake_up, collective_rpc) and its RPC
+    router (``kwargs`` are strings). A transfer over NCCL is quicker and needs vLLM's own trainer side: not done here.
+    """
+
+    def __init__(self, root: HttpClient, policy: CompletionEndpointPolicy, files: WeightFiles, *, sleeps: bool = False) -> None:
+        """``root`` is the server's address without ``/v1``."""
+        self._root = root
+        self._policy = policy
+        self._files = files
+        self._sleeps = sleeps
+        self._keeps: bool | None = None
+
+    @property
+    def version(self) -> int:
+        return self._policy.version
+
+    @asynccontextmanager
+    async def training(self) -> AsyncIterator[None]:
+        """Nothing, or with ``sleeps``: the server sleeps inside, once the turns under way have ended."""
+        if not self._sleeps:
+            yield
+            return
+        async with self._policy.gate.closed(empty=True):
+            await self._ask("sleep", level=1)
+            try:
+                yield
+            finally:
+                await self._ask("wake_up")
+
+    async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
+        """When the server fails midway it stays paused: nobody samples with half of an update, and the next one resumes it."""
+        if weights is not None:
+            path = await asyncio.to_thread(self._files.write, weights, version)
+            keeps = await self.keeps_turns()
+            async with self._policy.gate.closed(empty=not keeps):
+                await self._reload(path, keeps)
+                self._policy.version = version
+        self._policy.version = version
+
+    async def _reload(self, path: Path, keeps: bool) -> None:
+        if keeps:
+            await self._ask("pause", mode="keep")
+        try:
+            await self._ask("collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(path)}})
+        except UserError:  # refused: it still has what it had
+            if keeps:
+                await self._ask("resume")
+            raise
+        await self._forget()
+        if keeps:
+            await self._ask("resume")
+
+    async def _forget(self) -> None:
+        """Have the server drop all keys and values, those of frozen turns too.
+
+        It says ``success: false`` (with status 200) where something still holds some; older versions say nothing.
+        """
+        for pause_s in _PAUSES_S:
+            await asyncio.sleep(pause_s)
+            if (await self._ask("reset_prefix_cache", reset_running_requests="true")).get("success", True):
+                return
+        raise UserError(
+            f"{self._root.base_url} has the new weights and keeps cached keys and values of those before (its log says why): "
+            "see that nobody else uses it, or start it with --no-enable-prefix-caching."
+        )
+
+    async def keeps_turns(self) -> bool:
+        """Whether turns under way may stay while weights change: ``/pause`` has a mode, by what the server tells of itself.
+
+        Asked once.
+        """
+        if self._keeps is None:
+            try:
+                told = await self._root.json("openapi.json")
+            except UserError:  # it does not describe itself
+                told = {}
+            pause = told.get("paths", {}).get("/pause", {}).get("post", {})
+            self._keeps = any(parameter.get("name") == "mode" for parameter in pause.get("parameters", []))
+        return self._keeps
+
+    async def _ask(self, path: str, body: Mapping[str, Any] | None = None, **query: object) -> dict[str, Any]:
+        try:
+            return await self._root.json(f"{path}?{urlencode(query)}" if query else path, dict(body or {}), answered=False)
+        except UserError as error:
+            flag = " --enable-sleep-mode" if path in ("sleep", "wake_up") else ""
+            raise UserError(
+                f"The vLLM server did not take the weights at /{path} ({error}): start it with VLLM_SERVER_DEV_MODE=1{flag}, "
+                "where it can read the files."
+            ) from error
+
+
+def _untied(weights: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The weights on the CPU as files take them: contiguous, none sharing memory, a tied one under its first name alone."""
+    kept: dict[str, torch.Tensor] = {}
+    seen: set[tuple[object, ...]] = set()
+    for name, tensor in weights.items():
+        live = tensor.detach()
+        place = (live.device, live.data_ptr(), live.shape, live.stride(), live.dtype)
+        if live.numel() and place in seen:
+            continue
+        seen.add(place)
+        held = live.cpu().contiguous()
+        kept[name] = held.clone() if held.untyped_storage().nbytes() != held.nbytes else held
+    return kept
