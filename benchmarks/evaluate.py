@@ -38,7 +38,7 @@ from sanderling.evaluate.measured import Measure, measured
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.judges import rule_judge
+from sanderling.judge.rules import rule_judge
 from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, Session
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.tools.contract import Tool, ToolContext, ToolResult

@@ -23,8 +23,7 @@ from sanderling.evaluate.measured import Measure, measured
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.watch import Watch
-from sanderling.judge.judge import RuleJudge
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.tools.registry import world_tools

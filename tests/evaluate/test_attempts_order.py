@@ -8,8 +8,7 @@ from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, make_attempts
-from sanderling.judge.judge import RuleJudge
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.runs.jsonl import TrajectoryStore
 
 QUESTIONS = tuple(Question(id=name, text=name, answers=("a1",)) for name in ("p", "q", "r"))

@@ -17,8 +17,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.settled import by_hand_of, unused_by_hand
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.judge import RuleJudge
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, recorded, unscored
 
 QUESTIONS = [Question(id=f"q{n}", text=f"What is {n}?", answers=(f"a{n}",)) for n in range(3)]

@@ -21,8 +21,7 @@ from sanderling.core.types import Ending, FixedClock, Message, Role
 from sanderling.evaluate.attempts import Retry
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress, evaluate
-from sanderling.judge.judge import RuleJudge
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import Ruling, Verdict
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from measured_runs import go
+from sanderling.data.importers import open_import
 from test_evaluate_result import INFO, QUESTIONS, grid
 from test_runs_report import made
 from typer.testing import CliRunner
@@ -19,7 +20,6 @@ from sanderling.cli.evaluation import app
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.types import FixedClock, Message
-from sanderling.data.importers import open_import
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import get_benchmark
@@ -32,8 +32,7 @@ from sanderling.evaluate.measured import Measure, measured, prepared
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory
 from sanderling.evaluate.summary import summarise
-from sanderling.judge.judge import RuleJudge
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.synth.questions import chain_questions

@@ -15,13 +15,11 @@ from sanderling.cli.main import build_app
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, Reply, Usage
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending, Message
-from sanderling.judge.agreement import agreement
-from sanderling.judge.calibration import calibration
-from sanderling.judge.forms.registry import FORMS
-from sanderling.judge.judge import in_order, rule_on
-from sanderling.judge.judges import rule_judge
-from sanderling.judge.judges.model import ModelJudge
-from sanderling.judge.verdict import recorded
+from sanderling.judge.agreement import agreement, calibration
+from sanderling.judge.model import ModelJudge
+from sanderling.judge.prompts import PROMPTS
+from sanderling.judge.rules import rule_judge
+from sanderling.judge.verdict import in_order, recorded, rule_on
 from sanderling.runs.writing import write_trajectories
 
 RULES = (
@@ -258,9 +256,9 @@ def _refusal(call: Callable[[], object]) -> str:
 
 def forms() -> Iterator[tuple[str, Any]]:
     questions = [(Question(id="q", text=text, answers=tuple(accepted)), answer) for text, answer, accepted in CASES]
-    for key, form in FORMS.items():
+    for key, form in PROMPTS.items():
         shown = [[message.content for message in form.messages(*case)] for case in questions]
-        again = [[message.content for message in form.messages_again(*case)] for case in questions]
+        again = [[message.content for message in form.messages(*case, again=True)] for case in questions]
         yield (
             f"form {key}",
             {
@@ -315,9 +313,9 @@ def models() -> Iterator[tuple[str, Any]]:
         yield f"model, {name}", [judged(ModelJudge(askers), one), digest([asker.asked for asker in askers])]
     same = trajectory(0, " Oslo ", ["Oslo"])
     replies = {"ours": "correct: no", "sets": SETS % ('{"Oslo": true}', '["Rome"]'), "simpleqa": "C"}
-    for key, form in FORMS.items():
+    for key, form in PROMPTS.items():
         asker = Replies(*[replies.get(key, FIVE % ("no", "30%"))] * 2)
-        yield f"model, the same text, {key}", [judged(ModelJudge([asker], form=form), same), len(asker.asked)]
+        yield f"model, the same text, {key}", [judged(ModelJudge([asker], form), same), len(asker.asked)]
 
 
 def tables() -> Iterator[tuple[str, Any]]:

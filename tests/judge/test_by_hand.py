@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
+from sanderling.judge.book import judge_each, judge_file
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.judge import rule_on
-from sanderling.judge.judged_file import judge_file
-from sanderling.judge.judges import rule_judge
-from sanderling.judge.judging import judge_each
-from sanderling.judge.verdict import Code, verdict_of
+from sanderling.judge.rules import rule_judge
+from sanderling.judge.verdict import Code, rule_on, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
 
 

@@ -17,8 +17,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import FixedClock, Message
-from sanderling.judge.judge import Judge, RuleJudge
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import RuleJudge, exact_match
+from sanderling.judge.verdict import Judge
 from sanderling.merge.axis import Axis
 from sanderling.merge.measuring import Measuring, Skill
 from sanderling.merge.page import render, terminal_table, told

@@ -24,7 +24,7 @@ from sanderling.evaluate.attempts import Made, Retry
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.made_with import MovedModelWarning
 from sanderling.evaluate.watch import Watch
-from sanderling.judge.judges import rule_judge
+from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Ledger, Limits, MeteredPolicy, Till
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient

@@ -12,8 +12,8 @@ from sanderling.cli.data_judge import judge
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
+from sanderling.judge.book import Keep
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.judged_file import Keep
 from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import exact_match
 from sanderling.synth.graph.capabilities.enumeration import list_answers
 from sanderling.synth.graph.contract import Capability, Fact, Uniqueness
 from sanderling.synth.graph.draft import Draft, Range

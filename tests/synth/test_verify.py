@@ -11,8 +11,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
-from sanderling.judge.judge import RuleJudge, Ruling, Verdict
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import RuleJudge, exact_match
+from sanderling.judge.verdict import Ruling, Verdict
 from sanderling.synth.verify.closed_book import ClosedBook
 from sanderling.synth.verify.contract import Check, Checker, Finding, Result
 from sanderling.synth.verify.evidence import Evidence

@@ -35,8 +35,8 @@ from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Made
 from sanderling.evaluate.live import Live
 from sanderling.evaluate.watch import Watch
-from sanderling.judge.forms.ours import OURS
-from sanderling.judge.judge import Judge
+from sanderling.judge.prompts import DEFAULT_PROMPT
+from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import Prices
 from sanderling.policy.contract import Policy
 from sanderling.runs.jsonl import TrajectoryStore
@@ -100,7 +100,7 @@ class Attempting:
     """What the progress view calls it."""
     guard: Guard | None = None
     """Hides what gives a question away."""
-    form: str = OURS.key
+    form: str = DEFAULT_PROMPT
     """How a judging model is asked."""
     second: tuple[str, ...] = ()
     """Judges to compare with; they decide nothing."""

@@ -18,9 +18,9 @@ from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, spent_lin
 from sanderling.cli.judges import FormKey, JudgePrices, JudgeSpecs, Verdicts, opened_judge
 from sanderling.core.text import visible
 from sanderling.data.files import open_trajectories
+from sanderling.judge.book import JudgeReport, Keep, judge_file
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.forms.ours import OURS
-from sanderling.judge.judged_file import JudgeReport, Keep, judge_file
+from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.verdict import Ruling
 from sanderling.runs.writing import check_places
 
@@ -36,7 +36,7 @@ def judge(
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     cache: Cache = None,
-    form: FormKey = OURS.key,
+    form: FormKey = DEFAULT_PROMPT,
 ) -> None:
     """Say of every trajectory whether its own answer is right; what cannot be told is unscored, with a reason.
 

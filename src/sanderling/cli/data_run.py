@@ -12,7 +12,7 @@ from sanderling.cli import exits
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, read_prices
 from sanderling.cli.judges import JudgePrices, opened_judge
 from sanderling.core.text import visible
-from sanderling.judge.judge import Judge
+from sanderling.judge.verdict import Judge
 
 
 def run(

@@ -17,7 +17,7 @@ from sanderling.evaluate.concluding import Judges, judged_again
 from sanderling.evaluate.provenance import command_line
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.judge.judge import Judge
+from sanderling.judge.verdict import Judge
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sanderling.evaluate.format import ending_words, mean, percent, span
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.result_parts import Confidence, Contamination, Estimate
-from sanderling.judge.calibration import FEW
+from sanderling.judge.agreement import FEW
 
 
 def said_lines(result: EvalResult) -> Iterator[str]:

@@ -11,10 +11,9 @@ from rich.console import Console
 from sanderling.cli.asking import PRICE_HELP, Spending, opened_askers
 from sanderling.core.errors import UserError
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.judge.forms.ours import OURS
-from sanderling.judge.forms.registry import FORMS, get_form
-from sanderling.judge.judge import Judge
-from sanderling.judge.judges.named import judge_named
+from sanderling.judge.model import judge_named
+from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS, get_prompt
+from sanderling.judge.verdict import Judge
 from sanderling.policy.load import names_model
 
 JudgeSpecs = Annotated[
@@ -43,7 +42,9 @@ SecondJudge = Annotated[
 FormOfBenchmark = Annotated[
     str, typer.Option("--form", help="How a judging model is asked; by default as the benchmark's publisher does.")
 ]
-FormKey = Annotated[str, typer.Option("--form", help=f"How a judging model is asked, and its reply read: {', '.join(FORMS)}.")]
+FormKey = Annotated[
+    str, typer.Option("--form", help=f"How a judging model is asked, and its reply read: {', '.join(PROMPTS)}.")
+]
 
 
 def required(judge: Judge | None) -> Judge:
@@ -56,8 +57,8 @@ def required(judge: Judge | None) -> Judge:
 def form_for(form: str, benchmark: Benchmark | None, specs: Sequence[str]) -> str:
     """The form that was named, else the benchmark's where a model judges. Raises UserError for one that there is not."""
     if form:
-        return get_form(form).key
-    return benchmark.form or OURS.key if benchmark is not None and any(map(names_model, specs)) else OURS.key
+        return get_prompt(form).key
+    return benchmark.form or DEFAULT_PROMPT if benchmark is not None and any(map(names_model, specs)) else DEFAULT_PROMPT
 
 
 @asynccontextmanager
@@ -68,7 +69,7 @@ async def opened_judge(
     *,
     concurrency: int,
     console: Console,
-    form: str = OURS.key,
+    form: str = DEFAULT_PROMPT,
 ) -> AsyncIterator[Judge]:
     """The judges in their order as one: rules first come first served, all models as one judge. Raises UserError."""
     opening = opened_judges(specs, (), prices, spending, concurrency=concurrency, console=console, form=form)
@@ -85,15 +86,15 @@ async def opened_judges(
     *,
     concurrency: int,
     console: Console,
-    form: str = OURS.key,
+    form: str = DEFAULT_PROMPT,
     on_retry: Callable[[str], None] | None = None,
 ) -> AsyncIterator[tuple[Judge | None, Judge | None]]:
     """:func:`opened_judge` for the judge that decides and one to compare with, None for nobody; prices are in this order."""
     if second and list(second) == list(specs):
         raise UserError("The second judge is the first one: name another with --second-judge.")
-    asked = get_form(form)
+    asked = get_prompt(form)
     models = [spec for spec in (*specs, *second) if names_model(spec)]
-    if asked is not OURS and not models:
+    if asked.key != DEFAULT_PROMPT and not models:
         raise UserError(f"--form {form} is for a judging model, and none is named: add --judge http://host:port/v1#model.")
     asking = opened_askers(models, prices, spending, concurrency=concurrency, console=console, on_retry=on_retry)
     async with asking as askers:

@@ -20,7 +20,7 @@ from sanderling.cli.synth_making import ModelPrices, asked_questions, run_work, 
 from sanderling.core.asking import Asker
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-from sanderling.judge.judge import Judge
+from sanderling.judge.verdict import Judge
 from sanderling.synth.verify.closed_book import ClosedBook
 from sanderling.synth.verify.contract import Check, Checker
 from sanderling.synth.verify.evidence import Evidence

@@ -3,9 +3,7 @@
 from enum import StrEnum
 
 from sanderling.core.record import Trajectory
-
-VERDICT_KEY = "evaluation"
-"""Where a verdict stands in ``Trajectory.meta``: ``{"judge", "correct", "score", "reason"}``, correct null when unscored."""
+from sanderling.judge.verdict import META_KEY
 
 
 class Standing(StrEnum):
@@ -20,7 +18,7 @@ class Standing(StrEnum):
 
 def standing(trajectory: Trajectory) -> Standing:
     """How a trajectory stands."""
-    verdict = trajectory.meta.get(VERDICT_KEY)
+    verdict = trajectory.meta.get(META_KEY)
     if not isinstance(verdict, dict):
         return Standing.NOT_JUDGED
     match verdict.get("correct"):

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sanderling.evaluate.resampling import FloatArray, Interval, intervals, resampled_ratios
-from sanderling.judge.agreement import Agreement, agreement
-from sanderling.judge.calibration import BINS, Calibration, bin_of, calibration, has_known_scale
+from sanderling.judge.agreement import BINS, Agreement, Calibration, agreement, bin_of, calibration, has_known_scale
 
 _PAIRS = ((True, True), (False, False), (True, False), (False, True))
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from sanderling.agent.silence import Silence, silence
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -23,9 +24,7 @@ from sanderling.evaluate.attempt_stores import AttemptStore
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rows import ROUND, AttemptRow, Key, asked_digest
 from sanderling.evaluate.watch import Watch
-from sanderling.judge.judge import Judge, rule_on
-from sanderling.judge.silence import Silence, silence
-from sanderling.judge.verdict import META_KEY, Verdict, recorded
+from sanderling.judge.verdict import META_KEY, Judge, Verdict, recorded, rule_on
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.tools.contract import ToolOutageError
 

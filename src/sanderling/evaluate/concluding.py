@@ -23,11 +23,9 @@ from sanderling.evaluate.rows import AttemptRow
 from sanderling.evaluate.run_directory import Kind, RunDirectory, RunFile
 from sanderling.evaluate.said_before import SaidBefore, first_before, second_before
 from sanderling.evaluate.summary import RunInfo, summarise
-from sanderling.judge.booked import BookedJudge
+from sanderling.judge.book import CachedJudge, VerdictBook
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.judge import Judge, rule_on
-from sanderling.judge.judging import BY_HAND, VerdictBook
-from sanderling.judge.verdict import Code, Verdict, recorded
+from sanderling.judge.verdict import BY_HAND, Code, Judge, Verdict, recorded, rule_on
 
 _WORD = ("correct", "score", "code", "reason", "grade", "extracted", "confidence", "parts", "excessive")
 
@@ -56,7 +54,7 @@ class Judges:
         # A rule costs nothing and may have been mended: it is asked every time.
         if any(self.first.places) and row.correct(self.first.name, question, places) is not None:
             return {**row.verdict, "judge": self.first.name}
-        known = self.first.known(case) if isinstance(self.first, BookedJudge | SaidBefore) else None
+        known = self.first.known(case) if isinstance(self.first, CachedJudge | SaidBefore) else None
         return None if known is None else recorded(known, self.first.name)
 
 
@@ -182,7 +180,7 @@ def booked(directory: RunDirectory, first: Judge, second: Judge | None, by_hand:
 
 
 def _booked(judge: Judge, book: VerdictBook) -> Judge:
-    return BookedJudge(judge, book) if any(judge.places) else judge
+    return CachedJudge(judge, book) if any(judge.places) else judge
 
 
 def _published(directory: RunDirectory) -> ByHand | None:

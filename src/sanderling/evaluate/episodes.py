@@ -11,7 +11,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.contaminated import read_its_question
-from sanderling.judge.outcome import answer_tokens
+from sanderling.judge.rules import answer_tokens
 from sanderling.judge.verdict import verdict_of
 from sanderling.train.format import turn_violations
 

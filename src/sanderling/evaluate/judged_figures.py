@@ -16,8 +16,7 @@ from sanderling.evaluate.agreement import Claim, calibration_of
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.resampling import FloatArray
 from sanderling.evaluate.result_parts import Agreed, Calibrated, Confidence, Estimate, Grades, Sets
-from sanderling.judge.forms.contract import Grade
-from sanderling.judge.verdict import Code
+from sanderling.judge.verdict import Code, Grade
 
 _SEED = 0
 

@@ -13,7 +13,7 @@ from typing import Any
 from sanderling.core.record import Question, Seeds, Trajectory, encode_record
 from sanderling.core.types import Ending
 from sanderling.evaluate.episodes import Episode, episode_of
-from sanderling.judge.verdict import META_KEY, said_in
+from sanderling.judge.verdict import META_KEY, verdict_in
 from sanderling.runs.jsonl import Line
 
 ROUND = "round"
@@ -55,7 +55,7 @@ class AttemptRow:
 
     def correct(self, judge: str, question: Question, places: Sequence[str] | None = None) -> bool | None:
         """What the judge of this name (at these places) said under these accepted answers; None: nothing, or it failed."""
-        return said_in(self.verdict, judge, places) if self.accepted == accepted_digest(question) else None
+        return verdict_in(self.verdict, judge, places) if self.accepted == accepted_digest(question) else None
 
     def case(self, question: Question) -> Trajectory:
         """What a judge is shown of it."""

@@ -19,7 +19,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rows import AttemptRow
 from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.evaluate.watch import Watch
-from sanderling.judge.judge import Judge
+from sanderling.judge.verdict import Judge
 from sanderling.runs.jsonl import TrajectoryStore
 
 

@@ -20,7 +20,7 @@ from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.choosing import best_of_every
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.resampling import FloatArray
-from sanderling.judge.calibration import has_known_scale
+from sanderling.judge.agreement import has_known_scale
 
 Scores = dict[tuple[str, int], float]
 """By question and attempt."""

@@ -1,21 +1,26 @@
-"""A judge's word on one trajectory: what it says, why, who said it and what that cost; and where it stands in a record.
+"""Who was right: a judge's verdict on one trajectory, who gave it, and how every stage asks for one.
 
-A verdict that could not be had is *unscored* with a code, never "wrong". Knows no judge.
+A verdict is right, wrong or *unscored* with a code that says why; what could not be judged is never "wrong". Only the agent's
+own answer is judged, never text from a tool.
+
+Example: ``verdict = await rule_on(trajectory, rule_judge("exact")); verdict.correct``
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from sanderling.core.record import Trajectory
 
 META_KEY = "evaluation"
 """Where a verdict stands in ``Trajectory.meta``: ``{"judge", "correct", "score", "reason", …}``, correct null when unscored."""
+BY_HAND = "by hand"
+"""The judge's name where a person has spoken."""
 
 
 class Ruling(StrEnum):
-    """What a judge says."""
+    """What a judge decides."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -29,9 +34,9 @@ class Code(StrEnum):
     NO_ANSWER = "no_answer"
     """The agent gave no answer of its own: incorrect, and nobody was asked."""
     BY_HAND = "by_hand"
-    """A person said so."""
+    """A person's verdict."""
     SAME_TEXT = "same_text"
-    """Correct without asking: letter by letter an accepted answer, which the judge's form lets pass."""
+    """Correct without asking: letter by letter an accepted answer, which the judge prompt lets pass."""
     NOT_ENDED = "not_ended"
     """Unscored: the episode ended in an outage or was stopped, or an import tells neither ending nor answer."""
     NO_ACCEPTED = "no_accepted"
@@ -48,17 +53,22 @@ class Code(StrEnum):
     """Unscored: the limit of tokens or money is reached; may be asked again with a larger one."""
 
 
-_MAY_CHANGE = frozenset({Code.JUDGED, Code.OUTAGE})
-"""Unscored verdicts that asking again soon may mend."""
+class Grade(StrEnum):
+    """What some judge prompts ask for beyond right and wrong."""
 
-
-_DETAILS: dict[str, Any] = {"grade": "", "extracted": None, "confidence": None, "parts": {}, "excessive": ()}
-"""What a form may say beyond right and wrong, and what says nothing."""
+    CORRECT = "correct"
+    INCORRECT = "incorrect"
+    NOT_ATTEMPTED = "not_attempted"
+    """Of simpleqa: no answer was tried, and nothing wrong was claimed."""
+    CORRECT_WITH_EXTRA = "correct_with_extra"
+    """Of sets: all that was asked for, and more."""
+    PARTLY = "partly"
+    """Of sets: some of what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judge's word on one trajectory."""
+    """A judge's verdict on one trajectory."""
 
     ruling: Ruling
     score: float | None
@@ -67,23 +77,23 @@ class Verdict:
     """One sentence, for people."""
     code: Code = Code.JUDGED
     model: str = ""
-    """The model whose word it is; empty for a rule or a person."""
+    """The model whose verdict it is; empty for a rule or a person."""
     prompt: str = ""
-    """Name and version of what the model was told."""
+    """Name and version of the judge prompt."""
     tokens: int = 0
-    """Prompt and sampled tokens of all replies it took; estimates where a server does not say."""
+    """Prompt and sampled tokens of all replies it took; estimates where a server does not report them."""
     cost: float = 0.0
-    """Of all replies it took; 0 for remembered ones and without prices."""
+    """Of all replies it took; 0 for cached ones and without prices."""
     remembered: bool = False
     """Nothing was asked for it in this run."""
     is_estimated: bool = False
-    """A server did not say what a reply took: tokens and cost are the most that it may have been."""
+    """A server did not report what a reply took: tokens and cost are the most that it may have been."""
     grade: str = ""
-    """More than right and wrong, where the judge's form has it: `forms.contract.Grade`."""
+    """A :class:`Grade`, where the judge prompt has more than two."""
     extracted: str | None = None
     """The answer that the judge took for the final one."""
     confidence: float | None = None
-    """What the answer claims of itself, in percent as said."""
+    """What the answer claims of itself, in percent as written; None: nothing, or nothing between 0 and 100."""
     parts: Mapping[str, bool] = field(default_factory=dict[str, bool], hash=False)
     """Of a set: each item that is asked for, and whether it was given."""
     excessive: tuple[str, ...] = ()
@@ -97,7 +107,14 @@ class Verdict:
     @property
     def may_change(self) -> bool:
         """Whether asking again soon may give a verdict after all."""
-        return self.ruling is Ruling.UNSCORED and self.code in _MAY_CHANGE
+        return self.ruling is Ruling.UNSCORED and self.code in (Code.JUDGED, Code.OUTAGE)
+
+
+def decided(correct: bool, reason: str, code: Code = Code.JUDGED, *, score: float | None = None, **details: Any) -> Verdict:
+    """Right or wrong. ``score``: 1 or 0 if left out."""
+    return Verdict(
+        Ruling.CORRECT if correct else Ruling.INCORRECT, float(correct) if score is None else score, reason, code, **details
+    )
 
 
 def unscored(code: Code, reason: str) -> Verdict:
@@ -105,20 +122,95 @@ def unscored(code: Code, reason: str) -> Verdict:
     return Verdict(Ruling.UNSCORED, None, reason, code)
 
 
+# Judges -------------------------------------------------------------------------------------------------------------------
+
+
+class Judge(Protocol):
+    """Decides whether a trajectory's answer is right."""
+
+    @property
+    def name(self) -> str:
+        """Tells judges apart wherever verdicts are kept: with the model, the version of the prompt, the threshold."""
+        ...
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where its models are, in their order: two servers may give different models one name. Empty for a rule."""
+        ...
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        """Judge one trajectory; never raises for an outage of its own, which is a verdict of UNSCORED."""
+        ...
+
+
+async def rule_on(trajectory: Trajectory, judge: Judge) -> Verdict:
+    """The verdict on a trajectory. Without an answer of its own it is wrong without asking; an outage has no verdict."""
+    ending, answer = trajectory.ending, trajectory.answer
+    if ending is not None and not ending.scored:
+        return unscored(Code.NOT_ENDED, f"ended in {ending.value}")
+    if ending is None and answer is None:
+        return unscored(Code.NOT_ENDED, "tells neither an ending nor an answer")
+    if answer is None or not answer.strip() or not (ending is None or ending.has_answer):
+        return decided(False, "no answer of its own", Code.NO_ANSWER)
+    if not any(accepted.strip() for accepted in trajectory.question.answers):
+        return unscored(Code.NO_ACCEPTED, "the question has no accepted answer")
+    return await judge(trajectory)
+
+
+class Panel:
+    """Several judges in order: the first one that finds an answer correct settles it, and later ones are not asked.
+
+    If none does, one that failed leaves it unscored; one for whose rule the answers are of the wrong kind abstains. Tokens and
+    cost are those of all that were asked.
+    """
+
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        """At least one judge. Raises ValueError."""
+        if not judges:
+            raise ValueError("a panel needs a judge")
+        self._judges = tuple(judges)
+        self.name = ", then ".join(judge.name for judge in judges)
+        self.places = tuple(place for judge in judges for place in judge.places)
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        """Ask in order."""
+        given: list[Verdict] = []
+        for judge in self._judges:
+            given.append(await judge(trajectory))
+            if given[-1].correct:
+                break
+        failed = [verdict for verdict in given if verdict.correct is None and verdict.code is not Code.NOT_COMPARABLE]
+        wrong = [verdict for verdict in given if verdict.correct is False]
+        deciding = given[-1] if given[-1].correct else (failed or wrong or given)[-1]
+        cost, tokens = sum(one.cost for one in given), sum(one.tokens for one in given)
+        return replace(deciding, cost=cost, tokens=tokens, is_estimated=any(one.is_estimated for one in given))
+
+
+def in_order(judges: Sequence[Judge]) -> Judge:
+    """One judge as it is, several as a panel."""
+    return judges[0] if len(judges) == 1 else Panel(judges)
+
+
+# Records ------------------------------------------------------------------------------------------------------------------
+
+_DETAILS: dict[str, Any] = {"grade": "", "extracted": None, "confidence": None, "parts": {}, "excessive": ()}
+"""What a judge prompt may ask for beyond right and wrong, and what counts as nothing."""
+
+
 def details(verdict: Verdict) -> dict[str, Any]:
-    """What a form says beyond right and wrong, where it says anything."""
+    """What there is beyond right and wrong."""
     found = {name: getattr(verdict, name) for name, nothing in _DETAILS.items() if getattr(verdict, name) != nothing}
     return found | ({"excessive": list(verdict.excessive)} if verdict.excessive else {})
 
 
-def kept(verdict: Verdict) -> dict[str, Any]:
-    """The verdict's line in a book."""
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """All of a verdict, as a book keeps it."""
     found = asdict(verdict)
     return {name: found[name] for name in found if name not in _DETAILS} | details(verdict)
 
 
 def recorded(verdict: Verdict, judge: str, places: Sequence[str] = ()) -> dict[str, Any]:
-    """What stands in the record; provenance only where there is some. ``places``: of the judge's models."""
+    """A verdict as it stands in a record; provenance only where there is some. ``places``: of the judge's models."""
     found: dict[str, Any] = {
         "judge": judge,
         **({"at": list(places)} if any(places) else {}),
@@ -143,13 +235,13 @@ def with_verdict(trajectory: Trajectory, verdict: Verdict, judge: str) -> Trajec
 
 def verdict_of(trajectory: Trajectory, judge: str | None = None) -> bool | None:
     """The recorded verdict of this judge, or of whichever spoke last; None: not judged by it, or it failed."""
-    return said_in(trajectory.meta.get(META_KEY), judge)
+    return verdict_in(trajectory.meta.get(META_KEY), judge)
 
 
-def said_in(found: Any, judge: str | None = None, places: Sequence[str] | None = None) -> bool | None:
+def verdict_in(found: Any, judge: str | None = None, places: Sequence[str] | None = None) -> bool | None:
     """:func:`verdict_of` for what :func:`recorded` gave, wherever it was kept.
 
-    ``places``: of the judge's models; what one of that name has said elsewhere does not count, where that is known.
+    ``places``: of the judge's models; a verdict of one of that name elsewhere does not count, where that is known.
     """
     if not isinstance(found, dict) or (judge is not None and found.get("judge") != judge):
         return None

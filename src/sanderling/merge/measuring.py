@@ -14,7 +14,7 @@ from sanderling.core.types import Clock
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.run import Progress, evaluate
-from sanderling.judge.judge import Judge
+from sanderling.judge.verdict import Judge
 from sanderling.policy.contract import Policy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import Tool

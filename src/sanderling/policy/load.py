@@ -19,6 +19,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import is_outside
 from sanderling.policy.contract import Policy
 from sanderling.policy.endpoint import ChatEndpointPolicy, CompletionEndpointPolicy, HttpClient
 
@@ -33,8 +34,8 @@ def is_endpoint(spec: str) -> bool:
 
 
 def names_model(spec: str) -> bool:
-    """Whether a word means a model, by address or path, where rules may stand too: these have no slash and no dot before."""
-    return "/" in spec or spec.startswith(".")
+    """Whether a word means a model, by address or path, where rules may stand too: ``exact``, or ``mine/judge.py:lenient``."""
+    return ("/" in spec or spec.startswith(".")) and not is_outside(spec)
 
 
 def check_model(spec: str) -> None:

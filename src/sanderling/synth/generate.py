@@ -19,7 +19,7 @@ from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_at
 from sanderling.evaluate.begun import JUDGE, require_begun_with
 from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.watch import Watch
-from sanderling.judge.judge import Judge
+from sanderling.judge.verdict import Judge
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.writing import Shelf, write_lines
 

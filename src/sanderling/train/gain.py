@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, TurnTool, turn_tools
-from sanderling.judge.contract import FloatArray, Scorer, ScoreRequest
+from sanderling.train.contract import FloatArray, Scorer, ScoreRequest
 from sanderling.train.gain_answers import Forced, Probe, forced
 from sanderling.train.gain_places import GainAfter, contexts, turn_places
 

@@ -17,7 +17,7 @@ from sanderling.evaluate.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rows import AttemptRow
 from sanderling.evaluate.run_directory import RunDirectory
-from sanderling.judge.verdict import Code, said_in
+from sanderling.judge.verdict import Code, verdict_in
 
 READINGS = 12
 _OUTCOMES = {True: Outcome.CORRECT, False: Outcome.WRONG, None: Outcome.UNSCORED}
@@ -77,7 +77,7 @@ def _attempted(row: AttemptRow, judged: JudgedAttempt | None, result: EvalResult
 
 def _recorded(row: AttemptRow, judge: str) -> bool | None:
     """Of a run of before verdicts stood in a file of their own."""
-    return said_in(row.verdict, judge) if row.ending is not None and row.ending.scored else None
+    return verdict_in(row.verdict, judge) if row.ending is not None and row.ending.scored else None
 
 
 def _readings(

@@ -8,7 +8,7 @@ from sanderling.evaluate.comparing.rows import Cell, Rows, table
 from sanderling.evaluate.format import MISSING, UNKNOWN, ending_words, known, percent, span
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.result_parts import Confidence, Estimate
-from sanderling.judge.calibration import FEW
+from sanderling.judge.agreement import FEW
 from sanderling.world.guard import GuardKind
 
 _HIDDEN = {

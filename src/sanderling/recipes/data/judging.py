@@ -16,10 +16,9 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_trajectory
 from sanderling.data.files import open_trajectories
 from sanderling.data.standing import Standing, standing
-from sanderling.judge.judge import Judge, in_order
-from sanderling.judge.judged_file import JudgeReport
-from sanderling.judge.judges import rule_judge
-from sanderling.judge.judging import Judged, VerdictBook, judge_stream
+from sanderling.judge.book import Judged, JudgeReport, VerdictBook, judge_stream
+from sanderling.judge.rules import rule_judge
+from sanderling.judge.verdict import Judge, in_order
 from sanderling.policy.load import names_model
 from sanderling.recipes.data.config import Keep
 from sanderling.recipes.data.layout import Layout, count_lines

@@ -10,7 +10,7 @@ from sanderling.core.profiles import Profile, get_profile
 from sanderling.data.distributions import Measure, in_tokens, in_words
 from sanderling.data.questions import read_questions
 from sanderling.data.split import Shares
-from sanderling.judge.judges import rule_judge
+from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model
 from sanderling.recipes.data.config import DataConfig
 

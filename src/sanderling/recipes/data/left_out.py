@@ -15,7 +15,8 @@ from typing import Any
 from sanderling.core.record import encode_record
 from sanderling.data.cleaning.files import DROPPED_KEY
 from sanderling.data.files import open_trajectories
-from sanderling.data.standing import VERDICT_KEY, standing
+from sanderling.data.standing import standing
+from sanderling.judge.verdict import META_KEY
 from sanderling.recipes.data.layout import Layout
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.runs.writing import write_lines
@@ -40,7 +41,7 @@ def left_out(layout: Layout) -> Iterator[dict[str, Any]]:
             told = f"{why['step']}: {why['detail']}" if why["detail"] else why["step"]
             yield _line(layout, "clean", trajectory.id, why["reason"], told, layout.dropped)
     for trajectory in open_trajectories(layout.left_out):
-        verdict = trajectory.meta.get(VERDICT_KEY) or {}
+        verdict = trajectory.meta.get(META_KEY) or {}
         told = ": ".join(filter(None, (verdict.get("code"), verdict.get("reason"))))
         yield _line(layout, "judge", trajectory.id, standing(trajectory).value, told, layout.left_out)
     for line in JsonlLog(layout.same):

@@ -15,7 +15,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run import Progress
-from sanderling.judge.judge import Judge
+from sanderling.judge.verdict import Judge
 from sanderling.merge.axis import Axis
 from sanderling.merge.measuring import Measuring, Skill, measure
 from sanderling.merge.report import SweepReport

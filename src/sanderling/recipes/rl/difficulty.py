@@ -18,8 +18,7 @@ from sanderling.evaluate.attempt_stores import WholeRecords
 from sanderling.evaluate.attempts import Attempts, Made, make_attempts
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.watch import Watch
-from sanderling.judge.judge import RuleJudge
-from sanderling.judge.outcome import OUTCOMES
+from sanderling.judge.rules import OUTCOMES, RuleJudge
 from sanderling.policy.contract import Policy
 from sanderling.policy.load import open_policy
 from sanderling.recipes.progress import Report

@@ -13,14 +13,11 @@ from sanderling.core.asking import Asker
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.attempts import PATIENT, verdict_on
-from sanderling.judge.booked import BookedJudge
-from sanderling.judge.forms.ours import OURS
-from sanderling.judge.judge import Judge
-from sanderling.judge.judges import rule_judge
-from sanderling.judge.judges.named import judge_named
-from sanderling.judge.judging import VerdictBook
-from sanderling.judge.outcome import answer_tokens
-from sanderling.judge.verdict import Code
+from sanderling.judge.book import CachedJudge, VerdictBook
+from sanderling.judge.model import judge_named
+from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS
+from sanderling.judge.rules import answer_tokens, rule_judge
+from sanderling.judge.verdict import Code, Judge
 from sanderling.policy.budget import Ledger, Till
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.load import check_model, close_policy, is_endpoint, models_at, names_model, open_policy, place_of
@@ -93,8 +90,8 @@ async def opened_judge(specs: Sequence[str], directory: Path, name: str, concurr
             policy = open_policy(spec, on_retry=Seldom())
             stack.push_async_callback(close_policy, policy)
             askers.append(RequestClient(policy, till=Till(ledger), concurrency=concurrency, place=place_of(spec)))
-        judge = judge_named(specs, askers, OURS, names_model)
-        yield judge and BookedJudge(judge, VerdictBook(directory / f"verdicts-{name}.jsonl"))
+        judge = judge_named(specs, askers, PROMPTS[DEFAULT_PROMPT], names_model)
+        yield judge and CachedJudge(judge, VerdictBook(directory / f"verdicts-{name}.jsonl"))
 
 
 def score_by(judge: Judge) -> Score:

@@ -7,7 +7,7 @@ from typing import Any
 from sanderling.agent.agent import Agent, Job
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
-from sanderling.judge.outcome import exact_match, score_trajectory
+from sanderling.judge.rules import exact_match, score_trajectory
 from sanderling.recipes.data.judging import judge
 from sanderling.recipes.data.steps import bring_in, clean
 from sanderling.recipes.progress import Advance, Report

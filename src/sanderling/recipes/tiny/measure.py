@@ -21,8 +21,7 @@ from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.judge import RuleJudge
-from sanderling.judge.outcome import exact_match
+from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import Policy
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan

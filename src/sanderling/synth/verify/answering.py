@@ -7,7 +7,7 @@ from typing import Any
 from sanderling.core.asking import Asker, first_readable
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.judge.judge import Judge, Ruling, rule_on
+from sanderling.judge.verdict import Judge, Ruling, rule_on
 from sanderling.synth.prompt import Prompt
 
 UNKNOWN = "unknown"

@@ -9,7 +9,7 @@ from typing import Any
 
 from sanderling.core.asking import placed
 from sanderling.core.record import Question, Trajectory
-from sanderling.judge.judge import Judge, Ruling
+from sanderling.judge.verdict import Judge, Ruling
 from sanderling.synth.verify.contract import Check, Finding, Result
 
 Attempt = Callable[[Question, int], Awaitable[Trajectory]]

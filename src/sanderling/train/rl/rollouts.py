@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from sanderling.agent.silence import silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
-from sanderling.judge.silence import silence
 from sanderling.train.rl.config import RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, Score, ScorerAwayError
 from sanderling.train.rl.ledger import Begun, Ledger

@@ -26,7 +26,7 @@ from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
-from sanderling.judge.outcome import OUTCOMES, score_trajectory
+from sanderling.judge.rules import OUTCOMES, score_trajectory
 from sanderling.train.checkpoint import checkpoints, load_state, save_model
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import MetricsLog, read_metrics

@@ -1,6 +1,7 @@
-"""Judges by rule, several in order, and streams of trajectories through them."""
+"""Books of verdicts: what is the same is judged once, streams keep their order, a kill loses nothing, panels go in order."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,15 +9,26 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Node, NodeKind, Question, Trajectory
-from sanderling.core.types import Ending, Role
+from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
+from sanderling.judge.book import CachedJudge, VerdictBook, judge_each, judge_stream
 from sanderling.judge.by_hand import ByHand
-from sanderling.judge.judge import Panel, in_order, rule_on
-from sanderling.judge.judges import RULES, rule_judge
-from sanderling.judge.judging import BY_HAND, MovedJudgeWarning, VerdictBook, judge_each, judge_stream
-from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, unscored, verdict_of
+from sanderling.judge.verdict import (
+    BY_HAND,
+    META_KEY,
+    Code,
+    Panel,
+    Ruling,
+    Verdict,
+    as_json,
+    in_order,
+    rule_on,
+    unscored,
+    verdict_of,
+)
 
 RIGHT = Verdict(Ruling.CORRECT, 1.0, "yes")
 WRONG = Verdict(Ruling.INCORRECT, 0.0, "no")
@@ -35,8 +47,8 @@ def episode(
     return Trajectory(id=id, question=question, nodes=(), leaf=None, ending=ending, answer=answer)
 
 
-class Said:
-    """A judge that says what it is told to, and counts."""
+class Prepared:
+    """A judge that gives prepared verdicts, and counts."""
 
     def __init__(
         self,
@@ -63,47 +75,6 @@ class Said:
 
 
 @pytest.mark.parametrize(
-    ("spec", "answer", "correct"),
-    [
-        ("exact", "The OSLO.", True),
-        ("normalised", "The OSLO.", True),
-        ("verbatim", "Oslo ", True),
-        ("verbatim", "oslo", False),
-        ("f1:0.5", "Oslo, Norway", True),
-        ("f1", "Oslo, Norway", False),
-        ("contains", "It is Oslo, I think", True),
-        ("contains", "It is Osloer, I think", False),
-        ("exact", "It is Oslo", False),
-    ],
-)
-async def test_rules(spec: str, answer: str, correct: bool) -> None:
-    assert (await rule_on(episode(answer), rule_judge(spec))).correct is correct
-
-
-async def test_a_rule_is_asked_and_nobody_else() -> None:
-    """F1 asked for is F1: no model stands behind it, and its threshold is part of its name."""
-    assert {rule_judge("f1:0.8").name, rule_judge("f1").name} == {"f1:0.8"}
-    assert rule_judge("f1:0.5").name == "f1:0.5"
-
-
-@pytest.mark.parametrize(
-    ("spec", "told"),
-    [("exactly", "did you mean 'exact'"), ("", "choose one of"), ("f1:2", "between 0 and 1"), ("f1:nan", "between 0 and 1"),
-     ("f1:x", "between 0 and 1"), ("exact:0.5", "takes no number")],
-)  # fmt: skip
-def test_a_judge_that_is_none_is_told(spec: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        rule_judge(spec)
-
-
-@given(st.text(), st.text(min_size=1))
-def test_no_rule_fails_on_any_text(answer: str, accepted: str) -> None:
-    for name in RULES:
-        verdict = asyncio.run(rule_on(episode(answer, (accepted,)), rule_judge(name)))
-        assert (verdict.score is None) == (verdict.correct is None)
-
-
-@pytest.mark.parametrize(
     ("trajectory", "ruling", "code"),
     [
         (episode(None, ending=Ending.TOOL_OUTAGE), Ruling.UNSCORED, Code.NOT_ENDED),
@@ -118,20 +89,10 @@ def test_no_rule_fails_on_any_text(answer: str, accepted: str) -> None:
     ],
 )
 async def test_what_needs_no_judge(trajectory: Trajectory, ruling: Ruling, code: Code) -> None:
-    judge = Said(RIGHT)
+    judge = Prepared(RIGHT)
     verdict = await rule_on(trajectory, judge)
     assert (verdict.ruling, verdict.code) == (ruling, code)
     assert len(judge.asked) == (code is Code.JUDGED)
-
-
-async def test_only_the_agents_own_answer_is_read() -> None:
-    """An answer in a tool's text is not the agent's, wherever tags stand in it."""
-    leaked = Node(parent=None, role=Role.USER, kind=NodeKind.OBSERVATION, text="<answer>Oslo</answer>")
-    turn = Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="<answer>Rome</answer>", answer="Rome")
-    for name in RULES:
-        for own in ("Rome", None):
-            found = episode(own).model_copy(update={"nodes": (leaked, turn), "leaf": 1})
-            assert (await rule_on(found, rule_judge(name))).correct is not True
 
 
 @pytest.mark.parametrize(
@@ -150,7 +111,7 @@ async def test_only_the_agents_own_answer_is_read() -> None:
 )
 async def test_judges_in_order(said: tuple[Verdict, ...], ruling: Ruling, code: Code, asked: int) -> None:
     """A judge that failed never makes an answer wrong, whatever cheaper ones say."""
-    judges = [Said(verdict, name=f"j{at}") for at, verdict in enumerate(said)]
+    judges = [Prepared(verdict, name=f"j{at}") for at, verdict in enumerate(said)]
     verdict = await Panel(judges)(episode())
     assert (verdict.ruling, verdict.code) == (ruling, code)
     assert sum(len(judge.asked) for judge in judges) == asked
@@ -165,7 +126,7 @@ EPISODES = [episode(f"{('right', 'wrong', 'down')[n % 3]} {n}", id=f"t{n}") for 
 
 
 async def test_a_stream_keeps_its_order_and_loses_nothing() -> None:
-    judge = Said(by=by_answer)
+    judge = Prepared(by=by_answer)
     found = [judged async for judged in judge_each(EPISODES, judge, concurrency=3)]
     assert [judged.trajectory.id for judged in found] == [trajectory.id for trajectory in EPISODES]
     assert [judged.verdict.correct for judged in found] == [True, False, None] * 10
@@ -184,13 +145,13 @@ def test_the_stream_without_an_event_loop_is_lazy() -> None:
             read.append(trajectory.id)
             yield trajectory
 
-    stream = judge_stream(source(), Said(by=by_answer), concurrency=2)
+    stream = judge_stream(source(), Prepared(by=by_answer), concurrency=2)
     assert next(stream).trajectory.id == "t0" and len(read) < 20
     assert len(list(stream)) == 29
 
 
 async def test_what_is_the_same_is_judged_once() -> None:
-    judge = Said(by=by_answer)
+    judge = Prepared(by=by_answer)
     copies = [episode("right 1", id=f"t{n}") for n in range(20)]
     found = [judged async for judged in judge_each(copies, judge)]
     assert len(judge.asked) == 1 and [judged.fresh for judged in found] == [True] + [False] * 19
@@ -198,25 +159,25 @@ async def test_what_is_the_same_is_judged_once() -> None:
 
 
 async def test_a_book_remembers_verdicts_and_no_failures(tmp_path: Path) -> None:
-    first, second = Said(by=by_answer), Said(by=by_answer)
+    first, second = Prepared(by=by_answer), Prepared(by=by_answer)
     before = [judged async for judged in judge_each(EPISODES, first, book=VerdictBook(tmp_path / "book"))]
     after = [judged async for judged in judge_each(EPISODES, second, book=VerdictBook(tmp_path / "book"))]
     assert sorted(second.asked) == sorted(trajectory.answer for trajectory in EPISODES if trajectory.answer[0] == "d")
     assert [judged.trajectory for judged in before] == [judged.trajectory for judged in after]
-    other = Said(by=by_answer, name="other")
+    other = Prepared(by=by_answer, name="other")
     assert len([judged async for judged in judge_each(EPISODES, other, book=VerdictBook(tmp_path / "book"))]) == 30
     assert len(other.asked) == 30
 
 
 async def test_a_new_question_or_answer_is_judged_anew(tmp_path: Path) -> None:
-    judge = Said(by=by_answer)
+    judge = Prepared(by=by_answer)
     changed = [episode("right"), episode("right", text="??"), episode("right", ("Oslo", "Rome")), episode("right x")]
     book = VerdictBook(tmp_path / "book")
     assert Counter([judged.fresh async for judged in judge_each([*changed, *changed], judge, book=book)])[True] == 4
 
 
 async def test_a_person_has_the_last_word() -> None:
-    judge = Said(by=by_answer)
+    judge = Prepared(by=by_answer)
     found = [judged async for judged in judge_each(EPISODES[:3], judge, by_hand=ByHand.of_ids({"t0": False, "t2": True}))]
     assert [judged.verdict.correct for judged in found] == [False, False, True]
     assert found[0].trajectory.meta[META_KEY]["judge"] == BY_HAND and judge.asked == ["wrong 1"]
@@ -227,7 +188,7 @@ async def test_a_programming_error_in_a_judge_is_raised_and_leaves_nothing_runni
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        async for _ in judge_each(EPISODES, Said(by=broken)):
+        async for _ in judge_each(EPISODES, Prepared(by=broken)):
             pass
     assert len(asyncio.all_tasks()) == 1
 
@@ -240,7 +201,7 @@ def test_a_book_that_is_none_is_told(tmp_path: Path) -> None:
 
 async def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
     """A book knows servers apart; what neither of them is asked for again is in it."""
-    here, there = Said(by=by_answer, places=("http://a/v1",)), Said(by=lambda _: WRONG, places=("http://b/v1",))
+    here, there = Prepared(by=by_answer, places=("http://a/v1",)), Prepared(by=lambda _: WRONG, places=("http://b/v1",))
     for judge, corrects in ((here, [True, False]), (there, [False, False]), (here, [True, False])):
         book = VerdictBook(tmp_path / "book")
         found = [judged.verdict.correct async for judged in judge_each(EPISODES[:2], judge, book=book)]
@@ -248,13 +209,73 @@ async def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
     assert len(here.asked) == len(there.asked) == 2
 
 
-async def test_verdicts_of_before_places_are_the_first_ones_who_asks(tmp_path: Path) -> None:
-    old, here, there = Said(by=by_answer), Said(places=("http://a/v1",)), Said(by=lambda _: WRONG, places=("http://b/v1",))
-    before = [judged.verdict async for judged in judge_each(EPISODES[:2], old, book=VerdictBook(tmp_path / "book"))]
-    with pytest.warns(MovedJudgeWarning, match="do not say at which address") as told:
-        after = [judged.verdict async for judged in judge_each(EPISODES[:2], here, book=VerdictBook(tmp_path / "book"))]
-    assert before == after and here.asked == [] and len(told) == 1
-    found = [judged.verdict async for judged in judge_each(EPISODES[:2], there, book=VerdictBook(tmp_path / "book"))]
-    assert found == [WRONG, WRONG]
-    again = [judged.verdict async for judged in judge_each(EPISODES[:2], here, book=VerdictBook(tmp_path / "book"))]
-    assert again == before and here.asked == []
+@given(st.builds(Verdict, st.just(Ruling.CORRECT), st.just(1.0), st.text(), grade=st.text(), extracted=st.none() | st.text(),
+                 confidence=st.none() | st.floats(0, 100), parts=st.dictionaries(st.text(), st.booleans()),
+                 excessive=st.lists(st.text()).map(tuple)))  # fmt: skip
+def test_a_books_line_is_the_verdict(verdict: Verdict) -> None:
+    assert TypeAdapter(Verdict).validate_python(json.loads(json.dumps(as_json(verdict)))) == verdict
+    assert isinstance(hash(verdict), int)
+
+
+# A judge with a book ------------------------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A judge that takes its time; ``said`` are its next verdicts."""
+
+    name, places = "slow", ()
+
+    def __init__(self, *said: Verdict | Exception) -> None:
+        self.said: list[Verdict | Exception] = list(said)
+        self.asked = 0
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        self.asked += 1
+        word = self.said.pop(0)
+        await asyncio.sleep(0.02)
+        if isinstance(word, Exception):
+            raise word
+        return word
+
+
+PAID = Verdict(Ruling.CORRECT, 1.0, "alike", model="m", tokens=9, cost=0.5)
+
+
+async def test_sixty_equal_answers_are_one_reply(tmp_path: Path) -> None:
+    slow = Slow(PAID)
+    judge = CachedJudge(slow, VerdictBook(tmp_path / "v.jsonl"))
+    said = await asyncio.gather(*(judge(episode(id=f"q-{number}")) for number in range(60)))
+    assert slow.asked == 1 and {one.ruling for one in said} == {Ruling.CORRECT}
+    assert sum(one.cost for one in said) == 0.5 and sum(not one.remembered for one in said) == 1
+    again = CachedJudge(Slow(), VerdictBook(tmp_path / "v.jsonl"))
+    assert (await again(episode())).remembered and (again.name, again.places) == ("slow", ())
+
+
+async def test_another_answer_is_another_reply(tmp_path: Path) -> None:
+    slow = Slow(PAID, Verdict(Ruling.INCORRECT, 0.0, "not alike"))
+    judge = CachedJudge(slow, VerdictBook(tmp_path / "v.jsonl"))
+    said = await asyncio.gather(judge(episode()), judge(episode("Bergen")))
+    assert [one.correct for one in said] == [True, False] and slow.asked == 2
+
+
+async def test_no_verdict_is_shared_by_those_who_wait_and_asked_for_again_by_the_next(tmp_path: Path) -> None:
+    slow = Slow(unscored(Code.OUTAGE, "away"), PAID)
+    judge = CachedJudge(slow, VerdictBook(tmp_path / "v.jsonl"))
+    said = await asyncio.gather(*(judge(episode()) for _ in range(5)))
+    assert slow.asked == 1 and {one.code for one in said} == {Code.OUTAGE}
+    assert (await judge(episode())).correct and slow.asked == 2
+
+
+async def test_whoever_asks_may_be_stopped_or_fail_and_another_asks(tmp_path: Path) -> None:
+    slow = Slow(RuntimeError("broken"), PAID)
+    judge = CachedJudge(slow, VerdictBook(tmp_path / "v.jsonl"))
+    first, second = asyncio.create_task(judge(episode())), asyncio.create_task(judge(episode()))
+    with pytest.raises(RuntimeError, match="broken"):
+        await first
+    assert (await second).correct and slow.asked == 2
+
+    slow.said = [PAID, PAID]
+    first, second = asyncio.create_task(judge(episode("Bergen"))), asyncio.create_task(judge(episode("Bergen")))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).correct and slow.asked == 4 and first.cancelled()

@@ -1,0 +1,334 @@
+"""A book of verdicts: what was judged once is not judged again, and many trajectories go through one judge.
+
+What a judge is asked is a question, its accepted answers and the agent's own answer; trajectories that agree in these have one
+verdict. With a book, verdicts outlive the process: killed at any moment, the next run asks only for what is not in there.
+Unscored verdicts are not kept, so the next run tries again. A book's keys hold all that a verdict depends on, so that one book
+serves any judge and any file.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory, encode_record
+from sanderling.judge.agreement import agreement
+from sanderling.judge.by_hand import ByHand, Name
+from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, as_json, decided, rule_on, verdict_of, with_verdict
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.writing import write_trajectories
+
+_VERDICT = TypeAdapter(Verdict)
+
+
+class VerdictBook:
+    """Scored verdicts on disk, one line each, under the digest of what was judged and by whom."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what there is. Raises UserError for a damaged file."""
+        self._log = JsonlLog(path, durable=False)
+        try:
+            self._known = {line["of"]: _VERDICT.validate_python(line["verdict"]) for line in self._log}
+        except (KeyError, ValidationError) as error:
+            raise UserError(f"{path} holds something else than verdicts: move it away, and judge anew.") from error
+
+    def find(self, key: str) -> Verdict | None:
+        """The verdict as it was when it was made; None: not judged."""
+        return self._known.get(key)
+
+    def keep(self, key: str, verdict: Verdict) -> None:
+        """Write a verdict down, if it is one."""
+        if verdict.ruling is not Ruling.UNSCORED and key not in self._known:
+            self._log.append({"of": key, "verdict": as_json(verdict)})
+            self._known[key] = verdict
+
+
+def key_of(trajectory: Trajectory, judge: Judge) -> str:
+    """What a verdict rests on: the question, its accepted answers, the agent's answer, who judges, and where its models are."""
+    question = trajectory.question
+    asked: list[object] = [judge.name, question.text, list(question.answers), trajectory.answer, trajectory.ending]
+    if any(judge.places):
+        asked.append(list(judge.places))
+    return hashlib.sha256(encode_record(asked)).hexdigest()[:32]
+
+
+class CachedJudge:
+    """A judge with a book, itself a judge: what the book holds is not asked, and what is under way is asked once."""
+
+    def __init__(self, judge: Judge, book: VerdictBook) -> None:
+        self._judge, self._book = judge, book
+        self._under_way: dict[str, asyncio.Future[Verdict]] = {}
+        self.name, self.places = judge.name, judge.places
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        """The book's verdict, or the judge's, which is then in the book. Raises what the judge raises."""
+        key = key_of(trajectory, self._judge)
+        while (known := self._book.find(key)) is None:
+            coming = self._under_way.get(key)
+            if coming is None:
+                return await self._ask(trajectory, key)
+            await asyncio.wait([coming])
+            if not coming.cancelled():  # or whoever asked was stopped, and another one asks
+                known = coming.result()
+                break
+        return replace(known, remembered=True, cost=0.0)
+
+    def known(self, trajectory: Trajectory) -> Verdict | None:
+        """The book's verdict; None: there is none."""
+        return self._book.find(key_of(trajectory, self._judge))
+
+    async def _ask(self, trajectory: Trajectory, key: str) -> Verdict:
+        coming = self._under_way[key] = asyncio.get_running_loop().create_future()
+        try:
+            verdict = await self._judge(trajectory)
+            self._book.keep(key, verdict)
+            coming.set_result(verdict)
+        finally:
+            del self._under_way[key]
+            coming.cancel()
+        return verdict
+
+
+# Streams ------------------------------------------------------------------------------------------------------------------
+
+_AHEAD = 4
+"""Trajectories read ahead for each one that is being judged, so that a slow verdict holds nobody up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A trajectory with its verdict in ``meta``, and the verdict."""
+
+    trajectory: Trajectory
+    verdict: Verdict
+    fresh: bool
+    """The verdict was asked for in this run, for this trajectory."""
+    key: str
+    """Trajectories that agree in it share one verdict."""
+
+
+async def judge_each(
+    trajectories: Iterable[Trajectory],
+    judge: Judge,
+    *,
+    concurrency: int = 8,
+    book: VerdictBook | None = None,
+    by_hand: ByHand | None = None,
+) -> AsyncGenerator[Judged]:
+    """Judge trajectories, at most ``concurrency`` at a time, and yield them all in their order.
+
+    ``by_hand``: a person's verdicts, which need no judge. What the judge raises is raised.
+    """
+    turns = asyncio.Semaphore(concurrency)
+    under_way: dict[str, asyncio.Task[Verdict]] = {}
+    queue: deque[tuple[Trajectory, str, asyncio.Task[Verdict] | Verdict, bool]] = deque()
+
+    def known(trajectory: Trajectory, key: str) -> Verdict | None:
+        correct = by_hand.verdict(trajectory) if by_hand is not None else None
+        if correct is not None:
+            return decided(correct, "a person said so", Code.BY_HAND)
+        return book.find(key) if book is not None else None
+
+    async def ask(trajectory: Trajectory, key: str) -> Verdict:
+        async with turns:
+            verdict = await rule_on(trajectory, judge)
+        if book is not None:
+            book.keep(key, verdict)
+        return verdict
+
+    async def first() -> Judged:
+        trajectory, key, coming, fresh = queue.popleft()
+        verdict = coming if isinstance(coming, Verdict) else await coming
+        under_way.pop(key, None)
+        name = BY_HAND if verdict.code is Code.BY_HAND else judge.name
+        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh, key)
+
+    try:
+        for trajectory in trajectories:
+            key = key_of(trajectory, judge)
+            verdict = known(trajectory, key)
+            fresh = verdict is None and key not in under_way
+            if fresh:
+                under_way[key] = asyncio.create_task(ask(trajectory, key))
+            queue.append((trajectory, key, verdict or under_way[key], fresh))
+            if len(queue) > concurrency * _AHEAD:
+                yield await first()
+        while queue:
+            yield await first()
+    finally:
+        for task in under_way.values():
+            task.cancel()
+        await asyncio.gather(*under_way.values(), return_exceptions=True)
+
+
+def judge_stream(
+    trajectories: Iterable[Trajectory], judge: Judge, *, runner: asyncio.Runner | None = None, **how: Any
+) -> Generator[Judged]:
+    """:func:`judge_each` for callers outside of an event loop: a stream of trajectories in, the same with verdicts out.
+
+    ``runner``: the loop that the judge's connections belong to, if they have one already.
+
+    Example: ``(judged.trajectory for judged in judge_stream(store, rule_judge("exact")) if judged.verdict.correct)``
+    """
+
+    async def following() -> Judged | None:
+        return await anext(stream, None)
+
+    with nullcontext(runner) if runner is not None else asyncio.Runner() as loop:
+        stream = judge_each(trajectories, judge, **how)
+        try:
+            while (judged := loop.run(following())) is not None:
+                yield judged
+        finally:
+            loop.run(stream.aclose())
+
+
+# Files --------------------------------------------------------------------------------------------------------------------
+
+
+class Keep(StrEnum):
+    """Which trajectories are written."""
+
+    ALL = "all"
+    CORRECT = "correct"
+
+
+@dataclass
+class JudgeReport:
+    """What came of judging many trajectories."""
+
+    judge: str
+    trajectories: int = 0
+    written: int = 0
+    rulings: Counter[Ruling] = field(default_factory=Counter)
+    codes: Counter[Code] = field(default_factory=Counter)
+    grades: Counter[str] = field(default_factory=Counter)
+    """Of judge prompts that have more than right and wrong."""
+    scores: float = 0.0
+    """Sum over the scored ones."""
+    is_graded: bool = False
+    """Some score is neither 0 nor 1, so that their mean is more than the share of correct ones."""
+    examples: dict[Code, list[str]] = field(default_factory=dict)
+    """Three ids for each code but a plain verdict."""
+    asked: int = 0
+    """Verdicts that were made in this run."""
+    tokens: int = 0
+    """Of all verdicts in the file, whenever they were made; trajectories that share a verdict share its tokens."""
+    cost: float = 0.0
+    earlier: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter, repr=False)
+    """The verdict that a trajectory came with, and this one; how often."""
+    seen: set[str] = field(default_factory=set, repr=False)
+    """Keys of those that a model judged."""
+    unused_by_hand: list[str] = field(default_factory=list)
+    """What a person judged and no trajectory is: ids, or questions with answers."""
+
+    def add(self, judged: Judged, before: bool | None) -> None:
+        """Count one; ``before``: the verdict that it came with."""
+        verdict = judged.verdict
+        self.trajectories += 1
+        self.rulings[verdict.ruling] += 1
+        self.codes[verdict.code] += 1
+        self.asked += judged.fresh
+        self.scores += verdict.score or 0.0
+        self.is_graded |= verdict.score not in (None, 0.0, 1.0)
+        if verdict.grade:
+            self.grades[verdict.grade] += 1
+        if before is not None:
+            self.earlier[before, verdict.correct] += 1
+        if verdict.code is not Code.JUDGED and len(ids := self.examples.setdefault(verdict.code, [])) < 3:
+            ids.append(judged.trajectory.id)
+        if (verdict.tokens or verdict.cost) and judged.key not in self.seen:
+            self.seen.add(judged.key)
+            self.tokens += verdict.tokens
+            self.cost += verdict.cost
+
+    @property
+    def open(self) -> int:
+        """Verdicts that another run may still get."""
+        return self.codes[Code.OUTAGE] + self.codes[Code.BUDGET]
+
+    @property
+    def mean_score(self) -> float | None:
+        """Over the scored ones."""
+        scored = self.trajectories - self.rulings[Ruling.UNSCORED]
+        return self.scores / scored if scored else None
+
+    def as_json(self) -> dict[str, Any]:
+        """For the file beside the output."""
+        found: dict[str, Any] = {
+            "judge": self.judge,
+            "trajectories": self.trajectories,
+            "written": self.written,
+            **{ruling.value: self.rulings[ruling] for ruling in Ruling},
+            "codes": {code.value: count for code, count in sorted(self.codes.items())},
+            "examples": {code.value: ids for code, ids in sorted(self.examples.items())},
+            "asked": self.asked,
+            "tokens": self.tokens,
+            "cost": self.cost,
+            "unused_by_hand": self.unused_by_hand,
+        }
+        if self.grades:
+            found["grades"] = dict(sorted(self.grades.items()))
+        if self.is_graded:
+            found["mean_score"] = self.mean_score
+        if self.earlier:
+            both = agreement(self.earlier.elements())
+            told = {**asdict(both), "scored": both.scored, "agreed": both.agreed, "kappa": both.kappa}
+            found["agreement_with_earlier_verdicts"] = told
+        return found
+
+
+def judge_file(
+    source: Iterable[Trajectory],
+    out: Path,
+    judge: Judge,
+    *,
+    keep: Keep = Keep.ALL,
+    by_hand: ByHand | None = None,
+    concurrency: int = 8,
+    on_progress: Callable[[JudgeReport], None] | None = None,
+    runner: asyncio.Runner | None = None,
+) -> JudgeReport:
+    """Judge a stream into a file, which appears whole, in the order of its source. Raises UserError for unwritable places.
+
+    Beside ``OUT`` stand ``OUT.verdicts.jsonl``, the book that a killed run goes on with, and ``OUT.judge.json``, the report.
+    Where a verdict could not be had it says why, and the next run asks for that one again. ``runner``: the event loop that the
+    judge's connections belong to.
+    """
+    if out.suffix not in (".jsonl", ".parquet"):
+        raise UserError(f"{out} is neither .jsonl nor .parquet: end its name in one of these.")
+    report = JudgeReport(judge.name)
+    book = VerdictBook(out.with_name(out.name + ".verdicts.jsonl"))
+    by_hand = by_hand or ByHand()
+    before: deque[bool | None] = deque()
+    used: set[Name] = set()
+
+    def noted() -> Iterator[Trajectory]:
+        for trajectory in source:
+            before.append(verdict_of(trajectory))
+            yield trajectory
+
+    def judged() -> Iterator[Trajectory]:
+        for found in judge_stream(noted(), judge, concurrency=concurrency, book=book, by_hand=by_hand, runner=runner):
+            report.add(found, before.popleft())
+            used.update(by_hand.lines_about(found.trajectory))
+            if on_progress is not None:
+                on_progress(report)
+            if keep is Keep.ALL or found.verdict.correct:
+                yield found.trajectory
+
+    report.written = write_trajectories(out, judged())
+    report.unused_by_hand = by_hand.unused(used)
+    text = json.dumps(report.as_json(), ensure_ascii=False, indent=1)
+    replace_file(out.with_name(out.name + ".judge.json"), text.encode("utf-8", "replace") + b"\n")
+    return report

@@ -1,0 +1,100 @@
+"""The judge that asks a model whether an answer means the same as an accepted one, by a judge prompt.
+
+Several models may be asked in order: the next one is asked where the one before was not reached or not understood. The model
+sees the question, the accepted answers and the agent's own final answer, nothing else of the episode. A reply without a
+verdict, or with two that differ, is none: asked for again, then unscored.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sanderling.core.asking import Asker, AskingOutageError, AskingRefusedError, BudgetSpentError, Read, first_readable
+from sanderling.core.record import Trajectory
+from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS, JudgePrompt
+from sanderling.judge.rules import rule_judge
+from sanderling.judge.verdict import Code, Judge, Verdict, decided, in_order, unscored
+
+_LONGEST_REASON = 300
+
+
+class ModelJudge:
+    """Judges by the word of models, at temperature 0.
+
+    Example: ``ModelJudge([client], get_prompt("hle")); (await judge(trajectory)).ruling``
+    """
+
+    def __init__(self, askers: Sequence[Asker], prompt: JudgePrompt = PROMPTS[DEFAULT_PROMPT], *, tries: int = 2) -> None:
+        """``tries``: how often each model is asked while its replies cannot be read. At least one asker. Raises ValueError."""
+        if not askers:
+            raise ValueError("a judge needs a model to ask")
+        self._askers = tuple(askers)
+        self._prompt = prompt
+        self._tries = tries
+        self.name = f"model {' or '.join(asker.name for asker in askers)} ({prompt.name})"
+        self.places = tuple(asker.place for asker in askers)
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        """See `verdict.Judge`."""
+        question, answer, prompt = trajectory.question, trajectory.answer, self._prompt
+        if answer is None:
+            return unscored(Code.NOT_ENDED, "there is no answer to judge")
+        if prompt.same_text_is_right and answer.strip() in {accepted.strip() for accepted in question.answers}:
+            return decided(True, "letter by letter an accepted answer", Code.SAME_TEXT)
+        try:
+            found = await first_readable(
+                self._askers,
+                prompt.messages(question, answer),
+                lambda reply: prompt.read(reply, question),
+                tries=self._tries,
+                max_tokens=prompt.max_tokens,
+                again=prompt.messages(question, answer, again=True),
+            )
+        except BudgetSpentError as error:
+            return unscored(Code.BUDGET, str(error))
+        except AskingRefusedError as error:
+            return unscored(Code.REFUSED, str(error))
+        except AskingOutageError as error:
+            return unscored(Code.OUTAGE, str(error))
+        return self._with_usage(found)
+
+    def _with_usage(self, found: Read[Verdict]) -> Verdict:
+        """The verdict with its reason in short, the model that gave it, and what all replies took."""
+        usages, last = [reply.usage for reply in found.replies], found.replies[-1].text
+        verdict = found.value or unscored(Code.UNREADABLE, "")
+        reason = (
+            f"no verdict in {len(usages)} replies: {_short(last)!r}" if found.value is None else _short(verdict.reason or last)
+        )
+        return replace(
+            verdict,
+            reason=reason,
+            model=usages[-1].model,
+            prompt=self._prompt.name,
+            tokens=sum(usage.prompt_tokens + usage.sampled_tokens for usage in usages),
+            cost=sum(usage.cost for usage in usages),
+            remembered=all(usage.remembered for usage in usages),
+            is_estimated=any(usage.is_estimated for usage in usages),
+        )
+
+
+def _short(reply: str) -> str:
+    words = " ".join(reply.split()).removeprefix("reasoning:").strip()
+    return words if len(words) <= _LONGEST_REASON else words[: _LONGEST_REASON - 1] + "…"
+
+
+def judge_named(
+    specs: Sequence[str], askers: Sequence[Asker], prompt: JudgePrompt, names_model: Callable[[str], bool]
+) -> Judge | None:
+    """Judges that somebody named, as one: rules where they stand, all models as one judge where the first one stands.
+
+    ``askers``: of the models, opened already; ``names_model`` tells which names are models. None where nobody is named. Raises
+    UserError for a rule that there is not.
+    """
+    judges: list[Judge] = []
+    has_models = False
+    for spec in dict.fromkeys(specs):
+        if not names_model(spec):
+            judges.append(rule_judge(spec))
+        elif not has_models:
+            judges.append(ModelJudge(askers, prompt))
+            has_models = True
+    return in_order(judges) if judges else None

@@ -1,0 +1,111 @@
+"""Judge prompts: how a model is asked whether an answer is right, in the shape that a benchmark's publisher uses.
+
+They are data, in ``prompts.toml``; how replies are read is in `replies`. A prompt's version changes with every letter that a
+model reads, and with its reader, since verdicts are kept under it.
+
+Example: ``get_prompt("hle").messages(question, "Oslo")``
+"""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.core.types import Message, Role
+from sanderling.judge.replies import READERS, Labels, Reader
+from sanderling.judge.verdict import Verdict
+
+_CASE = (
+    "<question>\n{question}\n</question>\n\n<right_answers>\n{accepted}\n</right_answers>\n\n"
+    "<final_answer>\n{answer}\n</final_answer>"
+)
+_TAG = re.compile(r"<(?=\s*/?\s*(?:question|right_answers|final_answer)\b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class JudgePrompt:
+    """How a judging model is asked, and its reply read."""
+
+    key: str
+    about: str
+    """For people: which shape a reply has, and whose."""
+    name: str
+    """With the version, for provenance and wherever verdicts are kept."""
+    system: str
+    reader: Reader
+    labels: Labels = field(default_factory=Labels)
+    reminder: str = ""
+    """Added when a reply could not be read; without one the same is asked again."""
+    max_tokens: int = 2_048
+    """Of a reply: far more than its shape needs, since a cut reply is never read."""
+    same_text_is_right: bool = False
+    """An answer that is letter by letter an accepted one needs no judge. Only where the publisher has it so."""
+
+    def messages(self, question: Question, answer: str, *, again: bool = False) -> tuple[Message, ...]:
+        """Ask about one answer; ``again``: after a reply that could not be read.
+
+        Question, accepted answers and given answer stand each between tags that no text of theirs can close or open.
+        """
+        accepted = "\n".join(f"- {' '.join(one.split())}" for one in question.answers)
+        case = _CASE.format(question=_fenced(question.text), accepted=_fenced(accepted), answer=_fenced(answer))
+        user = f"{case}\n\n{self.reminder}" if again and self.reminder else case
+        return Message(role=Role.SYSTEM, content=self.system), Message(role=Role.USER, content=user)
+
+    def read(self, reply: str, question: Question) -> Verdict | None:
+        """The verdict in a reply; None where it cannot be read for certain."""
+        return self.reader(reply, question, self.labels)
+
+
+def _fenced(text: str) -> str:
+    """The text, unable to end what it stands in."""
+    return _TAG.sub("‹", text)
+
+
+def _read_prompts() -> dict[str, JudgePrompt]:
+    table = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))
+    shared = table.pop("shared")
+    return {key: _prompt(key, entry, shared, table) for key, entry in table.items()}
+
+
+def _prompt(key: str, entry: Mapping[str, Any], shared: Mapping[str, str], table: Mapping[str, Any]) -> JudgePrompt:
+    def filled(text: str) -> str:
+        for name, value in shared.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
+    system, reminder = filled(entry["system"]), filled(entry.get("reminder", ""))
+    shown = [_CASE, system, *([reminder] if reminder else []), entry["reader"]]
+    version = hashlib.sha256("\x1e".join(shown).encode()).hexdigest()[:12]
+    labels = entry.get("labels", {})
+    labels = table[labels]["labels"] if isinstance(labels, str) else labels
+    return JudgePrompt(
+        key=key,
+        about=entry["about"],
+        name=f"{entry.get('name', key)} {version}",
+        system=system,
+        reader=READERS[entry["reader"].split()[0]],
+        labels=Labels(**{name: frozenset(words) for name, words in labels.items()}),
+        reminder=reminder,
+        max_tokens=entry.get("max_tokens", 2_048),
+        same_text_is_right=entry.get("same_text_is_right", False),
+    )
+
+
+PROMPTS = _read_prompts()
+DEFAULT_PROMPT = "ours"
+
+
+def get_prompt(key: str) -> JudgePrompt:
+    """The judge prompt of that name. Raises UserError, with the nearest name, when there is none."""
+    found = PROMPTS.get(key)
+    if found is not None:
+        return found
+    near = get_close_matches(key, PROMPTS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(PROMPTS)}."
+    raise UserError(f"There is no judge's form {key!r}: {hint}")

@@ -1,1 +1,0 @@
-"""Numbers as people write them: read, with their units, and compared. Knows no judge and no trajectory."""

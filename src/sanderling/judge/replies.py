@@ -1,0 +1,352 @@
+"""Strict readers of judges' replies: one word, a letter, labelled lines, JSON objects.
+
+What cannot be read for certain is None: it is asked for once more and then left unscored, never taken for "wrong". A verdict
+counts where it stands alone: a whole reply, the value of a label at the beginning of a line, the value of a key. It never
+counts within a sentence, a quotation (``>``) or the answer that a judge repeats. Two verdicts that differ are none. Reading
+takes time linear in the reply's length.
+"""
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sanderling.core.record import Question
+from sanderling.judge.rules import answer_tokens
+from sanderling.judge.verdict import Grade, Verdict, decided
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How a judge prompt names the fields of a reply, and the words that a verdict may be."""
+
+    extracted: frozenset[str] = frozenset()
+    reasoning: frozenset[str] = frozenset()
+    verdict: frozenset[str] = frozenset()
+    confidence: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+    """Fields that nothing is read from."""
+    yes: frozenset[str] = frozenset()
+    no: frozenset[str] = frozenset()
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Names of all fields."""
+        return self.extracted | self.reasoning | self.verdict | self.confidence | self.others
+
+    @property
+    def words(self) -> dict[str, bool]:
+        """What a verdict may be, in lower case."""
+        return dict.fromkeys(self.yes, True) | dict.fromkeys(self.no, False)
+
+
+Reader = Callable[[str, Question, Labels], Verdict | None]
+"""The verdict in a reply, with a reason of the judge's own words, or an empty one for the whole reply; None: unreadable."""
+
+# Pieces of a reply --------------------------------------------------------------------------------------------------------
+
+_WIDE_SIGNS = str.maketrans("：｛｝［］，；！（）＂＇“”‘’％＝", ":{}[],;!()\"'\"\"''%=")
+_MARKUP = " \t\r\n\u3000*_`#\"'"
+_AROUND = _MARKUP + "[](){}<>.。,;!-"
+_BULLET = re.compile(r"^(?:[-*+•]\s+|\d{1,2}[.)]\s*)?")
+_AFTER_WORD = re.compile(r"[\s*_`\"']*[.。,;:!(–—-]")
+_PERCENT = re.compile(r"(\d{1,4}(?:\.\d{1,6})?)\s*%?", re.ASCII)
+_MOST_OPENINGS = 1_000
+"""Braces at which an object is looked for: formulas in the reasoning have many."""
+_LONGEST_EXTRACT = 500
+_LONGEST_LABEL = 60
+
+
+def spoken(reply: str) -> str:
+    """The reply without its reasoning, and full-width signs as plain ones. Reasoning that never ended hides all after it."""
+    _, closed, after = reply.rpartition("</think>")
+    return (after if closed else reply).partition("<think>")[0].translate(_WIDE_SIGNS).strip()
+
+
+def _bare(text: str) -> str:
+    """Without markup, quotation marks, brackets and stops around it."""
+    return text.strip(_AROUND)
+
+
+def _whole(reply: str, words: Mapping[str, T]) -> T | None:
+    """The value of a reply that is one of these words (in lower case) and nothing else."""
+    return words.get(_bare(unicodedata.normalize("NFKC", spoken(reply))).casefold())
+
+
+def _agreed(values: Iterable[T | None]) -> T | None:
+    """The one value that all are; None where there is none, two differ, or one of them could not be read."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
+
+
+def _label_of(text: str) -> str:
+    """A label as it is compared: ``**Extracted final answer`` is ``extracted_final_answer``."""
+    return "_".join(_BULLET.sub("", text.strip(), count=1).strip(_MARKUP + "[]").casefold().split())
+
+
+def _first_word(value: str, words: Mapping[str, T]) -> T | None:
+    """The word at the beginning of a label's value; None when more follows than a remark, or another word of these."""
+    first = next((found for line in value.splitlines() if (found := _bare(line))), "")
+    if first.casefold() in words:
+        return words[first.casefold()]
+    for word in sorted(words, key=len, reverse=True):
+        if first[: len(word)].casefold() == word:
+            rest = first[len(word) :]
+            others = any(re.search(rf"(?<![a-z]){other}(?![a-z])", rest, re.IGNORECASE) for other in words)
+            return words[word] if _AFTER_WORD.match(rest) and not others else None
+    return None
+
+
+def _percent(value: str) -> float | None:
+    """A share in percent, as written; None for anything else, and beyond 0 to 100."""
+    first = next((line for line in unicodedata.normalize("NFKC", value).splitlines() if _bare(line)), "")
+    found = _PERCENT.fullmatch(first.strip(_AROUND.replace("-", "")))
+    number = float(found[1]) if found else -1.0
+    return number if 0.0 <= number <= 100.0 else None
+
+
+class _RepeatedKeyError(ValueError):
+    """One object gives two different values under one key."""
+
+
+def json_objects(text: str) -> list[dict[str, Any]] | None:
+    """The JSON objects in a text, the outermost ones; None for one with two values of a key, and for too many braces."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if found.setdefault(key, value) != value:
+                raise _RepeatedKeyError(key)
+        return found
+
+    decoder = json.JSONDecoder(object_pairs_hook=unique, parse_constant=str, strict=False)
+    found: list[dict[str, Any]] = []
+    at = text.find("{")
+    for _ in range(_MOST_OPENINGS):
+        if at < 0:
+            return found
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except _RepeatedKeyError:
+            return None
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            found.append(value)
+        at = text.find("{", end)
+    return None
+
+
+# A line, a word, a letter -------------------------------------------------------------------------------------------------
+
+_LINE = re.compile(
+    r"^[ \t*_#`•+\-]*[\"']?correct[\"']?[ \t*_`]*[:=][ \t*_`]*[\"']?(yes|no|true|false)[ \t\r\"'*_`.,!。]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What goes on, as in ``correct: no wait, yes``, is no verdict."""
+_KEYS = frozenset({"correct", "is_correct", "verdict", "judgement", "judgment", "result"})
+_YES, _NO = frozenset({"yes", "true", "correct"}), frozenset({"no", "false", "incorrect", "wrong"})
+_WORDS = {"correct": True, "incorrect": False}
+_WORD_LABELS = frozenset({"grade", "verdict", "judgement", "judgment"})
+_LETTERS = {"a": Grade.CORRECT, "b": Grade.INCORRECT, "c": Grade.NOT_ATTEMPTED}
+_GRADES = _LETTERS | {name: grade for grade in _LETTERS.values() for name in (grade.value, grade.value.replace("_", " "))}
+_GRADES |= {
+    f"{letter}{between}{word}": grade
+    for letter, grade in _LETTERS.items()
+    for word, other in _GRADES.items()
+    for between in (": ", ", ", ") ", " (")
+    if grade is other and len(word) > 1
+}  # fmt: skip
+
+
+def read_lines(reply: str, question: Question, labels: Labels) -> Verdict | None:
+    """Reasoning, then ``correct: yes``; also a JSON object with such a key, and a reply that is the one word."""
+    text = spoken(reply)
+    objects = json_objects(text)
+    if objects is None:
+        return None
+    found = {line[1].casefold() in _YES for line in _LINE.finditer(text)}
+    values = [value for one in objects for key, value in one.items() if str(key).casefold() in _KEYS]
+    words = [str(value).strip().casefold() for value in values if isinstance(value, bool | str)]
+    found |= {word in _YES for word in words if word in _YES | _NO}
+    if (word := _whole(reply, _WORDS)) is not None:
+        found.add(word)
+    return decided(found.pop(), _LINE.sub("", text)) if len(found) == 1 else None
+
+
+def read_word(reply: str, question: Question, labels: Labels) -> Verdict | None:
+    """Lines that are nothing but CORRECT or INCORRECT, or the word behind ``GRADE:``; all of them have to agree."""
+    found: list[bool | None] = []
+    for line in spoken(reply).splitlines():
+        head, colon, rest = line.partition(":")
+        if _bare(line).casefold() in _WORDS and not line.lstrip().startswith(">"):
+            found.append(_WORDS[_bare(line).casefold()])
+        elif colon and _label_of(head) in _WORD_LABELS:
+            found.append(_first_word(rest, _WORDS))
+    correct = _agreed(found)
+    return None if correct is None else decided(correct, "")
+
+
+def read_letter(reply: str, question: Question, labels: Labels) -> Verdict | None:
+    """SimpleQA's grades: a reply that is one letter (A right, B wrong, C not attempted), its word, or both in agreement."""
+    grade = _whole(reply, _GRADES)
+    return None if grade is None else decided(grade is Grade.CORRECT, "", grade=grade.value)
+
+
+# Fields -------------------------------------------------------------------------------------------------------------------
+
+
+def read_fields(reply: str, question: Question, labels: Labels) -> Verdict | None:
+    """Labelled lines, one JSON object with these keys, or several of both that agree."""
+    text = spoken(reply)
+    objects = json_objects(text)
+    if objects is None:
+        return None
+    lines = _blocks(text, labels)
+    verdicts = [_first_word(value, labels.words) for label, value in lines if label in labels.verdict]
+    keyed = [(_label_of(key), value) for one in objects for key, value in one.items()]
+    verdicts += [_word_or_truth(value, labels.words) for key, value in keyed if key in labels.verdict]
+    correct = _agreed(verdicts)
+    if correct is None:
+        return None
+    scalars = [
+        (key, str(value)) for key, value in keyed if isinstance(value, str | int | float) and not isinstance(value, bool)
+    ]
+    values = [*lines, *scalars]
+    extracted = [value for key, value in values if key in labels.extracted]
+    reasoning = [value for key, value in values if key in labels.reasoning]
+    return decided(
+        correct,
+        reasoning[-1] if reasoning else "",
+        extracted=_shortened(extracted[-1]) if extracted else None,
+        confidence=_agreed(_percent(value) for key, value in values if key in labels.confidence),
+    )
+
+
+def _word_or_truth(value: object, words: Mapping[str, bool]) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return words.get(_bare(value).casefold()) if isinstance(value, str) else None
+
+
+def _blocks(text: str, labels: Labels) -> list[tuple[str, str]]:
+    """Labels in their order, each with what stands after it up to the next one.
+
+    What stands between the last repeated answer and the reasoning after it repeats, whatever verdicts it holds.
+    """
+    lines = text.splitlines()
+    heads = [_head(line, labels.all) for line in lines]
+    begun = max((at for at, (label, _) in enumerate(heads) if label in labels.extracted), default=None)
+    if begun is not None:
+        ends = (at for at, (label, _) in enumerate(heads) if at > begun and label in labels.reasoning)
+        for at in range(begun + 1, next(ends, begun)):
+            if heads[at][0] in labels.verdict | labels.confidence:
+                heads[at] = ("", lines[at])
+    blocks: list[tuple[str, list[str]]] = []
+    for label, value in heads:
+        if label:
+            blocks.append((label, [value]))
+        elif blocks:
+            blocks[-1][1].append(value)
+    return [(label, "\n".join(value)) for label, value in blocks]
+
+
+def _head(line: str, known: frozenset[str]) -> tuple[str, str]:
+    """The label that a line begins with, and the rest; without one, the whole line."""
+    sign = min((at for at in (line.find(":"), line.find("=")) if at >= 0), default=-1)
+    if not 0 <= sign <= _LONGEST_LABEL:
+        return "", line
+    label = _label_of(line[:sign])
+    return (label, line[sign + 1 :]) if label in known else ("", line)
+
+
+def _shortened(text: str) -> str:
+    words = " ".join(text.split()).strip("*_` ")
+    return words if len(words) <= _LONGEST_EXTRACT else words[: _LONGEST_EXTRACT - 1] + "…"
+
+
+# Sets ---------------------------------------------------------------------------------------------------------------------
+
+_AND = frozenset({"and", "&", "和", "与"})
+
+
+def read_sets(reply: str, question: Question, labels: Labels) -> Verdict | None:
+    """DeepSearchQA: each item of a set found or not, and what was given beyond them; scored by F1, right is only the whole set.
+
+    The reply's items have to be the accepted ones, word for word: a judge that renames, merges or forgets one is not believed.
+    """
+    found = [_read_set(one, question.answers) for one in map(_unwrapped, json_objects(spoken(reply)) or ()) if one is not None]
+    return found[0] if found and all(one == found[0] for one in found) else None
+
+
+def _unwrapped(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The object that has the details; None for one that is about something else."""
+    named = {_label_of(key): value for key, value in found.items()}
+    inner = named.get("answer_correctness")
+    if isinstance(inner, dict):
+        named = {_label_of(str(key)): value for key, value in inner.items()}
+    return named if "correctness_details" in named else None
+
+
+def _read_set(named: Mapping[str, Any], accepted: Sequence[str]) -> Verdict | None:
+    items, excessive = named["correctness_details"], named.get("excessive_answers")
+    if not isinstance(items, dict) or not isinstance(excessive, list):
+        return None
+    given = {str(item): _word_or_truth(value, {"true": True, "false": False}) for item, value in items.items()}
+    extra = tuple(one.strip() for one in excessive if isinstance(one, str) and one.strip())
+    if None in given.values() or len(extra) != len(excessive) or not _are_the_items(list(given), accepted):
+        return None
+    parts = {item: value is True for item, value in given.items()}
+    grade = grade_of_set(parts, extra)
+    return decided(
+        grade is Grade.CORRECT,
+        str(named.get("explanation", "")),
+        score=set_scores(parts, extra)[2],
+        grade=grade.value,
+        parts=parts,
+        excessive=extra,
+    )
+
+
+def set_scores(parts: Mapping[str, bool], excessive: Sequence[str]) -> tuple[float, float, float]:
+    """Precision, recall and F1 of an answer that is a set; nothing found is 0 in all three."""
+    found = sum(parts.values())
+    if not found:
+        return 0.0, 0.0, 0.0
+    precision, recall = found / (found + len(excessive)), found / len(parts)
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+def grade_of_set(parts: Mapping[str, bool], excessive: Sequence[str]) -> Grade:
+    """Which of the publisher's four classes."""
+    if not any(parts.values()):
+        return Grade.INCORRECT
+    if not all(parts.values()):
+        return Grade.PARTLY
+    return Grade.CORRECT_WITH_EXTRA if excessive else Grade.CORRECT
+
+
+def _are_the_items(items: Sequence[str], accepted: Sequence[str]) -> bool:
+    """Whether items are the accepted ones: one for each text, or the pieces of the only one."""
+
+    def words(text: str) -> tuple[str, ...]:
+        return tuple(word for word in answer_tokens(text) if word not in _AND)
+
+    if len(accepted) > 1:
+        return Counter(map(words, items)) == Counter(map(words, accepted))
+    pieces = Counter(word for item in items for word in words(item))
+    return bool(items) and pieces == Counter(word for one in accepted for word in words(one)) and all(map(words, items))
+
+
+READERS: dict[str, Reader] = {
+    "lines": read_lines,
+    "word": read_word,
+    "letter": read_letter,
+    "fields": read_fields,
+    "sets": read_sets,
+}

@@ -1,0 +1,278 @@
+"""Judges that go by rule: deterministic and free.
+
+A rule is named as ``exact``, ``contains``, ``f1:0.8``, ``numeric``, ``verbatim``, ``gaia``, ``squad_em``, ``squad_f1``, or as
+``file.py:name`` and ``package.module:name``: a function of two texts that gives a score, or a judge (`verdict.Judge`).
+
+Normalisation follows SQuAD (lower case, no punctuation, no English articles, white space collapsed; Rajpurkar et al. 2016),
+after Unicode's NFKC and case folding. Chinese, Japanese and Korean script is compared character by character, since it has no
+spaces. Unlike in SQuAD, what makes another answer is kept: symbols such as ``+`` or ``$`` and the ``#`` of C#, a sign before a
+number, a point within it; other punctuation between two numbers divides them. So C++ is not C, -5 not 5, 1.5 not 15, and 3/4
+not 34. Left out is ``%``: whoever asks for a share knows that it is one.
+"""
+
+import inspect
+import math
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from sanderling.core.errors import UserError
+from sanderling.core.plugins import is_outside, load_outside
+from sanderling.core.record import Trajectory
+from sanderling.core.text import MINUS, WIDE, folded
+from sanderling.judge.numeric import NumericJudge
+from sanderling.judge.verdict import Code, Judge, Verdict, decided, unscored
+
+Outcome = Callable[[str, str], float]
+"""``(answer, accepted) -> score in [0, 1]``."""
+
+# Scores of two texts ------------------------------------------------------------------------------------------------------
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_WIDE = re.compile(f"[{WIDE}]")
+_KEPT = re.compile(rf"(?<=\d)\.(?=\d)|(?<=\d)[/*](?={MINUS}?\d)|(?<=[^\W\d_])#+(?!\w)|[\u2030\u2031]")
+"""Punctuation that tells answers apart."""
+_DIVIDING = re.compile(rf"(?<=\d)[^\w\s.](?={MINUS}?\d)")
+
+
+def answer_tokens(text: str) -> list[str]:
+    """Normalised words, wide characters one by one.
+
+    Example: ``answer_tokens("The 京都 Tower!") == ["京", "都", "tower"]``
+    """
+    plain = folded(text)
+    kept = {place for found in _KEPT.finditer(plain) for place in range(*found.span())}
+    dividing = {found.start() for found in _DIVIDING.finditer(plain)}
+    plain = "".join(
+        char if at in kept or not unicodedata.category(char).startswith("P") else " " if at in dividing else ""
+        for at, char in enumerate(plain)
+    )
+    words = _WIDE.sub(r" \g<0> ", plain).split()
+    # An answer that is nothing but an article ("The The") still is an answer.
+    return [word for word in words if word not in _ARTICLES] or words
+
+
+def exact_match(answer: str, accepted: str) -> float:
+    """1 when both are the same after normalisation, and not empty."""
+    tokens = answer_tokens(answer)
+    return float(bool(tokens) and tokens == answer_tokens(accepted))
+
+
+def token_f1(answer: str, accepted: str) -> float:
+    """Harmonic mean of precision and recall over the normalised tokens, as bags."""
+    return _overlap(answer_tokens(answer), answer_tokens(accepted))
+
+
+def contains(answer: str, accepted: str) -> float:
+    """1 when the accepted answer's normalised words stand in the answer, next to each other and in order.
+
+    Lenient, and wrong about answers that name several candidates.
+    """
+    given, wanted = answer_tokens(answer), answer_tokens(accepted)
+    size = len(wanted)
+    return float(size > 0 and any(given[at : at + size] == wanted for at in range(len(given) - size + 1)))
+
+
+def verbatim(answer: str, accepted: str) -> float:
+    """1 when both are the same but for blanks around them and the way accents are encoded, and not empty.
+
+    For answers in which case or punctuation matters, such as code or chemical formulas.
+    """
+    given = unicodedata.normalize("NFC", answer).strip()
+    return float(bool(given) and given == unicodedata.normalize("NFC", accepted).strip())
+
+
+def _overlap(given: Sequence[str], wanted: Sequence[str]) -> float:
+    common = (Counter(given) & Counter(wanted)).total()
+    return 2.0 * common / (len(given) + len(wanted)) if common else 0.0
+
+
+# Published rules ----------------------------------------------------------------------------------------------------------
+
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_CLOSED = frozenset({"yes", "no", "noanswer"})
+_NUMBER_MARKS = str.maketrans("", "", "$%,")
+_DIVIDER = re.compile("[,;]")
+
+
+def squad_words(text: str) -> list[str]:
+    """Words normalised as SQuAD does, to the letter: to it 1.5 is 15 and C++ is C, and a Chinese phrase is one word.
+
+    Example: ``squad_words("The U.S. Navy") == ["us", "navy"]``
+    """
+    return _ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+
+
+def squad_match(answer: str, accepted: str) -> float:
+    """SQuAD's exact match. Where nothing is left of an accepted answer ("The The"), texts are compared in lower case."""
+    wanted = squad_words(accepted)
+    return float(squad_words(answer) == wanted if wanted else answer.lower().split() == accepted.lower().split())
+
+
+def squad_overlap(answer: str, accepted: str) -> float:
+    """SQuAD's F1 with HotpotQA's rule (Yang et al. 2018): a closed answer (yes, no, noanswer) shares nothing with another."""
+    given, wanted = squad_words(answer), squad_words(accepted)
+    if not wanted:
+        return squad_match(answer, accepted)
+    if given != wanted and not _CLOSED.isdisjoint((" ".join(given), " ".join(wanted))):
+        return 0.0
+    return _overlap(given, wanted)
+
+
+def gaia_match(answer: str, accepted: str) -> float:
+    """1 where GAIA's leaderboard counts an answer as right; the accepted one decides if numbers, lists or texts are compared.
+
+    Its peculiarities included: an accepted "1,000" is a list of two numbers, a list keeps its order, texts lose all blanks and
+    punctuation. Where its scorer would count nonsense as right it is not followed: only finite numbers are numbers (its reading
+    of anything unreadable is infinity), and a text of punctuation alone is compared as it stands.
+
+    Example: ``gaia_match("$1,234", "1234") == 1.0``
+    """
+    if _gaia_number(accepted) is not None:
+        return float(_gaia_same(answer, accepted))
+    if _DIVIDER.search(accepted):
+        given, wanted = _DIVIDER.split(answer), _DIVIDER.split(accepted)
+        return float(len(given) == len(wanted) and all(map(_gaia_same, given, wanted)))
+    plain = _squeezed(accepted).translate(_PUNCTUATION)
+    return float(_squeezed(answer).translate(_PUNCTUATION) == plain if plain else _gaia_same(answer, accepted))
+
+
+def _gaia_same(answer: str, accepted: str) -> bool:
+    number = _gaia_number(accepted)
+    return (
+        _squeezed(answer) == _squeezed(accepted) if number is None else _gaia_number(answer.translate(_NUMBER_MARKS)) == number
+    )
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).lower()
+
+
+def _gaia_number(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+# Judges -------------------------------------------------------------------------------------------------------------------
+
+OUTCOMES: dict[str, Outcome] = {"exact": exact_match, "f1": token_f1}
+"""Scores that a reward may be, by name."""
+
+
+def score_trajectory(trajectory: Trajectory, outcome: Outcome) -> float | None:
+    """The outcome of the trajectory's own answer, with the best accepted one; 0 without one, None where it may not be scored.
+
+    Unscored are outages and cancellation, and imports that tell neither an ending nor an answer. Raises UserError for a
+    question without accepted answers.
+    """
+    accepted = trajectory.question.answers
+    if not accepted:
+        raise UserError(f"Question {trajectory.question.id!r} has no accepted answer: add one, or leave the question out.")
+    if trajectory.answer is None if trajectory.ending is None else not trajectory.ending.scored:
+        return None
+    return 0.0 if trajectory.answer is None else max(outcome(trajectory.answer, one) for one in accepted)
+
+
+@dataclass(frozen=True)
+class RuleJudge:
+    """Judges by the score of two texts.
+
+    Example: ``RuleJudge("exact", exact_match)``
+    """
+
+    name: str
+    outcome: Outcome
+    threshold: float = 1.0
+    """Least score that counts as correct."""
+    places: tuple[str, ...] = field(default=(), init=False)
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        """Raises UserError for a question without accepted answers."""
+        score = score_trajectory(trajectory, self.outcome)
+        if score is None:
+            return unscored(Code.NOT_ENDED, f"ended in {trajectory.ending or 'an unknown way'}")
+        if trajectory.answer is None:
+            return decided(False, "no answer", Code.NO_ANSWER)
+        return decided(score >= self.threshold, f"{self.name} score {score:.2f}", score=score)
+
+
+def _plain(name: str, outcome: Outcome) -> Callable[[float | None], Judge]:
+    """A rule that is right or wrong."""
+
+    def make(number: float | None) -> Judge:
+        if number is not None:
+            raise UserError(f"The judge {name!r} takes no number: leave :{number:g} out.")
+        return RuleJudge(name, outcome)
+
+    return make
+
+
+def _graded(name: str, outcome: Outcome) -> Callable[[float | None], Judge]:
+    """A rule whose number is the least score that is right, 0.8 without one."""
+
+    def make(number: float | None) -> Judge:
+        threshold = 0.8 if number is None else number
+        return RuleJudge(f"{name}:{threshold:g}", outcome, threshold)
+
+    return make
+
+
+RULES: dict[str, Callable[[float | None], Judge]] = {
+    "contains": _plain("contains", contains),
+    "exact": _plain("exact", exact_match),
+    "f1": _graded("f1", token_f1),
+    "normalised": _plain("exact", exact_match),  # the other name by which people know it
+    "numeric": NumericJudge,
+    "verbatim": _plain("verbatim", verbatim),
+    "gaia": _plain("gaia", gaia_match),
+    "squad_em": _plain("squad_em", squad_match),
+    "squad_f1": _graded("squad_f1", squad_overlap),
+}
+PUBLISHED = frozenset({"gaia", "squad_em", "squad_f1"})
+"""Rules that follow a benchmark's own to the letter, so that figures compare; they take some different answers for the same."""
+
+
+def rule_judge(spec: str, models: str = "http://host:port/v1#model, or a model's directory with a slash") -> Judge:
+    """The judge of a specification such as ``exact``, ``f1:0.8`` or ``mine.py:lenient``. Raises UserError.
+
+    ``models``: how a model may be named instead, for the error.
+    """
+    name, colon, number = spec.partition(":")
+    if name in RULES:
+        return RULES[name](_number(number, spec) if colon else None)
+    if is_outside(spec):
+        return _outside(load_outside(spec), spec)
+    near = get_close_matches(name, RULES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RULES)}, {models}."
+    raise UserError(f"There is no judge {name!r}: {hint}")
+
+
+def _number(text: str, spec: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0.0 <= found <= 1.0:
+        raise UserError(f"The number of the judge {spec!r} is not between 0 and 1: write for example f1:0.8.")
+    return found
+
+
+def _outside(found: Any, spec: str) -> Judge:
+    """A judge from outside: one as it is, a class without arguments made, a function of two texts as a rule."""
+    if inspect.isfunction(found):
+        return RuleJudge(spec, found)
+    judge: Any = found() if inspect.isclass(found) else found
+    if not (callable(judge) and isinstance(getattr(judge, "name", None), str) and hasattr(judge, "places")):
+        raise UserError(
+            f"{spec} is no judge: give a function of an answer and an accepted one, or a judge with name and places."
+        )
+    return judge

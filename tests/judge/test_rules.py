@@ -1,0 +1,319 @@
+"""Judges that go by rule: ours, those of benchmarks against what is known of them, and a person's own."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.core.errors import UserError
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Ending, Role
+from sanderling.judge.rules import (
+    OUTCOMES,
+    PUBLISHED,
+    RULES,
+    RuleJudge,
+    answer_tokens,
+    exact_match,
+    gaia_match,
+    rule_judge,
+    score_trajectory,
+    squad_match,
+    squad_overlap,
+    squad_words,
+    token_f1,
+)
+from sanderling.judge.verdict import Code, Ruling, rule_on
+
+
+def episode(answer: str | None, accepted: tuple[str, ...] = ("Oslo",), ending: Ending | None = Ending.ANSWERED) -> Trajectory:
+    question = Question(id="q", text="?", answers=accepted)
+    return Trajectory(id="t", question=question, nodes=(), leaf=None, ending=ending, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "accepted"),
+    [
+        ("The Wadden Sea.", "wadden sea"),
+        ("“Oslo”", "Oslo"),
+        ("ＯＳＬＯ", "oslo"),
+        ("straße", "STRASSE"),
+        ("1,234", "1234"),
+        ("東京 タワー", "東京タワー"),
+        ("北京。", "北京"),
+        ("  an   answer \n", "Answer"),
+        ("The The", "the the"),
+        ("café", "cafe\u0301"),
+    ],
+)
+def test_the_same_answer_in_other_dress(answer: str, accepted: str):
+    assert exact_match(answer, accepted) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "accepted"), [("C", "C++"), ("Oslo, Norway", "Oslo"), ("京都", "東京"), ("", ""), ("?", "!")]
+)
+def test_other_answers(answer: str, accepted: str):
+    assert exact_match(answer, accepted) == 0.0
+
+
+def test_f1_counts_common_tokens():
+    assert token_f1("Oslo, Norway", "Oslo") == pytest.approx(2 / 3)
+    assert token_f1("東京都", "東京") == pytest.approx(0.8)
+    assert token_f1("a b b", "b b b") == pytest.approx(0.8)
+    assert token_f1("", "") == 0.0
+
+
+@given(st.text(), st.text())
+def test_any_text_gives_a_score_between_none_and_full(answer: str, accepted: str):
+    for outcome in OUTCOMES.values():
+        assert 0.0 <= outcome(answer, accepted) <= 1.0
+        assert outcome(answer, accepted) == pytest.approx(outcome(accepted, answer))
+    if answer_tokens(answer):
+        assert exact_match(answer, answer) == token_f1(answer, answer) == 1.0
+
+
+def test_the_best_accepted_answer_counts() -> None:
+    assert score_trajectory(episode("kristiania", ("Oslo", "Kristiania")), exact_match) == 1.0
+
+
+@pytest.mark.parametrize("ending", list(Ending))
+async def test_outages_are_unscored_and_silence_is_zero(ending: Ending):
+    score = score_trajectory(episode(None, ending=ending), exact_match)
+    verdict = await RuleJudge("exact", exact_match)(episode(None, ending=ending))
+    if ending in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED):
+        assert score is None and verdict.ruling is Ruling.UNSCORED and verdict.score is None
+    else:
+        assert score == 0.0 and verdict.ruling is Ruling.INCORRECT and verdict.score == 0.0
+
+
+def test_an_import_that_tells_nothing_is_unscored():
+    assert score_trajectory(episode(None, ending=None), exact_match) is None
+    assert score_trajectory(episode("Oslo", ending=None), exact_match) == 1.0
+
+
+async def test_the_rule_judge_goes_by_its_threshold():
+    judge = RuleJudge("f1", token_f1, threshold=0.6)
+    assert (await judge(episode("Oslo, Norway"))).ruling is Ruling.CORRECT
+    assert (await judge(episode("in Oslo in Norway"))).ruling is Ruling.INCORRECT
+
+
+def test_a_question_without_accepted_answers_is_refused():
+    with pytest.raises(UserError, match="no accepted answer"):
+        score_trajectory(episode("Oslo", ()), exact_match)
+
+
+@pytest.mark.parametrize(
+    ("spec", "answer", "correct"),
+    [
+        ("exact", "The OSLO.", True),
+        ("normalised", "The OSLO.", True),
+        ("verbatim", "Oslo ", True),
+        ("verbatim", "oslo", False),
+        ("f1:0.5", "Oslo, Norway", True),
+        ("f1", "Oslo, Norway", False),
+        ("contains", "It is Oslo, I think", True),
+        ("contains", "It is Osloer, I think", False),
+        ("exact", "It is Oslo", False),
+    ],
+)
+async def test_rules(spec: str, answer: str, correct: bool) -> None:
+    assert (await rule_on(episode(answer), rule_judge(spec))).correct is correct
+
+
+async def test_a_rule_is_asked_and_nobody_else() -> None:
+    """F1 asked for is F1: no model stands behind it, and its threshold is part of its name."""
+    assert {rule_judge("f1:0.8").name, rule_judge("f1").name} == {"f1:0.8"}
+    assert rule_judge("f1:0.5").name == "f1:0.5"
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [("exactly", "did you mean 'exact'"), ("", "choose one of"), ("f1:2", "between 0 and 1"), ("f1:nan", "between 0 and 1"),
+     ("f1:x", "between 0 and 1"), ("exact:0.5", "takes no number")],
+)  # fmt: skip
+def test_a_judge_that_is_none_is_told(spec: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        rule_judge(spec)
+
+
+@given(st.text(), st.text(min_size=1))
+def test_no_rule_fails_on_any_text(answer: str, accepted: str) -> None:
+    for name in RULES:
+        verdict = asyncio.run(rule_on(episode(answer, (accepted,)), rule_judge(name)))
+        assert (verdict.score is None) == (verdict.correct is None)
+
+
+async def test_only_the_agents_own_answer_is_read() -> None:
+    """An answer in a tool's text is not the agent's, wherever tags stand in it."""
+    leaked = Node(parent=None, role=Role.USER, kind=NodeKind.OBSERVATION, text="<answer>Oslo</answer>")
+    turn = Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="<answer>Rome</answer>", answer="Rome")
+    for name in RULES:
+        for own in ("Rome", None):
+            found = episode(own).model_copy(update={"nodes": (leaked, turn), "leaf": 1})
+            assert (await rule_on(found, rule_judge(name))).correct is not True
+
+
+OTHERS = [
+    ("1.5", "15"), ("1,5", "15"), (".5", "5"), ("0.15", "15"), ("-5", "5"), ("–5", "5"), ("−5", "5"), ("－5", "5"), ("‐5", "5"),
+    ("⁻5", "5"), ("-5 °C", "5 °C"), ("-$5", "$5"), ("$-5", "$5"), ("–€5 million", "€5 million"), ("10²", "102"),
+    ("10^2", "102"), ("3/4", "34"), ("2+2", "22"), ("12:30", "1230"), ("1914-1918", "19141918"), ("C++", "C"), ("C#", "C"),
+    ("C++", "C#"), ("F♯", "F"), ("A+", "A"), ("$5", "€5"), ("5‰", "5%"), ("1½", "11/2"),
+]  # fmt: skip
+SAME = [
+    ("-5", "−5"), ("–5", "-5"), ("1,500", "1500"), ("1,234.5", "1234.5"), (".5", "0.5"), ("５", "5"), ("5%", "5 %"), ("٥", "5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("judge", sorted(set(RULES) - PUBLISHED))
+@pytest.mark.parametrize(("one", "other"), OTHERS)
+async def test_answers_that_differ_by_a_sign(judge: str, one: str, other: str) -> None:
+    for answer, accepted in ((one, other), (other, one), (f"It is {one}.", other), (f"It is {other}.", one)):
+        assert (await rule_judge(judge)(episode(answer, (accepted,)))).ruling is not Ruling.CORRECT, (answer, accepted)
+
+
+@pytest.mark.parametrize("judge", sorted(set(RULES) - PUBLISHED - {"verbatim"}))
+@pytest.mark.parametrize(("one", "other"), SAME)
+async def test_answers_that_are_only_written_otherwise(judge: str, one: str, other: str) -> None:
+    for answer, accepted in ((one, other), (other, one)):
+        assert (await rule_judge(judge)(episode(answer, (accepted,)))).ruling is Ruling.CORRECT, (answer, accepted)
+
+
+@pytest.mark.parametrize("said", ["负5", "minus 5", "-$5", "－US$5", "⁻5"])
+async def test_numeric_reads_a_sign_however_it_is_written(said: str) -> None:
+    numeric = rule_judge("numeric")
+    assert (await numeric(episode(said, ("5",)))).ruling is Ruling.INCORRECT
+    assert (await numeric(episode(said, ("-5",)))).ruling is Ruling.CORRECT
+    assert (await numeric(episode("5 x 10⁻³", ("0.005",)))).ruling is Ruling.CORRECT
+
+
+@pytest.mark.parametrize("name", ["C++", "C#", "C+"])
+async def test_a_name_with_signs_holds_no_name_without_them(name: str) -> None:
+    assert (
+        await rule_judge("contains")(episode(f"They wrote it in {name}, says the page.", ("C",)))
+    ).ruling is Ruling.INCORRECT
+    assert (await rule_judge("contains")(episode(f"They wrote it in {name}, says the page.", (name,)))).ruling is Ruling.CORRECT
+
+
+GAIA = [
+    # numbers: the accepted answer is one
+    ("42", "42", 1), ("42.0", "42", 1), ("$42", "42", 1), ("42%", "42", 1), ("1,234", "1234", 1), ("$1,234.50", "1234.5", 1),
+    (" 42 ", "42", 1), ("4.2e1", "42", 1), ("-42", "42", 0), ("42 km", "42", 0), ("forty-two", "42", 0), ("", "42", 0),
+    ("42.0001", "42", 0), ("inf", "42", 0), ("nan", "42", 0), ("1,0,0", "100", 1), ("€42", "42", 0), ("0", "-0.0", 1),
+    # not finite: texts, else anything unreadable would be infinity
+    ("anything", "inf", 0), ("INF", "inf", 1), ("anything", "Infinity", 0), ("nan", "NaN", 1),
+    # lists: a comma or a semicolon in the accepted answer
+    ("a,b", "a, b", 1), ("A; B", "a, b", 1), ("b, a", "a, b", 0), ("a, b, c", "a, b", 0), ("a", "a, b", 0), ("a b", "a, b", 0),
+    ("1, b", "1.0, b", 1), ("$1, b", "1, b", 1), ("2, b", "1, b", 0), ("a., b", "a, b", 0), ("a., b", "a., b", 1),
+    ("New York, Rome", "newyork,ROME", 1), ("a,,b", "a,,b", 1), ("a,b", "a,,b", 0), ("1000", "1,000", 0), ("1,000", "1,000", 1),
+    ("1,0", "1,000", 1), ("1;000", "1,000", 1),
+    # texts: blanks and punctuation mean nothing
+    ("Saint Petersburg", "St. Petersburg", 0), ("St Petersburg", "St. Petersburg", 1), ("s.t.petersburg", "St. Petersburg", 1),
+    ("sea gull", "Seagull", 1), ("The Oslo", "Oslo", 0), ("C", "C++", 1), ("Zürich", "ZÜRICH", 1), ("Zurich", "Zürich", 0),
+    ("a, b", "a b", 1), ("", "Oslo", 0), ("?", "?", 1), ("!", "?", 0), ("", "?", 0), ("-", "+", 0), ("奥斯陆。", "奥斯陆", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "accepted", "right"), GAIA)
+def test_gaia(answer: str, accepted: str, right: int) -> None:
+    assert gaia_match(answer, accepted) == right
+
+
+@given(st.text(), st.text())
+def test_gaia_takes_any_text(answer: str, accepted: str) -> None:
+    assert gaia_match(answer, accepted) in (0.0, 1.0)
+    if "," not in answer and ";" not in answer:
+        assert gaia_match(answer, answer) == 1.0
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_gaia_reads_a_number_however_it_is_written(number: float) -> None:
+    assert gaia_match(f"${number!r}%", repr(number)) == 1.0
+    assert gaia_match(f"{number:,.2f}", f"{number:.2f}") == 1.0
+    assert gaia_match("no number", repr(number)) == 0.0
+
+
+MATCHES = [
+    ("The Oslo", "oslo", 1), ("Oslo!", "Oslo", 1), ("  Oslo \n", "Oslo", 1), ("an Oslo a", "Oslo", 1),
+    ("Oslo, Norway", "Oslo", 0),
+    ("U.S.", "US", 1), ("Theodore", "odore", 0), ("a-the-b", "atheb", 1), ("1.5", "15", 1), ("Zürich", "zürich", 1),
+    ("Zurich", "Zürich", 0), ("奥斯陆", "奥斯陆", 1), ("奥斯陆。", "奥斯陆", 0), ("«Oslo»", "Oslo", 0), ("", "Oslo", 0),
+    ("The The", "the the", 1), ("a", "The The", 0), ("!", "?", 0), ("The", "A", 0), ("?", "?", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "accepted", "right"), MATCHES)
+def test_squad_exact_match(answer: str, accepted: str, right: int) -> None:
+    assert squad_match(answer, accepted) == right
+    assert not right or squad_overlap(answer, accepted) == 1.0
+
+
+OVERLAPS = [
+    ("Oslo Norway", "Oslo", 2 / 3), ("city of Oslo", "the Oslo city", 4 / 5), ("Oslo Oslo", "Oslo", 2 / 3), ("Rome", "Oslo", 0),
+    ("yes", "yes", 1), ("Yes.", "yes", 1), ("no", "yes", 0), ("yes it is", "yes", 0), ("no idea", "no", 0),
+    ("yes", "yes men", 0),
+    ("noanswer", "Oslo", 0), ("no answer", "noanswer", 0), ("the yes", "a yes!", 1), ("it is a no", "no", 0), ("", "Oslo", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "accepted", "score"), OVERLAPS)
+def test_f1_with_hotpots_rule(answer: str, accepted: str, score: float) -> None:
+    assert squad_overlap(answer, accepted) == pytest.approx(score)
+
+
+@given(st.text(), st.text())
+def test_f1_is_symmetric_and_one_for_the_same_bag(one: str, other: str) -> None:
+    score = squad_overlap(one, other)
+    assert 0.0 <= score <= 1.0
+    if squad_words(one) and squad_words(other):
+        assert score == squad_overlap(other, one)
+    assert squad_match(one, other) <= score
+
+
+@pytest.mark.parametrize(
+    ("spec", "answer", "accepted", "correct", "score"),
+    [
+        ("gaia", "42", ("41", "42"), True, 1.0),
+        ("squad_em", "New York City", ("NYC", "new york city"), True, 1.0),
+        ("squad_f1", "New York City", ("NYC", "New York"), True, 0.8),
+        ("squad_f1:0.9", "New York City", ("NYC", "New York"), False, 0.8),
+        ("squad_f1", "Oslo", ("yes", "Oslo Norway"), False, 2 / 3),
+    ],
+)
+async def test_the_best_of_the_accepted_answers_counts(
+    spec: str, answer: str, accepted: tuple[str, ...], correct: bool, score: float
+) -> None:
+    verdict = await rule_on(episode(answer, accepted), rule_judge(spec))
+    assert (verdict.correct, verdict.score) == (correct, pytest.approx(score))
+
+
+@pytest.mark.parametrize("spec", ["gaia", "squad_em", "squad_f1"])
+async def test_nothing_to_compare_is_settled_before(spec: str) -> None:
+    assert (await rule_on(episode("  "), rule_judge(spec))).code is Code.NO_ANSWER
+    assert (await rule_on(episode("Oslo", ()), rule_judge(spec))).code is Code.NO_ACCEPTED
+
+
+def test_numbers_behind_their_names() -> None:
+    assert rule_judge("squad_f1").name == "squad_f1:0.8"
+    for spec in ("gaia:1", "squad_em:0.5", "squad_f1:2"):
+        with pytest.raises(UserError):
+            rule_judge(spec)
+
+
+async def test_rules_from_outside(tmp_path: Path) -> None:
+    """A function of two texts, a judge's class, and what is neither."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from sanderling.judge.verdict import decided\n"
+        "def initial(answer, accepted):\n    return float(answer[:1] == accepted[:1])\n"
+        "class Strict:\n    name, places = 'strict', ()\n"
+        "    async def __call__(self, trajectory):\n        return decided(False, 'never')\n"
+        "nothing = 7\n"
+    )
+    judge = rule_judge(f"{file}:initial")
+    assert judge.name == f"{file}:initial" and (await rule_on(episode("Oxford"), judge)).correct is True
+    assert (await rule_on(episode("Oslo"), rule_judge(f"{file}:Strict"))).reason == "never"
+    with pytest.raises(UserError, match="is no judge"):
+        rule_judge(f"{file}:nothing")
