@@ -20,8 +20,8 @@ from pathlib import Path
 from rich.console import Console
 
 from sanderling.core.chat import load_tokenizer
-from sanderling.data.question_groups import Asked, question_groups
 from sanderling.data.resample import Schedule, resample
+from sanderling.data.similar import Asked, question_groups
 from sanderling.evaluate.provenance import machine, peak_memory_mb
 from sanderling.recipes.data.layout import Layout
 from sanderling.recipes.data.run import NUMBERS, RECIPES, find_data_recipe, run_data

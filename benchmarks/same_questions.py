@@ -17,9 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sanderling.data.near import THRESHOLD
-from sanderling.data.question_groups import Asked, question_groups
 from sanderling.data.questions import read_questions
+from sanderling.data.similar import THRESHOLD, Asked, question_groups
 from sanderling.evaluate.provenance import machine
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
 from sanderling.data.files import open_trajectories
-from sanderling.data.near import LEAST_THRESHOLD
+from sanderling.data.similar import LEAST_THRESHOLD
 from sanderling.recipes.data.config import Deduping
 from sanderling.runs.writing import write_trajectories
 

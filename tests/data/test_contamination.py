@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from sanderling.cli.data import app
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.contamination import Benchmarks, Kind
-from sanderling.data.contamination_file import check_file
+from sanderling.data.contamination import Benchmarks, Kind, check_file
 from sanderling.data.questions import write_questions
 from sanderling.runs.writing import write_trajectories
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.data.dedupe import Candidate, Prefer, dedupe
-from sanderling.data.question_groups import Asked, question_groups
-from sanderling.data.split import Shares, split
+from sanderling.data.dedupe import Candidate, Prefer, Shares, dedupe, split
+from sanderling.data.similar import Asked, question_groups
 from sanderling.data.standing import Standing
 
 LONG = "in which year was the first mayor of the northern river town born"
@@ -32,7 +31,7 @@ def candidate(text: str, standing: Standing = Standing.NOT_JUDGED, answered: boo
 def test_the_better_one_is_kept_wherever_it_stands(better: Candidate, worse: Candidate) -> None:
     assert dedupe([better, worse]).kept == (0,)
     found = dedupe([worse, better])
-    assert found.kept == (1,) and [(d.row, d.kept) for d in found.duplicates] == [(0, 1)]
+    assert found.kept == (1,) and found.duplicates == ((0, 1),)
 
 
 def test_length_and_number_are_a_matter_of_taste() -> None:
@@ -53,7 +52,7 @@ QUESTIONS = st.lists(st.text("abc ?", max_size=12).map(Asked), max_size=20)
 def test_each_question_keeps_one_and_nothing_is_lost(asked: list[Asked]) -> None:
     rows = [Candidate(str(n), question, Standing.NOT_JUDGED, True, 1) for n, question in enumerate(asked)]
     found = dedupe(rows)
-    assert sorted([*found.kept, *(d.row for d in found.duplicates)]) == list(range(len(rows)))
+    assert sorted([*found.kept, *(row for row, _ in found.duplicates)]) == list(range(len(rows)))
     roots = question_groups(asked)
     assert sorted(roots[row] for row in found.kept) == sorted(set(roots))
 
@@ -78,8 +77,8 @@ def test_what_is_kept_is_a_function_of_the_set(rows: list[Candidate], chance: ra
     chance.shuffle(shuffled)
     one, other = dedupe(rows, prefer=prefer, keep=keep), dedupe(shuffled, prefer=prefer, keep=keep)
     assert sorted(repr(rows[row]) for row in one.kept) == sorted(repr(shuffled[row]) for row in other.kept)
-    assert Counter((repr(rows[d.row]), repr(rows[d.kept])) for d in one.duplicates) == Counter(
-        (repr(shuffled[d.row]), repr(shuffled[d.kept])) for d in other.duplicates
+    assert Counter((repr(rows[row]), repr(rows[kept])) for row, kept in one.duplicates) == Counter(
+        (repr(shuffled[row]), repr(shuffled[kept])) for row, kept in other.duplicates
     )
 
 

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.text import normalised, shingles
-from sanderling.data.near import NearIndex, similarity
-from sanderling.data.question_groups import Asked, question_groups
-from sanderling.data.question_things import things_of
+from sanderling.data.similar import Asked, NearIndex, question_groups, things_of
 
 WORDS = [
     "who",
@@ -39,6 +37,12 @@ WORDS = [
 
 def test_short_texts_are_one_shingle() -> None:
     assert shingles(["a"]) == {"a"} and shingles([]) == frozenset() and len(shingles(list("abcde"))) == 3
+
+
+def similarity(a: str, b: str) -> float:
+    """The share of common shingles of two texts, given as words; 0 where both have none."""
+    one, two = shingles(a.split()), shingles(b.split())
+    return len(one & two) / len(one | two) if one | two else 0.0
 
 
 def brute(texts: list[str], threshold: float) -> list[int]:

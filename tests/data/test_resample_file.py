@@ -9,8 +9,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
 from sanderling.data.files import open_trajectories
-from sanderling.data.resample import Schedule
-from sanderling.data.resample_file import resample_file
+from sanderling.data.resample import Schedule, resample_file
 from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore
 from sanderling.runs.writing import write_trajectories
 

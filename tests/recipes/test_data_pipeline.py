@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.data.files import open_trajectories
-from sanderling.data.resample_file import resample_file
+from sanderling.data.resample import resample_file
 from sanderling.recipes.data.config import DataConfig
 from sanderling.recipes.data.layout import Layout
 from sanderling.recipes.data.run import RECIPES, find_data_recipe

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.runs.files import replace_file
 
 _SHOWN = 8
@@ -37,8 +37,7 @@ def contamination(
     ] = THRESHOLD,
 ) -> None:
     """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
-    from sanderling.data.contamination import kinds
-    from sanderling.data.contamination_file import check_file
+    from sanderling.data.contamination import check_file, kinds
     from sanderling.runs.writing import check_places
 
     check_places([file, *against], [place for place in (out, report) if place is not None])

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sanderling.core.text import visible
 from sanderling.data.dedupe import Prefer
-from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.runs.files import replace_file
 
 _SHOWN = 5
@@ -34,15 +34,15 @@ def dedupe(
     ] = None,
 ) -> None:
     """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
-    from sanderling.data.curating import dedupe_file
+    from sanderling.data.dedupe import dedupe_file
     from sanderling.runs.writing import check_places
 
     check_places([file], [place for place in (out, report) if place is not None])
     done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
     console = Console()
     console.print(
-        f"{done.trajectories:,} trajectories of {done.result.questions:,} questions: {done.written:,} kept, "
-        f"{len(done.left_out):,} left out; at most {done.result.largest:,} of one question.",
+        f"{done.trajectories:,} trajectories of {done.questions:,} questions: {done.written:,} kept, "
+        f"{len(done.left_out):,} left out; at most {done.largest:,} of one question.",
         highlight=False,
     )
     for one in [one for one in done.left_out if one.question != one.kept_question][:_SHOWN]:

@@ -21,8 +21,7 @@ def resample(
     seed: Annotated[int, typer.Option("--seed", help="Of the order.")] = 0,
 ) -> None:
     """Repeat trajectories by their turns, shuffled, copies of one never side by side where that is possible."""
-    from sanderling.data.resample import Schedule
-    from sanderling.data.resample_file import resample_file
+    from sanderling.data.resample import Schedule, resample_file
     from sanderling.runs.writing import check_places
 
     check_places([file], [out])

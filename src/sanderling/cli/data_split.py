@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 
 
 class By(StrEnum):
@@ -35,15 +35,14 @@ def split(
     ] = False,
 ) -> None:
     """Share out trajectories so that no question stands in two parts; adding rows later moves no other."""
-    from sanderling.data.curating import split_file
-    from sanderling.data.split import Shares
+    from sanderling.data.dedupe import Shares, split_file
 
     done = split_file(file, out, Shares.read(share), seed=seed, threshold=threshold, by_answers=by_answers)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in ("part", "trajectories", "share", "questions", "share"):
         table.add_column(head, justify="left" if head == "part" else "right", no_wrap=True)
-    rows, asked = sum(done.trajectories), sum(done.result.questions)
-    for name, count, questions in zip(done.names, done.trajectories, done.result.questions, strict=True):
+    rows, asked = sum(done.trajectories), sum(done.questions)
+    for name, count, questions in zip(done.names, done.trajectories, done.questions, strict=True):
         table.add_row(name, f"{count:,}", _share(count, rows), f"{questions:,}", _share(questions, asked))
     Console().print(table)
 

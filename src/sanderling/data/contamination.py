@@ -1,27 +1,33 @@
 """Questions that a benchmark asks as well: found before training, with both texts to look at.
 
-Four kinds, the strongest first: *exact* (the same words), *near* (shingles similar to 0.7), *contained* (a run of 13 words of
-the benchmark's question stands in ours, as the field checks; a shorter question is looked for whole, from 6 words on, or 10
-characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common).
+Four kinds, strongest first: *exact* (the same words), *near* (shingles similar to 0.7), *contained* (a run of 13 words of the
+benchmark's question stands in ours, as the field checks; a shorter question is looked for whole, from 6 words on, or 10
+characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common). On request
+what the agent read is searched for runs as well: pages quote benchmarks.
 
 The rule of phrasing: a run that is only a part of questions, and that more than ten *different* questions share (by their
 words; the same question in eleven files is one), is phrasing and counts for nothing. A whole question always counts, in however
 many files it stands and whatever its runs are shared with. Near ones are judged by similarity alone, so a question of a
 benchmark's template may be called near: the hit says whether the answer is another.
 
-On request what the agent read is searched for runs as well: pages quote benchmarks. Memory holds the benchmarks; what is
-checked streams past. A paraphrase in other words, and a translation, are not found; near ones at 0.5 are missed one time in
-eight (see :mod:`~sanderling.data.near`). Pure; knows no file.
+Memory holds the benchmarks; what is checked streams past. A paraphrase in other words, and a translation, are not found; near
+ones at 0.5 are missed one time in eight (see :mod:`~sanderling.data.similar`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
-from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.core.errors import UserError
+from sanderling.core.record import NodeKind, Question, Trajectory, encode_record, encode_trajectory
 from sanderling.core.text import normalised, question_tokens
-from sanderling.data.near import THRESHOLD, NearIndex
+from sanderling.data.importing import open_import
+from sanderling.data.questions import read_questions
+from sanderling.data.similar import THRESHOLD, NearIndex
+from sanderling.runs.writing import Lines
 
 RUN = 13
 _FEWEST_WORDS = 6
@@ -184,3 +190,55 @@ def _run_length(words: list[str]) -> int:
 
 def _runs(words: list[str], size: int) -> Iterator[str]:
     return (" ".join(words[start : start + size]) for start in range(len(words) - size + 1))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found in a file."""
+
+    benchmarks: int
+    """Questions of the benchmarks."""
+    rows: int
+    hits: tuple[Hit, ...]
+
+
+def check_file(
+    source: Path, against: Sequence[Path], *, threshold: float = THRESHOLD, read: bool = False, out: Path | None = None
+) -> Checked:
+    """Check trajectories or questions; ``read``: what the agents read as well; ``out``: what was not hit goes there.
+
+    Raises UserError for files that cannot be read, or that hold no question.
+    """
+    known = Benchmarks(threshold)
+    for path in against:
+        known.add(path.stem, read_questions(path))
+    hits: list[Hit] = []
+    rows = 0
+    with ExitStack() as stack:
+        clean = stack.enter_context(Lines(out)) if out is not None else None
+        for row in _rows(source):
+            rows += 1
+            hit = known.check(row.id, row.question if isinstance(row, Trajectory) else row)
+            if hit is None and read and isinstance(row, Trajectory):
+                hit = known.check_read(row)
+            if hit is not None:
+                hits.append(hit)
+            elif clean is not None:
+                clean.add(encode_trajectory(row) if isinstance(row, Trajectory) else encode_record(row))
+    return Checked(len(known), rows, tuple(hits))
+
+
+def _rows(source: Path) -> Iterator[Trajectory | Question]:
+    """The trajectories of a file, or where it has none its questions."""
+    if not source.exists():
+        raise UserError(f"There is no file {source}: give trajectories or questions.")
+    if source.is_file() and not source.stat().st_size:
+        return  # what a step that kept nothing leaves
+    kind: type[Trajectory] | type[Question] | None = None
+    for found in open_import(source):
+        kind = kind or type(found)
+        if not isinstance(found, kind):
+            raise UserError(
+                f"{source} holds trajectories and questions: part them with sanderling data import --questions, and check each."
+            )
+        yield found

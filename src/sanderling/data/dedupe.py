@@ -1,20 +1,25 @@
-"""Near-identical questions: of the trajectories that ask the same one, which are kept.
+"""One trajectory for each question, and parts of a data set that share no question: choices, and files written by them.
 
-The order of preference: judged correct, then not judged or unscored, then judged incorrect; then those with an answer; then as
-asked (fewest turns, most turns, or the first of the file); then, so that the order of the file decides nothing that nobody
-asked it to, the one whose text, answers and id come first in the order of characters. Only rows that are equal in all of that
-are chosen by their place. Whatever is left out names the one kept in its place. What is kept stays in the order of the file.
-Pure over an index of what matters, so a file of any size needs no more memory than its questions.
+Memory holds questions, never trajectories: one pass reads what the choice needs, one writes what was chosen. The order of the
+file is kept. Every trajectory that is left out is named, with the one that stands for it.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
+from pathlib import Path
 
-from sanderling.core.record import Trajectory
-from sanderling.data.near import THRESHOLD
-from sanderling.data.question_groups import Asked, question_groups
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory, encode_trajectory
+from sanderling.core.text import normalised
+from sanderling.data.importing import open_trajectories
+from sanderling.data.similar import THRESHOLD, Asked, Groups, question_groups
 from sanderling.data.standing import Standing, standing
+from sanderling.runs.writing import Lines, check_places, write_trajectories
 
 
 class Prefer(StrEnum):
@@ -37,21 +42,10 @@ class Candidate:
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> "Candidate":
-        return cls(
-            trajectory.id,
-            Asked(trajectory.question.text, trajectory.question.answers),
-            standing(trajectory),
-            trajectory.answer is not None,
-            sum(1 for _ in trajectory.turns()),
-        )
-
-
-@dataclass(frozen=True)
-class Duplicate:
-    """One that is left out, and the one that stands for it."""
-
-    row: int
-    kept: int
+        """What matters of a trajectory."""
+        asked = Asked(trajectory.question.text, trajectory.question.answers)
+        turns = sum(1 for _ in trajectory.turns())
+        return cls(trajectory.id, asked, standing(trajectory), trajectory.answer is not None, turns)
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,8 @@ class Deduped:
     """What is kept, by place in the input."""
 
     kept: tuple[int, ...]
-    duplicates: tuple[Duplicate, ...]
+    duplicates: tuple[tuple[int, int], ...]
+    """Each row that is left out, and the one that stands for it."""
     questions: int
     """Groups of questions that are the same or nearly."""
     largest: int
@@ -77,34 +72,200 @@ def dedupe(
     keep: int = 1,
     prefer: Prefer = Prefer.SHORTEST,
 ) -> Deduped:
-    """Keep the best ``keep`` of each question. ``by_answers``: see :func:`question_groups`."""
-    roots = question_groups((candidate.question for candidate in candidates), threshold=threshold, by_answers=by_answers)
+    """Keep the best ``keep`` of each question. ``by_answers``: see :func:`question_groups`.
+
+    The order of preference: judged correct, then not judged or unscored, then judged incorrect; then those with an answer; then
+    as asked (fewest turns, most turns, or the first of the file); then, so that the order of the file decides nothing that
+    nobody asked it to, the one whose text, answers and id come first in the order of characters.
+    """
+
+    def merit(row: int) -> tuple[int, bool, int, str, tuple[str, ...], str, str, int]:
+        one = candidates[row]
+        length = {Prefer.SHORTEST: one.turns, Prefer.LONGEST: -one.turns, Prefer.FIRST: row}[prefer]
+        asked = one.question
+        return _RANK[one.standing], not one.answered, length, asked.text, asked.answers, one.id, one.standing, row
+
     groups: dict[int, list[int]] = {}
-    for row, root in enumerate(roots):
+    asked = (candidate.question for candidate in candidates)
+    for row, root in enumerate(question_groups(asked, threshold=threshold, by_answers=by_answers)):
         groups.setdefault(root, []).append(row)
     kept: list[int] = []
-    duplicates: list[Duplicate] = []
+    duplicates: list[tuple[int, int]] = []
     for rows in groups.values():
-        ordered = sorted(rows, key=lambda row: (_merit(candidates[row], prefer, row), row))
+        ordered = sorted(rows, key=merit)
         kept += ordered[:keep]
-        duplicates += [Duplicate(row, ordered[0]) for row in ordered[keep:]]
-    return Deduped(
-        tuple(sorted(kept)),
-        tuple(sorted(duplicates, key=lambda duplicate: duplicate.row)),
-        len(groups),
-        max(map(len, groups.values()), default=0),
-    )
+        duplicates += [(row, ordered[0]) for row in ordered[keep:]]
+    largest = max(map(len, groups.values()), default=0)
+    return Deduped(tuple(sorted(kept)), tuple(sorted(duplicates)), len(groups), largest)
 
 
-def _merit(candidate: Candidate, prefer: Prefer, row: int) -> tuple[int, bool, int, str, tuple[str, ...], str, str]:
-    length = {Prefer.SHORTEST: candidate.turns, Prefer.LONGEST: -candidate.turns, Prefer.FIRST: row}[prefer]
-    asked = candidate.question
-    return (
-        _RANK[candidate.standing],
-        not candidate.answered,
-        length,
-        asked.text,
-        asked.answers,
-        candidate.id,
-        candidate.standing,
+@dataclass(frozen=True)
+class LeftOut:
+    """A trajectory that was left out, and the one kept for it, both by id and question."""
+
+    id: str
+    question: str
+    kept: str
+    kept_question: str
+
+
+@dataclass(frozen=True)
+class DedupedFile:
+    """What was done to a file."""
+
+    trajectories: int
+    written: int
+    questions: int
+    largest: int
+    left_out: tuple[LeftOut, ...]
+
+
+def dedupe_file(
+    source: Path,
+    out: Path,
+    *,
+    threshold: float = THRESHOLD,
+    by_answers: bool = True,
+    keep: int = 1,
+    prefer: Prefer = Prefer.SHORTEST,
+) -> DedupedFile:
+    """Write the trajectories of a file that :func:`dedupe` keeps. Raises UserError."""
+    rows = [Candidate.of(trajectory) for trajectory in open_trajectories(source)]
+    result = dedupe(rows, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
+    kept = set(result.kept)
+    written = write_trajectories(out, (item for row, item in _numbered(source, len(rows)) if row in kept))
+    left_out = tuple(
+        LeftOut(rows[row].id, rows[row].question.text, rows[best].id, rows[best].question.text)
+        for row, best in result.duplicates
     )
+    return DedupedFile(len(rows), written, result.questions, result.largest, left_out)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Names of the parts of a data set, and how much each shall hold.
+
+    Example: ``Shares.read("train=0.95,validation=0.05").names == ("train", "validation")``
+    """
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+
+    @classmethod
+    def read(cls, text: str) -> "Shares":
+        """From ``train=0.95,validation=0.05``; shares are scaled to 1. Raises UserError."""
+        names: list[str] = []
+        shares: list[float] = []
+        for part in filter(None, (piece.strip() for piece in text.split(","))):
+            name, equals, share = (piece.strip() for piece in part.partition("="))
+            try:
+                shares.append(float(share))
+            except ValueError:
+                equals = ""
+            if not equals or not name or not name.replace("-", "").replace("_", "").isalnum():
+                raise UserError(f"{part!r} is no share: write a name and a number, such as train=0.95.")
+            names.append(name)
+        return cls(tuple(names), tuple(shares))
+
+    def __post_init__(self) -> None:
+        if not self.names or len(set(self.names)) < len(self.names):
+            raise UserError(f"The parts {', '.join(self.names) or '(none)'} are not told apart: give each a name of its own.")
+        if not all(isfinite(share) and share >= 0 for share in self.shares) or sum(self.shares) <= 0:
+            raise UserError("A share is negative or none is above 0: give shares such as train=0.95,validation=0.05.")
+
+    def part(self, point: float) -> int:
+        """The part that a point of [0, 1) falls into."""
+        total, reached = sum(self.shares), 0.0
+        for place, share in enumerate(self.shares):
+            reached += share / total
+            if point < reached:
+                return place
+        return max(place for place, share in enumerate(self.shares) if share > 0)  # sums may fall short of 1 by rounding
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where each row goes."""
+
+    parts: tuple[int, ...]
+    """For each row the place of its part."""
+    questions: tuple[int, ...]
+    """Groups of questions by part."""
+
+
+def split(
+    questions: Sequence[Asked], shares: Shares, *, seed: int = 0, threshold: float = THRESHOLD, by_answers: bool = False
+) -> Split:
+    """The part of each row: no question, nor a near-duplicate of it, is in two parts.
+
+    A question's part follows from a keyed hash of its words alone: ``train=0.95, validation=0.05`` cut the unit interval, and
+    the hash is a point on it. So rows may come in any number and order, and adding some moves no other. A group of
+    near-duplicates goes where the least of its questions, by their words, points: only a row that joins a group can move it.
+    Shares are therefore expected shares of *questions*: what came out is counted, and short files may miss them widely.
+
+    ``by_answers``: near-duplicates whose known answers differ may be apart, which templated questions want: without it, one
+    template can tie all its questions into one group. The same words stay together in any case.
+    """
+    words = [normalised(question.text) for question in questions]
+    groups, first = Groups(len(words)), dict[str, int]()
+    for row, root in enumerate(question_groups(questions, threshold=threshold, by_answers=by_answers)):
+        groups.join(row, root)
+        if words[row]:  # questions that nobody knows are not one question
+            groups.join(row, first.setdefault(words[row], row))
+    tops = [groups.top(row) for row in range(len(words))]
+    least: dict[int, str] = {}
+    for top, said in zip(tops, words, strict=True):
+        least[top] = min(least.get(top, said), said)
+    places = {top: shares.part(_point(said, seed)) for top, said in least.items()}
+    counts = Counter(places.values())
+    return Split(tuple(places[top] for top in tops), tuple(counts[place] for place in range(len(shares.names))))
+
+
+def _point(words: str, seed: int) -> float:
+    """A point of [0, 1) for a question's normalised words."""
+    digest = hashlib.blake2b(f"{seed}\0{words}".encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) / float(1 << 53)
+
+
+@dataclass(frozen=True)
+class SplitFiles:
+    """What was written where."""
+
+    names: tuple[str, ...]
+    trajectories: tuple[int, ...]
+    questions: tuple[int, ...]
+
+
+def split_file(
+    source: Path,
+    directory: Path,
+    shares: Shares,
+    *,
+    seed: int = 0,
+    threshold: float = THRESHOLD,
+    by_answers: bool = False,
+) -> SplitFiles:
+    """Write a store for each part; parts that got nothing are empty files. Raises UserError."""
+    files = tuple(directory / f"{name}.jsonl" for name in shares.names)
+    check_places([source], files)
+    others = sorted(file.name for file in directory.glob("*.jsonl") if file not in files)
+    if others:
+        raise UserError(
+            f"{directory} holds {others[0]}, which is no part of this split: a question may be there too. Choose another --out."
+        )
+    asked = [Asked(item.question.text, item.question.answers) for item in open_trajectories(source)]
+    result = split(asked, shares, seed=seed, threshold=threshold, by_answers=by_answers)
+    with ExitStack() as stack:
+        parts = [stack.enter_context(Lines(file)) for file in files]
+        for row, item in _numbered(source, len(asked)):
+            parts[result.parts[row]].add(encode_trajectory(item))
+    return SplitFiles(shares.names, tuple(part.count for part in parts), result.questions)
+
+
+def _numbered(source: Path, expected: int) -> Iterator[tuple[int, Trajectory]]:
+    count = 0
+    for row, item in enumerate(open_trajectories(source)):
+        count += 1
+        yield row, item
+    if count != expected:
+        raise UserError(f"{source} changed while it was read: run the command when nothing writes to it.")

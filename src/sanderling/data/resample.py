@@ -3,25 +3,31 @@
 DR-Venus' rule (arXiv 2604.19859): up to 50 turns once, up to 100 twice, beyond that five times. Turns are the policy's own on
 the main branch, which is that system's ``(messages - 1) // 2``.
 
-Contract: pure and deterministic. The order follows from the ids and the seed alone, not from the order of the rows, so the
+The order follows from the ids and the seed alone, not from the order of the rows, so the
 same rows in any order come out the same. Copies of one trajectory are never neighbours where that is possible at all. It is
 possible when no trajectory has more than half of all slots, rounded up: between m copies of one there have to stand m - 1
-others. Where it is not possible, as few are neighbours as can be. Knows no file.
+others. Where it is not possible, as few are neighbours as can be.
+
+Of a file one pass reads ids and turns, and one writes each copy where it belongs: memory holds an id, a number of turns and an
+offset for each trajectory, whatever their length. Ids have to be unique, since copies are told apart by them.
 """
 
 import hashlib
+import re
 from bisect import bisect_left
-from collections.abc import Container, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
-
-import numpy as np
-from numpy.typing import NDArray
+from itertools import count, islice, pairwise
+from pathlib import Path
 
 from sanderling.core.errors import UserError
+from sanderling.core.record import decode_trajectory, encode_record
+from sanderling.data.importing import open_trajectories
+from sanderling.runs.writing import Shelf, shelved, write_lines, write_trajectories
 
-IntArray = NDArray[np.int64]
 _FARTHEST_SWAP = 1_000
+_COPY = re.compile(r"~[0-9]+\Z")
 
 
 @dataclass(frozen=True)
@@ -70,9 +76,9 @@ class Schedule:
 class Resampled:
     """The new order, and what it did to each bucket."""
 
-    rows: IntArray
+    rows: list[int]
     """Place in the input, for each place in the output."""
-    copies: IntArray
+    copies: list[int]
     """Parallel to ``rows``: 1 for a trajectory's first copy in the order."""
     before: tuple[int, ...]
     """Trajectories by bucket."""
@@ -84,18 +90,27 @@ class Resampled:
 def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed: int = 0) -> Resampled:
     """The order in which trajectories with these ids and turns are trained.
 
-    Example: ``resample(["a", "b"], [60, 10], Schedule()).rows`` is 0, 1, 0: a, b, a
+    Every copy stands in the order of a keyed hash, the same on every machine; then copies of one are moved apart.
+
+    Example: ``resample(["a", "b"], [60, 10], Schedule()).rows == [0, 1, 0]``: a, b, a
     """
-    weights = np.fromiter((schedule.weight(number) for number in turns), dtype=np.int64, count=len(turns))
-    buckets = np.fromiter((schedule.bucket(number) for number in turns), dtype=np.int64, count=len(turns))
-    sizes = np.bincount(buckets, minlength=len(schedule.weights)) if len(buckets) else np.zeros(len(schedule.weights), int)
-    rows = _apart(_shuffled(ids, weights, seed), weights)
+    weights = [schedule.weight(number) for number in turns]
+    keyed = [(_key(seed, copy, ids[row]), row) for row, weight in enumerate(weights) for copy in range(weight)]
+    rows = [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
+    moved = rows.copy()
+    rows = moved if _moved_apart(moved) else _placed(rows, weights)
+    seen: Counter[int] = Counter()
+    copies: list[int] = []
+    for row in rows:
+        seen[row] += 1
+        copies.append(seen[row])
+    sizes = Counter(schedule.bucket(number) for number in turns)
     return Resampled(
         rows=rows,
-        copies=_occurrences(rows),
-        before=tuple(int(size) for size in sizes),
-        after=tuple(int(size) * weight for size, weight in zip(sizes, schedule.weights, strict=True)),
-        neighbours=int(np.count_nonzero(rows[1:] == rows[:-1])),
+        copies=copies,
+        before=tuple(sizes[bucket] for bucket in range(len(schedule.weights))),
+        after=tuple(sizes[bucket] * weight for bucket, weight in enumerate(schedule.weights)),
+        neighbours=sum(one == other for one, other in pairwise(rows)),
     )
 
 
@@ -107,77 +122,95 @@ def copy_id(id: str, copy: int, taken: Container[str] = ()) -> str:
     return next(islice(free, copy - 2, None))
 
 
-def _shuffled(ids: Sequence[str], weights: IntArray, seed: int) -> IntArray:
-    """Every copy, in the order of a keyed hash: the same on every machine, and whatever order the rows came in."""
-    rows = np.repeat(np.arange(len(ids), dtype=np.int64), weights)
-    keys = np.empty(len(rows), dtype=np.uint64)
-    at = 0
-    for row, weight in enumerate(weights.tolist()):
-        for copy in range(weight):
-            keys[at] = _key(seed, copy, ids[row])
-            at += 1
-    return rows[np.argsort(keys, kind="stable")]
-
-
 def _key(seed: int, copy: int, id: str) -> int:
     text = f"{seed}\0{copy}\0{id}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
-def _apart(rows: IntArray, weights: IntArray) -> IntArray:
-    """The order with copies apart: neighbours are swapped away one by one, and where that fails all are placed anew."""
-    order = rows.tolist()
-    for place in np.flatnonzero(rows[1:] == rows[:-1]).tolist():
-        if order[place] == order[place + 1] and not _swap_away(order, place + 1):
-            return _placed(rows, weights)
-    return np.array(order, dtype=np.int64)
+def _moved_apart(order: list[int]) -> bool:
+    """Swap neighbours away one by one; false where one cannot be."""
+
+    def is_apart(place: int) -> bool:
+        before = place > 0 and order[place - 1] == order[place]
+        after = place + 1 < len(order) and order[place + 1] == order[place]
+        return not (before or after)
+
+    def swap_away(place: int) -> bool:
+        """Swap with the nearest one behind it (on from the start at the end) that leaves both apart from neighbours."""
+        for step in range(1, min(len(order), _FARTHEST_SWAP)):
+            other = (place + step) % len(order)
+            order[place], order[other] = order[other], order[place]
+            if is_apart(place) and is_apart(other):
+                return True
+            order[place], order[other] = order[other], order[place]
+        return False
+
+    together = [place for place, (one, other) in enumerate(pairwise(order), start=1) if one == other]
+    return all(order[place - 1] != order[place] or swap_away(place) for place in together)
 
 
-def _swap_away(order: list[int], place: int) -> bool:
-    """Swap one slot with the nearest one behind it (on from the start at the end) that leaves both apart from neighbours."""
-    size = len(order)
-    for step in range(1, min(size, _FARTHEST_SWAP)):
-        other = (place + step) % size
-        order[place], order[other] = order[other], order[place]
-        if _is_apart(order, place) and _is_apart(order, other):
-            return True
-        order[place], order[other] = order[other], order[place]
-    return False
-
-
-def _is_apart(order: list[int], place: int) -> bool:
-    before = place > 0 and order[place - 1] == order[place]
-    after = place + 1 < len(order) and order[place + 1] == order[place]
-    return not (before or after)
-
-
-def _placed(rows: IntArray, weights: IntArray) -> IntArray:
+def _placed(rows: Sequence[int], weights: Sequence[int]) -> list[int]:
     """Copies placed by construction: the most frequent first, onto the even slots and then the odd ones.
 
     Of n slots, h = ceil(n / 2) are even. Two neighbours are h or h - 1 apart in the order of filling, so only who has h copies
     or more can meet itself. With at most h, the first begins at the start and ends before it would; a second with h as well
     fills just the odd slots. With more than h, its first h copies take the even slots (n odd or even) and the rest has to meet.
     """
-    first_seen = {row: place for place, row in reversed(list(enumerate(rows.tolist())))}
-    by_weight = sorted(first_seen, key=lambda row: (-int(weights[row]), first_seen[row]))
-    filled = np.repeat(np.array(by_weight, dtype=np.int64), weights[by_weight])
-    placed = np.empty_like(filled)
-    even = (len(filled) + 1) // 2
-    if int(weights[by_weight[0]]) <= even:
+    first_seen = {row: place for place, row in reversed(list(enumerate(rows)))}
+    by_weight = sorted(first_seen, key=lambda row: (-weights[row], first_seen[row]))
+    filled = [row for row in by_weight for _ in range(weights[row])]
+    even, most = (len(filled) + 1) // 2, weights[by_weight[0]]
+    if most <= even:
+        placed = filled.copy()
         placed[0::2], placed[1::2] = filled[:even], filled[even:]
         return placed
-    others = filled[int(weights[by_weight[0]]) :]
-    placed[:] = by_weight[0]
+    others = filled[most:]
+    placed = [by_weight[0]] * len(filled)
     placed[1 : 2 * len(others) : 2] = others
     return placed
 
 
-def _occurrences(rows: IntArray) -> IntArray:
-    """For each place, the how-manieth of its kind it is."""
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if len(rows) else np.zeros(0, np.int64)
-    lengths = np.diff(np.concatenate((starts, [len(rows)])))
-    found = np.empty(len(rows), dtype=np.int64)
-    found[order] = np.arange(len(rows)) - np.repeat(starts, lengths) + 1
-    return found
+@dataclass(frozen=True)
+class Resampling:
+    """What was done to a file."""
+
+    trajectories: int
+    written: int
+    schedule: Schedule
+    result: Resampled
+    like_copies: int
+    """Ids that end as copies' ids do: a file that was resampled before, or one with several attempts at a question."""
+
+
+def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampling:
+    """Write the resampled trajectories of a file. Raises UserError for repeated ids, and for files it cannot read or write."""
+    ids, turns = _index(source)
+    result = resample(ids, turns, schedule, seed)
+    taken = frozenset(id for id in ids if _COPY.search(id))
+    with shelved(source, open_trajectories(source), out) as shelf:
+        if len(shelf) != len(ids):
+            raise UserError(f"{source} changed while it was read: run the command when nothing writes to it.")
+        if out.suffix == ".parquet":
+            written = write_trajectories(out, map(decode_trajectory, _copies(shelf, result, taken)))
+        else:
+            written = write_lines(out, map(encode_record, _copies(shelf, result, taken)))
+    return Resampling(len(ids), written, schedule, result, len(taken))
+
+
+def _index(source: Path) -> tuple[list[str], list[int]]:
+    ids: list[str] = []
+    turns: list[int] = []
+    for trajectory in open_trajectories(source):
+        ids.append(trajectory.id)
+        turns.append(sum(1 for _ in trajectory.turns()))
+    if len(set(ids)) < len(ids):
+        seen: set[str] = set()
+        twice = next(id for id in ids if id in seen or seen.add(id))
+        raise UserError(f"{source} holds the id {twice!r} more than once: give each trajectory an id of its own first.")
+    return ids, turns
+
+
+def _copies(shelf: Shelf, result: Resampled, taken: Container[str]) -> Iterator[dict]:
+    for row, copy in zip(result.rows, result.copies, strict=True):
+        record = shelf.record(row)
+        yield record | {"id": copy_id(record["id"], copy, taken)}

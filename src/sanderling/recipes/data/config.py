@@ -8,10 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sanderling.core.config import check_config
 from sanderling.data.cleaning import CleaningRecipe, get_recipe
-from sanderling.data.dedupe import Prefer
-from sanderling.data.near import LEAST_THRESHOLD, THRESHOLD
+from sanderling.data.dedupe import Prefer, Shares
 from sanderling.data.resample import Schedule
-from sanderling.data.split import Shares
+from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
 from sanderling.train.overlong import Limit, Overlong
 
 

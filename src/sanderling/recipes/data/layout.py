@@ -7,9 +7,9 @@ from pathlib import Path
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, get_profile
+from sanderling.data.dedupe import Shares
 from sanderling.data.distributions import Measure, in_tokens, in_words
 from sanderling.data.questions import read_questions
-from sanderling.data.split import Shares
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model
 from sanderling.recipes.data.config import DataConfig

@@ -10,13 +10,11 @@ from typing import Any
 
 from sanderling.core.record import encode_record
 from sanderling.data.cleaning.files import clean_file
-from sanderling.data.contamination import Hit, kinds
-from sanderling.data.contamination_file import check_file
-from sanderling.data.curating import LeftOut, dedupe_file, split_file
+from sanderling.data.contamination import Hit, check_file, kinds
+from sanderling.data.dedupe import LeftOut, Shares, dedupe_file, split_file
 from sanderling.data.files import open_trajectories
 from sanderling.data.importers.store import import_to
-from sanderling.data.resample_file import resample_file
-from sanderling.data.split import Shares
+from sanderling.data.resample import resample_file
 from sanderling.recipes.data.judging import judge
 from sanderling.recipes.data.layout import Layout, count_lines
 from sanderling.recipes.progress import Report
@@ -76,7 +74,7 @@ def dedupe(layout: Layout, report: Report) -> Figures:
             keep=settings.keep or max(1, number),
             prefer=settings.prefer,
         )
-        told = f"{done.result.questions:,} questions, at most {done.result.largest:,} of one"
+        told = f"{done.questions:,} questions, at most {done.largest:,} of one"
         written = done.written
         left_out = [_left_out(one.id, "same_question", one, f"{one.kept} stays: {one.kept_question}") for one in done.left_out]
         if layout.config.against:

@@ -1,0 +1,300 @@
+"""Which questions are the same, or nearly: shingles in common, the same numbers and names, and answers in common.
+
+Three layers, each of use by itself. :class:`NearIndex` finds texts whose shingles are nearly the same, among many: MinHash with
+banding (the library `rensa`), then the true similarity. :func:`things_of` tells what a question is about, so that two questions
+of one template are two. :func:`question_groups` joins what is alike. All is deterministic: hashes are keyed by constants, and
+groups are a function of the set, in whatever order.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from rensa import RMinHash, RMinHashLSH  # pyright: ignore[reportAttributeAccessIssue]
+
+from sanderling.core.text import normalised, question_tokens, shingles
+
+THRESHOLD = 0.7
+LEAST_THRESHOLD = 0.5
+"""Below it too many pairs share no band: what is missed there would not be worth the name."""
+_POSITIONS, _BANDS, _SEED = 128, 32, 1
+
+Hashes = NDArray[np.uint64]
+
+
+class NearIndex:
+    """Texts by number, counted from 0, and which of them are nearly equal to another.
+
+    What is found reaches the threshold in the Jaccard similarity of all shingles (compared by hashes of 64 bits); nothing rests
+    on the estimate alone. What is *missed* does: a pair of similarity s shares one of 32 bands of 4 positions with probability
+    1 - (1 - s^4)^32, which is 0.9998 at 0.7 and 0.9999999 at 0.8. Texts come as their words with single spaces between them
+    (:func:`~sanderling.core.text.normalised`). Memory: about 2 KB for each.
+    """
+
+    def __init__(self) -> None:
+        self._index = RMinHashLSH(threshold=THRESHOLD, num_perm=_POSITIONS, num_bands=_BANDS)
+        self._hashes = np.zeros(1_024, dtype=np.uint64)
+        """The shingles of all texts, one after the other."""
+        self._ends = np.zeros(64, dtype=np.int64)
+        """Where the text before ends: one more entry than there are texts."""
+        self._count = 0
+
+    def add(self, words: str) -> int:
+        """Add a text; its number. A text without words is never found."""
+        found = _shingle_hashes(words)
+        number, start = self._count, int(self._ends[self._count])
+        while start + len(found) > len(self._hashes):
+            self._hashes = np.concatenate((self._hashes, np.zeros_like(self._hashes)))
+        if number + 2 > len(self._ends):
+            self._ends = np.concatenate((self._ends, np.zeros_like(self._ends)))
+        self._hashes[start : start + len(found)] = found
+        self._ends[number + 1] = start + len(found)
+        self._count += 1
+        if words:
+            self._index.insert(number, _signature(words))
+        return number
+
+    def near(self, words: str, threshold: float = THRESHOLD) -> list[tuple[int, float]]:
+        """Texts that reach the threshold, by number, ascending, and how similar they are."""
+        numbers = np.array(sorted(self._index.query(_signature(words))) if words else [], dtype=np.int64)
+        if not len(numbers):
+            return []
+        own = _shingle_hashes(words)
+        starts, sizes = self._ends[numbers], self._ends[numbers + 1] - self._ends[numbers]
+        firsts = np.cumsum(sizes) - sizes
+        theirs = self._hashes[np.repeat(starts - firsts, sizes) + np.arange(int(sizes.sum()))]
+        at = np.minimum(np.searchsorted(own, theirs), len(own) - 1)
+        common = np.add.reduceat((own[at] == theirs).astype(np.int64), firsts)
+        found = common / (len(own) + sizes - common)
+        reached = found >= threshold
+        return list(zip(numbers[reached].tolist(), found[reached].tolist(), strict=True))
+
+
+def _shingle_hashes(words: str) -> Hashes:
+    """Hashes of a text's shingles, each once, ascending."""
+    digests = (hashlib.blake2b(shingle.encode(), digest_size=8).digest() for shingle in shingles(words.split()))
+    return np.unique(np.frombuffer(b"".join(digests), dtype="<u8"))
+
+
+def _signature(words: str) -> RMinHash:
+    found = RMinHash(num_perm=_POSITIONS, seed=_SEED)
+    found.update(sorted(shingles(words.split())))
+    return found
+
+
+_WORD = re.compile(r"[^\W\d_][\w'’.+#-]*")
+_QUOTED = re.compile('"([^"\n]{1,200})"|“([^”\n]{1,200})”|«([^»\n]{1,200})»|「([^」\n]{1,200})」|《([^》\n]{1,200})》')
+_OWNING = re.compile(r"['’][sS]?$")
+_ENDING = re.compile(r"[.?!:;…。？！]")
+_SHORT = 4
+"""Letters of an abbreviation such as "St." or "Prof.", after which no sentence begins."""
+_FEWEST, _MOST_SHARE = 3, 0.8
+"""From so many words after the first on, so large a share with capitals means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Things:
+    """What one question is about, as far as writing tells: its numbers and its names.
+
+    "The mayor of the home town of the potter Nolhum" and "… of the potter Belkor" have nearly all their words in common, and so
+    have all questions of one template. They are told apart by this rule: *other numbers* on either side, or *other names on
+    both sides*. A name that only one side has may just say more ("in Oslo, Norway").
+    """
+
+    words: str
+    """Its normal form."""
+    names: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Words of names, without the ending of "Norway's", and how often each stands in the question."""
+
+    def differ(self, other: "Things") -> bool:
+        """Whether the two are about other things, however alike they read."""
+        return _numbers(self.words) != _numbers(other.words) or (self._names_more(other) and other._names_more(self))
+
+    def _names_more(self, other: "Things") -> bool:
+        """Whether this one names what the other does not, or not as often."""
+        words = _set(other.words)
+        for name, count in self.names.items():
+            unnamed = other.words.split().count(name) if name in words else 0
+            if count > other.names.get(name, unnamed):
+                return True
+        return False
+
+
+def things_of(words: str, texts: Iterable[str]) -> Things:
+    """What texts of one normal form are about: a name in one of them is a name.
+
+    Names are words with a capital that begin no sentence, all words in quotation marks, and symbols. Nouns of German are names
+    here: its paraphrases are more often taken for other questions. Scripts without capitals have numbers, symbols and quotation
+    marks only.
+
+    Example: ``things_of("whos mayor of askims port", ["Who's mayor of Askim's port?"]).names == {"askim": 1}``
+    """
+    said_words = words.split()
+    names = {word: word for word in said_words if not word.isalnum() and word[0] not in "-0123456789"}
+    for text in texts:
+        for said in _named(text):
+            bare = question_tokens(_OWNING.sub("", said))
+            names |= dict(zip(question_tokens(said), bare, strict=False))
+    return Things(words, Counter(names[word] for word in said_words if word in names))
+
+
+def _named(text: str) -> list[str]:
+    """The words of names, as they are written. In a headline or a shout, where nearly all have one, capitals tell nothing."""
+    quoted = [word for found in _QUOTED.findall(text) for part in found for word in part.split()]
+    found = list(_WORD.finditer(text))
+    later = [match[0] for match in found[1:]]
+    capitals = sum(word[0].isupper() for word in later)
+    if len(later) >= _FEWEST and capitals >= _MOST_SHARE * len(later):
+        return quoted
+    begin = {0}
+    for number, (one, other) in enumerate(pairwise(found), start=1):
+        said = one[0].rstrip(".")
+        is_short = said[:1].isupper() and len(said) <= _SHORT
+        between = "." * one[0].endswith(".") + text[one.end() : other.start()]
+        if _ENDING.search(between.replace(".", "") if is_short else between):
+            begin.add(number)
+    return quoted + [
+        match[0]
+        for number, match in enumerate(found)
+        if (match[0][0].isupper() and number not in begin) or any(char.isupper() for char in match[0][1:])
+    ]
+
+
+@lru_cache(maxsize=16_384)
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+@lru_cache(maxsize=16_384)
+def _numbers(words: str) -> frozenset[str]:
+    return frozenset(word for word in words.split() if any(char in "0123456789" for char in word))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as far as sameness goes."""
+
+    text: str
+    answers: tuple[str, ...] = ()
+
+
+class Groups:
+    """Disjoint sets of rows, each named by its first."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def top(self, row: int) -> int:
+        """The first row of this one's set."""
+        parent = self._parent
+        while parent[row] != row:
+            parent[row] = parent[parent[row]]
+            row = parent[row]
+        return row
+
+    def join(self, a: int, b: int) -> None:
+        """Make the sets of two rows one."""
+        low, high = sorted((self.top(a), self.top(b)))
+        self._parent[high] = low
+
+
+def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD, by_answers: bool = True) -> list[int]:
+    """For each question the place of the first of its group: its own, where it is the first.
+
+    Two questions are alike when their words reach the threshold and they are about the same things; equal words are alike
+    always. A question without words is alone. ``by_answers``: known answers count too, since two questions without a common
+    answer are different ones, however alike they read. Then (1) questions with answers are joined where they are alike and
+    share an answer; (2) questions that nobody has answered are joined where they are alike; (3) each group of (2) goes as a
+    whole to the one question with answers that is most like one of its members (of several, the one whose words and answers
+    come first in the order of characters), or to none. So an unanswered question never ties together two that have different
+    answers.
+
+    Memory: about 3 KB for each question with words of its own. Where one template makes thousands of questions, all of them are
+    candidates of each other: with answers few of those share one, without them time grows with the square of their number.
+
+    Example: ``question_groups([Asked("Who won?"), Asked("who won"), Asked("Where?")]) == [0, 0, 2]``
+    """
+    asked = list(questions)
+    words = [normalised(question.text) for question in asked]
+    alike, groups = _Alike(words, asked, threshold), Groups(len(asked))
+    first: dict[tuple[str, frozenset[str]], int] = {}
+    for row, (said, question) in enumerate(zip(words, asked, strict=True)):
+        known = frozenset(filter(None, map(normalised, question.answers))) if by_answers else frozenset[str]()
+        if said:
+            groups.join(row, first.setdefault((said, known), row))
+    answered = {key: row for key, row in first.items() if key[1]}
+    unanswered = {said: row for (said, known), row in first.items() if not known}
+    by_answer: dict[str, dict[str, list[int]]] = {}
+    for (said, known), row in answered.items():
+        for answer in known:
+            by_answer.setdefault(answer, {}).setdefault(said, []).append(row)
+    for rows in by_answer.values():
+        for same in rows.values():
+            for row in same[1:]:
+                groups.join(row, same[0])
+        for one, other in alike.pairs(list(rows)):
+            groups.join(rows[one][0], rows[other][0])
+    for one, other in alike.pairs(list(unanswered)):
+        groups.join(unanswered[one], unanswered[other])
+    if unanswered and answered:
+        _join_unanswered(unanswered, answered, alike, groups)
+    return [groups.top(row) for row in range(len(asked))]
+
+
+def _join_unanswered(
+    unanswered: Mapping[str, int], answered: Mapping[tuple[str, frozenset[str]], int], alike: "_Alike", groups: Groups
+) -> None:
+    """Groups without answers, each to the question with answers that is most like one of its members."""
+    index, keys = NearIndex(), sorted(answered, key=lambda key: (key[0], sorted(key[1])))
+    texts = [said for said, _ in keys]
+    for text in texts:
+        index.add(text)
+    best: dict[int, tuple[float, int]] = {}
+    for said, row in unanswered.items():
+        found = [(-similarity, place) for place, similarity in alike.near(said, index, texts)]
+        if found:
+            top = groups.top(row)
+            best[top] = min(best.get(top, found[0]), *found)
+    for top, (_, place) in best.items():
+        groups.join(top, answered[keys[place]])
+
+
+class _Alike:
+    """Which texts, by their words, are alike."""
+
+    _FEW = 64
+    """So many texts are compared one by one; among more, the index chooses."""
+
+    def __init__(self, words: Sequence[str], asked: Sequence[Asked], threshold: float) -> None:
+        texts: dict[str, set[str]] = {}
+        for said, question in zip(words, asked, strict=True):
+            texts.setdefault(said, set()).add(question.text)
+        self._things = {said: things_of(said, written) for said, written in texts.items()}
+        self._threshold = threshold
+
+    def pairs(self, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """All pairs of different texts that are alike."""
+        if len(texts) <= self._FEW:
+            sets = [shingles(text.split()) for text in texts]
+            for a, b in combinations(range(len(texts)), 2):
+                common = len(sets[a] & sets[b])
+                if common >= self._threshold * (len(sets[a]) + len(sets[b]) - common) and self._same(texts[a], texts[b]):
+                    yield texts[a], texts[b]
+            return
+        index = NearIndex()
+        for text in texts:
+            yield from ((text, texts[other]) for other, _ in self.near(text, index, texts))
+            index.add(text)
+
+    def near(self, text: str, index: NearIndex, texts: Sequence[str]) -> list[tuple[int, float]]:
+        """The texts of an index that are alike, by number, and how similar they are."""
+        return [found for found in index.near(text, self._threshold) if self._same(text, texts[found[0]])]
+
+    def _same(self, one: str, other: str) -> bool:
+        return one == other or not self._things[one].differ(self._things[other])
