@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Role
-from sanderling.policy.budget import Ledger, Limits, Prices, Spent, Till
+from sanderling.policy.budget import Ledger, Limits, Prices, Spent
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.load import open_policy
 from sanderling.policy.request_client import ReplyCache, RequestClient, without_reasoning
@@ -26,8 +26,7 @@ def told(text: str) -> tuple[Message, ...]:
 
 def asker(server: Billing, ledger: Ledger | None = None, prices: Prices | None = None, **options) -> RequestClient:
     client = HttpClient(server.url, retries=2, backoff_s=0.001, timeout_s=0.3)
-    till = Till(ledger or Ledger(), prices or Prices())
-    return RequestClient(ChatEndpointPolicy(client, "m"), till=till, **options)
+    return RequestClient(ChatEndpointPolicy(client, "m"), ledger=ledger, prices=prices or Prices(), **options)
 
 
 @pytest.mark.parametrize(
@@ -176,16 +175,16 @@ async def test_what_is_remembered_needs_no_budget(tmp_path: Path) -> None:
 
 def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: Path) -> None:
     first = Ledger(Limits(tokens=1_000), JsonlLog(tmp_path / "ledger"))
-    first.hold(400, 0.5).settle(150, 0.25)
+    first.settle(first.hold(400, 0.5), 150, 0.25)
     first.hold(300, 0.5)  # killed here
-    first.hold(100, 0.5).release()
+    first.release(first.hold(100, 0.5))
     second = Ledger(Limits(tokens=1_000), JsonlLog(tmp_path / "ledger"))
     assert second.spent == second.earlier == Spent(450, 0.75, 3)
     with pytest.raises(BudgetSpentError, match=r"1,000 \(tokens\) is reached: 450"):
         second.hold(551, 0.0)
     hold = second.hold(550, 0.0)
-    hold.settle(10, 0.0)
-    hold.settle(500, 0.0)
+    second.settle(hold, 10, 0.0)
+    second.settle(hold, 500, 0.0)
     assert Ledger(Limits(), JsonlLog(tmp_path / "ledger")).spent.tokens == 460
 
 
@@ -208,7 +207,7 @@ def test_a_ledger_never_passes_its_limit(calls: list[tuple[int, int, str]]) -> N
         if end == "keep":
             held += wanted
         else:
-            hold.settle(min(found, wanted), 0.0) if end == "settle" else hold.release()
+            ledger.settle(hold, min(found, wanted), 0.0) if end == "settle" else ledger.release(hold)
         assert ledger.spent.tokens + held <= 2_000
 
 
@@ -224,7 +223,7 @@ async def test_a_cancelled_call_counts_in_full() -> None:
 
     policy = Slow(lambda messages, key: "")
     ledger = Ledger()
-    one = RequestClient(policy, till=Till(ledger))
+    one = RequestClient(policy, ledger=ledger)
     session = policy.open  # the real session, whose turn never comes
     policy.open = lambda key: _never(session(key), forever)  # type: ignore[method-assign]
     task = asyncio.create_task(one.ask(told("abcd"), max_tokens=50))

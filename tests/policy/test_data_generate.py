@@ -26,7 +26,7 @@ from sanderling.evaluate.made_with import MovedModelWarning
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY
-from sanderling.policy.budget import Ledger, Limits, MeteredPolicy, Till
+from sanderling.policy.budget import Ledger, Limits, MeteredPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
@@ -70,7 +70,7 @@ def agent_at(url: str, ledger: Ledger | None = None, pages: list[Page] | None = 
     policy = ChatEndpointPolicy(HttpClient(url, retries=1, backoff_s=0.001), "m")
     world = LocalWorld.in_memory(pages or PAGES, name="w")
     clock = FixedClock(datetime.date(2026, 3, 1))
-    return Agent(MeteredPolicy(policy, Till(ledger or Ledger())), world_tools(world, PROFILE), PROFILE, clock, "w")
+    return Agent(MeteredPolicy(policy, ledger or Ledger()), world_tools(world, PROFILE), PROFILE, clock, "w")
 
 
 async def run(out: Path, teach: Agent, **options) -> Made:

@@ -34,6 +34,10 @@ def test_a_missing_torn_or_foreign_file_is_one_sentence(model: Path, name: str, 
     assert str(model) in sentence(model)
 
 
+def test_no_directory_is_one_sentence(tmp_path: Path) -> None:
+    assert "no model directory" in sentence(tmp_path / "model")
+
+
 def test_truncated_weights_are_one_sentence(model: Path) -> None:
     weights = model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])

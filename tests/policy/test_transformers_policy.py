@@ -305,21 +305,6 @@ async def test_positions_that_a_model_stretches_are_its_own():
     assert positions_of({**told, "rope_parameters": llama3}) == 131_072, "its limit counts the stretch already"
 
 
-@pytest.mark.parametrize("missing", ["everything", "config.json", "model.safetensors", "tokenizer.json", "weights"])
-def test_a_directory_that_lacks_something_says_so_in_one_sentence(tmp_path, missing):
-    path = tmp_path / "model"
-    if missing != "everything":
-        path.mkdir()
-        for file in model_directory().iterdir():
-            if file.name != missing:
-                (path / file.name).write_bytes(file.read_bytes())
-    if missing == "weights":
-        (path / "model.safetensors").write_bytes(b"not weights")
-    with pytest.raises(UserError) as error:
-        TransformersPolicy.load(path)
-    assert "\n" not in str(error.value)
-
-
 def test_sliding_windows_are_refused(loaded):
     model, tokenizer = load()
     model.config.layer_types = ["full_attention", "sliding_attention"]

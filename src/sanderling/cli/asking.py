@@ -125,7 +125,6 @@ async def opened_askers(
     ``on_retry`` hears when a server is asked again; without it the console says so.
     """
     prices = spending.prices(price or [], len(specs or []))
-    from sanderling.policy.budget import Till
     from sanderling.policy.load import close_policy, open_policy, place_of
     from sanderling.policy.request_client import ReplyCache, RequestClient
 
@@ -142,7 +141,8 @@ async def opened_askers(
         yield [
             RequestClient(
                 policy,
-                till=Till(spending.ledger, price),
+                ledger=spending.ledger,
+                prices=price,
                 cache=cache,
                 concurrency=concurrency,
                 place=place_of(spec),

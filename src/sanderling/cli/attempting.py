@@ -113,7 +113,7 @@ class Attempting:
 
     def made(self, asked: Sequence[Question], make: Callable[[Given], Awaitable[Made]]) -> tuple[Made, Spending]:
         """Open everything, let ``make`` make the attempts, close everything. Raises UserError."""
-        from sanderling.policy.budget import MeteredPolicy, Till
+        from sanderling.policy.budget import MeteredPolicy
         from sanderling.policy.load import open_policy, place_of, weights_of
 
         profile = limited(get_profile(self.profile), self.max_turns, self.max_context)
@@ -129,7 +129,7 @@ class Attempting:
         policy = _teacher(self.model, asked) if scripted else open_policy(self.model, on_retry=on_retry)
         (cost,) = [Prices()] if scripted else spending.prices([self.budget.price] if self.budget.price else [], 1)
         agent = Agent(
-            MeteredPolicy(policy, Till(spending.ledger, cost)),
+            MeteredPolicy(policy, spending.ledger, cost),
             backend.tools(None),
             profile,
             SystemClock(),

@@ -3,17 +3,16 @@
 Before a call its maker holds what the call may cost at most; a hold that could lead past the limit is refused. When the reply
 has come, what it did cost takes the hold's place. In the log a hold stands before its call begins: what a killed process had
 under way counts in full ever after, since a server may have billed it. A call that failed counts nothing, since no server said
-what it billed for it. One ledger is shared by all models of a run, within one process.
+what it billed for it; a cancelled one counts in full.
 
 How much a prompt may take is known before the call: a token of a byte-level tokenizer is at least one byte, each message adds
 a little scaffold, and what the server counted for the turn before bounds what stood there. A server that counts nothing is
 charged what its texts may have taken at most, and the longest reply where it was cut for its length: an estimate, marked as
-one, so that a limit holds and no price is ever multiplied by 0. A cancelled turn counts in full, one that failed counts
-nothing.
+one, so that a limit holds and no price is ever multiplied by 0.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass
 from typing import Any, Protocol
 
 from sanderling.core.asking import BudgetSpentError
@@ -50,6 +49,9 @@ class Prices:
         return (prompt_tokens * self.prompt + sampled_tokens * self.sampled) / _MILLION
 
 
+FREE = Prices()
+
+
 @dataclass(frozen=True)
 class Limits:
     """Most that may be spent, by all runs of one ledger together; None: no limit."""
@@ -69,56 +71,64 @@ class Spent:
     """Calls among them whose tokens no server told: they count with the most that they may have taken."""
 
     def __add__(self, other: "Spent") -> "Spent":
-        calls, estimated = self.calls + other.calls, self.estimated + other.estimated
-        return Spent(self.tokens + other.tokens, self.cost + other.cost, calls, estimated)
+        return Spent(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def __sub__(self, other: "Spent") -> "Spent":
-        calls, estimated = self.calls - other.calls, self.estimated - other.estimated
-        return Spent(self.tokens - other.tokens, self.cost - other.cost, calls, estimated)
+        return Spent(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Ledger:
-    """The account of a run.
+    """The account of a run, shared by all its models, within one process.
 
-    Example: ``hold = ledger.hold(900, 0.0); ...; hold.settle(412, 0.0)``
+    Example: ``hold = ledger.hold(900, 0.0); ...; ledger.settle(hold, 412, 0.0)``
     """
 
     def __init__(self, limits: Limits = Limits(), log: Log | None = None) -> None:
         """Read what earlier runs spent. Raises UserError for a log of something else."""
         self._limits = limits
         self._log = log
-        self._spent = Spent()
         self._under_way: dict[int, Spent] = {}
         self._next = 0
+        self.spent = Spent()
+        """By all runs, without what is under way."""
         if log is not None:
             self._read(log)
-        self.earlier = self._spent
+        self.earlier = self.spent
         """What earlier runs spent, what they had under way when they were killed included."""
 
-    @property
-    def spent(self) -> Spent:
-        """By all runs, without what is under way."""
-        return self._spent
-
-    def hold(self, tokens: int, cost: float) -> "Hold":
-        """Reserve what a call may cost at most. Raises BudgetSpentError when it could lead past a limit."""
-        wanted = Spent(tokens, cost, 1)
-        held = sum(self._under_way.values(), self._spent)
-        _check("tokens", held.tokens, tokens, self._limits.tokens)
-        _check("money", held.cost, cost, self._limits.cost, slack=_ROUNDING)
+    def hold(self, tokens: int, cost: float) -> int:
+        """Reserve what a call may cost at most, under a number. Raises BudgetSpentError when it could lead past a limit."""
+        held = sum(self._under_way.values(), self.spent)
+        sums = (
+            ("tokens", held.tokens, tokens, self._limits.tokens, 0.0),
+            ("money", held.cost, cost, self._limits.cost, _ROUNDING),
+        )
+        for what, before, wanted, limit, slack in sums:
+            if limit is not None and before + wanted > limit + slack:
+                raise BudgetSpentError(
+                    f"The limit of {limit:,} ({what}) is reached: {before:,.10g} are spent or under way, "
+                    f"and the next call may take {wanted:,.10g}."
+                )
         number, self._next = self._next, self._next + 1
         if self._log is not None:
             self._log.append({"hold": number, "tokens": tokens, "cost": cost})
-        self._under_way[number] = wanted
-        return Hold(self, number)
+        self._under_way[number] = Spent(tokens, cost, 1)
+        return number
 
-    def end(self, number: int, found: Spent) -> None:
-        """Put what a call did cost in the place of its hold; ending it twice is allowed, and the first time counts."""
-        if self._under_way.pop(number, None) is not None:
-            self._spent += found
+    def settle(self, hold: int, tokens: int, cost: float, *, is_estimated: bool = False) -> None:
+        """The call has ended and cost this, ``is_estimated``: at most. Of several settlements of a hold the first counts."""
+        self._end(hold, Spent(tokens, cost, 1, int(is_estimated)))
+
+    def release(self, hold: int) -> None:
+        """The call failed, and nobody said that it cost anything."""
+        self._end(hold, Spent())
+
+    def _end(self, hold: int, found: Spent) -> None:
+        if self._under_way.pop(hold, None) is not None:
+            self.spent += found
             if self._log is not None:
                 marked = {"estimated": True} if found.estimated else {}
-                self._log.append({"ended": number, "tokens": found.tokens, "cost": found.cost, **marked})
+                self._log.append({"ended": hold, "tokens": found.tokens, "cost": found.cost, **marked})
 
     def _read(self, log: Log) -> None:
         held: dict[int, Spent] = {}
@@ -130,44 +140,12 @@ class Ledger:
                     self._next = max(self._next, line["hold"] + 1)
                 else:
                     del held[line["ended"]]
-                    self._spent += found
+                    self.spent += found
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
                 "The account of what was spent is damaged: restore it, or move it away to begin a new one."
             ) from error
-        self._spent = sum(held.values(), self._spent)
-
-
-class Hold:
-    """A call under way."""
-
-    def __init__(self, ledger: Ledger, number: int) -> None:
-        self._ledger = ledger
-        self._number = number
-
-    def settle(self, tokens: int, cost: float, *, is_estimated: bool = False) -> None:
-        """The call has come to its end, and cost this; ``is_estimated``: at most, since the server did not say."""
-        self._ledger.end(self._number, Spent(tokens, cost, 1, int(is_estimated)))
-
-    def release(self) -> None:
-        """The call failed, and nobody said that it cost anything."""
-        self._ledger.end(self._number, Spent())
-
-
-def _check(what: str, held: float, wanted: float, limit: float | None, slack: float = 0.0) -> None:
-    if limit is not None and held + wanted > limit + slack:
-        raise BudgetSpentError(
-            f"The limit of {limit:,} ({what}) is reached: {held:,.10g} are spent or under way, "
-            f"and the next call may take {wanted:,.10g}."
-        )
-
-
-@dataclass(frozen=True)
-class Till:
-    """Where a model's calls are paid."""
-
-    ledger: Ledger
-    prices: Prices = field(default_factory=Prices)
+        self.spent = sum(held.values(), self.spent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,38 +158,30 @@ class Taken:
     """Whether one of them is the most that its texts may have taken, since the server did not say."""
 
 
-def taken_by(completion: Completion, prompt: int, sampling: Sampling) -> Taken:
-    """What a turn took, after a prompt of at most so many tokens."""
-    seen, spoken = completion.prompt_tokens, sampled_tokens(completion)
-    if spoken or completion.token_ids is not None:
-        return Taken(seen or prompt, spoken, not seen)
-    text = len(completion.text.encode("utf-8", errors="replace"))
-    most = sampling.max_tokens if completion.finish is Finish.LENGTH else min(sampling.max_tokens, max(text, 1))
-    return Taken(seen or prompt, most, True)
-
-
 def sampled_tokens(completion: Completion) -> int:
     """Tokens that a turn sampled; 0 where a server does not say."""
     return completion.sampled_tokens if completion.token_ids is None else len(completion.token_ids)
 
 
 class MeteredPolicy(WrappedPolicy):
-    """Another policy, paid for."""
+    """Another policy, paid for: each turn is held in a ledger before it is sampled, and settled by what it took."""
 
-    def __init__(self, policy: Policy, till: Till) -> None:
+    def __init__(self, policy: Policy, ledger: Ledger, prices: Prices = FREE) -> None:
         super().__init__(policy)
-        self._till = till
+        self.ledger = ledger
+        self.prices = prices
 
     def open(self, key: SampleKey) -> "MeteredSession":
-        return MeteredSession(self._policy.open(key), self._till)
+        return MeteredSession(self._policy.open(key), self.ledger, self.prices)
 
 
 class MeteredSession:
     """One branch, paid turn by turn."""
 
-    def __init__(self, session: Session, till: Till) -> None:
+    def __init__(self, session: Session, ledger: Ledger, prices: Prices) -> None:
         self._session = session
-        self._till = till
+        self._ledger = ledger
+        self._prices = prices
         self.last: Taken | None = None
         """What the last turn took."""
         self._said: list[tuple[int, int]] = [(session.mark(), _OPENING)]
@@ -223,20 +193,25 @@ class MeteredSession:
             new = sum(len(one.content.encode("utf-8", errors="replace")) + _SCAFFOLD for one in delta.messages)
         else:
             new = len(delta.token_ids)
-        prompt = self._said[-1][1] + new
-        prices = self._till.prices
-        hold = self._till.ledger.hold(prompt + sampling.max_tokens, prices.of(prompt, sampling.max_tokens))
+        prompt, longest = self._said[-1][1] + new, sampling.max_tokens
+        most = prompt + longest, self._prices.of(prompt, longest)
+        hold = self._ledger.hold(*most)
         try:
             done = await self._session.generate(delta, sampling, key, on_text)
         except Exception:
-            hold.release()
+            self._ledger.release(hold)
             raise
         except BaseException:
-            hold.settle(prompt + sampling.max_tokens, prices.of(prompt, sampling.max_tokens))
+            self._ledger.settle(hold, *most)
             raise
-        taken = self.last = taken_by(done, prompt, sampling)
-        tokens = taken.prompt_tokens + taken.sampled_tokens
-        hold.settle(tokens, prices.of(taken.prompt_tokens, taken.sampled_tokens), is_estimated=taken.is_estimated)
+        seen, spoken = done.prompt_tokens, sampled_tokens(done)
+        estimated = not seen
+        if not spoken and done.token_ids is None:
+            text = len(done.text.encode("utf-8", errors="replace"))
+            spoken, estimated = longest if done.finish is Finish.LENGTH else min(longest, max(text, 1)), True
+        taken = self.last = Taken(seen or prompt, spoken, estimated)
+        tokens, cost = taken.prompt_tokens + spoken, self._prices.of(taken.prompt_tokens, spoken)
+        self._ledger.settle(hold, tokens, cost, is_estimated=estimated)
         self._said.append((self._session.mark(), tokens))
         return done
 

@@ -20,7 +20,7 @@ from sanderling.core.chat import conversation_ids
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Sampling
-from sanderling.policy.budget import Ledger, MeteredPolicy, Till
+from sanderling.policy.budget import FREE, Ledger, MeteredPolicy, Prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import RefusedError
 from sanderling.runs.files import close_directory
@@ -111,7 +111,8 @@ class RequestClient:
 
     Args:
         policy: whose word it is; text-level or token-level.
-        till: where it is paid; without one, nowhere.
+        ledger: where it is paid; without one, nowhere.
+        prices: what it costs.
         cache: where replies are kept; None: nowhere.
         concurrency: replies waited for at the same time.
         place: what tells this model from others of its name.
@@ -123,7 +124,8 @@ class RequestClient:
         self,
         policy: Policy,
         *,
-        till: Till | None = None,
+        ledger: Ledger | None = None,
+        prices: Prices = FREE,
         cache: ReplyCache | None = None,
         concurrency: int = 8,
         place: str = "",
@@ -131,8 +133,7 @@ class RequestClient:
     ) -> None:
         self.name = policy.name
         self.place = place
-        self._till = till or Till(Ledger())
-        self._policy = MeteredPolicy(policy, self._till)
+        self._policy = MeteredPolicy(policy, ledger or Ledger(), prices)
         self._cache = cache
         self._turns = asyncio.Semaphore(concurrency)
         self._identity = f"{policy.name} at {place}" if place else policy.name
@@ -155,7 +156,7 @@ class RequestClient:
                 if self._cache is not None:
                     self._cache.keep(self._identity, messages, kept, *settings)
         prompt, sampled = kept.prompt_tokens, kept.sampled_tokens
-        cost = 0.0 if remembered else self._till.prices.of(prompt, sampled)
+        cost = 0.0 if remembered else self._policy.prices.of(prompt, sampled)
         usage = Usage(self.name, prompt, sampled, cost, remembered, kept.estimated)
         return Reply(without_reasoning(kept.reply), usage, kept.cut)
 

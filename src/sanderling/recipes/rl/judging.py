@@ -18,7 +18,7 @@ from sanderling.judge.model import judge_named
 from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS
 from sanderling.judge.rules import answer_tokens, rule_judge
 from sanderling.judge.verdict import Code, Judge
-from sanderling.policy.budget import Ledger, Till
+from sanderling.policy.budget import Ledger
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.load import check_model, close_policy, is_endpoint, models_at, names_model, open_policy, place_of
 from sanderling.policy.request_client import RequestClient
@@ -89,7 +89,7 @@ async def opened_judge(specs: Sequence[str], directory: Path, name: str, concurr
         for spec in filter(names_model, specs):
             policy = open_policy(spec, on_retry=Seldom())
             stack.push_async_callback(close_policy, policy)
-            askers.append(RequestClient(policy, till=Till(ledger), concurrency=concurrency, place=place_of(spec)))
+            askers.append(RequestClient(policy, ledger=ledger, concurrency=concurrency, place=place_of(spec)))
         judge = judge_named(specs, askers, PROMPTS[DEFAULT_PROMPT], names_model)
         yield judge and CachedJudge(judge, VerdictBook(directory / f"verdicts-{name}.jsonl"))
 
