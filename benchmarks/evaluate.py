@@ -42,7 +42,7 @@ from sanderling.judge.rules import rule_judge
 from sanderling.policy.contract import Completion, Finish, MessageSession, OnText, SampleKey, Session
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page
 from sanderling.world.filters import GuardedWorld

@@ -40,7 +40,7 @@ from sanderling.recipes.rl.config import RolloutConfig
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds
 from sanderling.recipes.tiny.layout import Layout
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row

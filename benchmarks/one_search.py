@@ -25,7 +25,7 @@ from sanderling.core.types import FixedClock
 from sanderling.evaluate.resampling import wilson_interval
 from sanderling.synth.one_search import OneSearchPolicy, Query
 from sanderling.synth.questions import chain_questions
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

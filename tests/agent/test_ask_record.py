@@ -17,8 +17,7 @@ from sanderling.cli.world import REPLAY_FILE, app
 from sanderling.core.errors import UserError
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
-from sanderling.tools.recording import open_recording, read_recording
-from sanderling.tools.recording_readers import trajectories_of
+from sanderling.tools.recording import open_recording, read_recording, trajectories_of
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import ReplayTable

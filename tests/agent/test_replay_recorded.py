@@ -5,18 +5,19 @@ Needs the recordings that ``SANDERLING_RECORDED`` points to.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from loop_fakes import CLOCK_DAY
+from loop_fakes import CLOCK_DAY, FakeTool
+from sanderling.data.importers import import_tree
 
 from sanderling.agent.agent import Agent
 from sanderling.core.profiles import DR_VENUS_4B, Budgets, Guards, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import NodeKind, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
-from sanderling.data.importers import import_tree
 from sanderling.policy.scripted import ListPolicy
-from sanderling.tools.replay import ReplayTool
+from sanderling.tools.contract import ToolContext
 from sanderling.world.recorded import ReplayTable
 
 ROOT = os.environ.get("SANDERLING_RECORDED", "")
@@ -41,10 +42,21 @@ def table(recorded: list[Trajectory]) -> ReplayTable:
     return ReplayTable.from_trajectories(recorded)
 
 
+def replaying(table: ReplayTable, name: str, id: str) -> FakeTool:
+    """A tool that returns what was recorded."""
+
+    def reply(arguments: dict[str, Any], context: ToolContext) -> str:
+        text = table.lookup(name, arguments, id, occurrence=context.occurrence, ordinal=context.ordinal)
+        assert text is not None, (id, name, arguments)
+        return text
+
+    return FakeTool(name, reply)
+
+
 async def test_every_observation_is_the_recorded_one(recorded: list[Trajectory], table: ReplayTable) -> None:
     assert recorded
     for source in recorded:
-        tools = {spec.name: ReplayTool(table, spec, trajectory_id=source.id) for spec in default_specs(PATIENT)}
+        tools = {spec.name: replaying(table, spec.name, source.id) for spec in default_specs(PATIENT)}
         replayed = await Agent(ListPolicy([turn.text for turn in source.turns()]), tools, PATIENT, FixedClock(CLOCK_DAY)).run(
             source.question, Seeds(), id=source.id
         )

@@ -140,7 +140,7 @@ CHILD = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from sanderling.core.profiles import get_profile
-from sanderling.tools import visit
+from sanderling.tools import world_tools
 from sanderling.tools.contract import ToolContext
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.world.blocked import Blocklist
@@ -152,12 +152,12 @@ from sanderling.world.local import LocalWorld
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
-visit.visit_text = die  # the result is laid out here, and handed on after it
+world_tools.visit_text = die  # the result is laid out here, and handed on after it
 log = JsonlLog(Path(sys.argv[1]), durable=False)
 page = Page(url="https://leaks.example/1", title="Quiz", text="the answers")
 guard = Guard(Blocklist.parse("leaks.example"), {}, (), lambda line: log.append(line.model_dump(mode="json")))
 world = GuardedWorld(LocalWorld.in_memory([page], name="w"), guard)
-tool = visit.VisitTool(world, get_profile("tiny"))
+tool = world_tools.VisitTool(world, get_profile("tiny"))
 asyncio.run(tool({"url": [page.url], "goal": ""}, ToolContext(question="q", attempt=1)))
 """
 

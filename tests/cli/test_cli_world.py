@@ -14,7 +14,7 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.store import open_world
 

@@ -21,7 +21,7 @@ from sanderling.core.types import FixedClock
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.synth.questions import chain_questions
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics

@@ -21,7 +21,7 @@ from sanderling.core.types import FixedClock
 from sanderling.recipes.base import PHRASES
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
 from sanderling.train.config import SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding

@@ -26,7 +26,7 @@ from sanderling.evaluate.watch import Watch
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import PolicyOutageError, SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 

@@ -36,7 +36,7 @@ from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.synth.questions import chain_questions
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import Wording

@@ -34,10 +34,10 @@ from sanderling.policy.contract import (
 )
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
-from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
-from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
+from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult, tool_roles
+from sanderling.tools.page_reader import PageReader, ReadingLimits
 from sanderling.tools.recording import open_recording, read_recording, recorded_tools
-from sanderling.tools.registry import tool_roles, world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
 from sanderling.world.local import LocalWorld
@@ -62,7 +62,7 @@ async def many(jobs: Sequence[Job], policy: Policy, tools: dict[str, Tool], prof
     return await Agent(policy, tools, profile, clock).run_many(jobs, concurrency=4)
 
 
-def tools_over(world: LocalWorld, profile: Profile, reader: ModelExtractor | None = None) -> dict[str, Tool]:
+def tools_over(world: LocalWorld, profile: Profile, reader: PageReader | None = None) -> dict[str, Tool]:
     """Search and visit over a world."""
     return world_tools(world, profile, reader)
 
@@ -399,7 +399,7 @@ async def tool_calls(scratch: Path) -> dict[str, Any]:
     ):
         profile = profile.model_copy(update={"visit_parts": bool(parts), "visit_words": min(profile.visit_words, 300)})
         limits = ReadingLimits(part_words=150)
-        reader = ModelExtractor(scripted_reader(random.Random(name)), "reader", limits=limits) if reads else None
+        reader = PageReader(scripted_reader(random.Random(name)), "reader", limits=limits) if reads else None
         log = open_recording(scratch / f"{name}-{parts}-{reads}.jsonl")
         tools = recorded_tools(tools_over(world, profile, reader), tool_roles(profile), log, episode="e", question="q")
         slots = {"{q}": profile.tools.search_query, "{u}": profile.tools.visit_url, "{g}": profile.tools.visit_goal}

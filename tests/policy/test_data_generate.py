@@ -31,7 +31,7 @@ from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.synth.generate import generate
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world

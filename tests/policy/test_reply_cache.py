@@ -13,7 +13,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Role
 from sanderling.policy.request_client import ReplyCache
-from sanderling.tools.extractor.prompt import reading_messages
+from sanderling.tools.page_reader import reading_messages
 
 ASKED = reading_messages("T", "text", "goal", 1, 1)
 
@@ -73,7 +73,7 @@ def test_killed_while_writing_it_leaves_whole_replies(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from sanderling.policy.request_client import ReplyCache\n"
-        "from sanderling.tools.extractor.prompt import reading_messages\n"
+        "from sanderling.tools.page_reader import reading_messages\n"
         f"cache = ReplyCache(Path({str(tmp_path)!r}))\n"
         "for n in range(10 ** 9): cache.put('m', reading_messages('T', str(n % 50), 'g', 1, 1), 'word ' * 20_000)\n"
     )

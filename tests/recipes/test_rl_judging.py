@@ -11,7 +11,7 @@ from sanderling.evaluate.attempts import Retry
 from sanderling.judge.verdict import Code, Ruling, Verdict, unscored
 from sanderling.recipes.rl.acting import opened_reader
 from sanderling.recipes.rl.judging import check_there, opened_judge, score_by
-from sanderling.tools.extractor.contract import ExtractorOutageError
+from sanderling.tools.page_reader import ReaderOutageError
 from sanderling.train.rl.contract import ScorerAwayError
 from sanderling.world.contract import VisitReply
 
@@ -92,7 +92,7 @@ async def test_a_reader_that_is_away_leaves_the_rollout_unscored(tmp_path: Path)
     async with opened_reader(dead_address(), tmp_path) as extractor:
         assert extractor is not None
         page = VisitReply(url="http://a.example", title="A", text="Oslo is a town. " * 50)
-        with pytest.raises(ExtractorOutageError):
+        with pytest.raises(ReaderOutageError):
             await extractor.read(page, "which town", 50)
 
 

@@ -18,8 +18,8 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.types import Ending, ToolStatus
 from sanderling.policy.scripted import ListPolicy
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.tools.paced import PacedTool
 from sanderling.tools.recording import read_recording
+from sanderling.tools.world_tools import PacedTool
 from sanderling.world.store import build_world, open_world
 
 FILM = "https://en.example/wiki/Alien_(film)"

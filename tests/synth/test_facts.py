@@ -19,7 +19,7 @@ from sanderling.synth.facts.page import UNREADABLE_REPLY, UNSCORED, FactsSetting
 from sanderling.synth.facts.rubric import JUDGE, POINTS, read_marks
 from sanderling.synth.from_pages import REPEATED, make_questions
 from sanderling.synth.models import Models
-from sanderling.tools.extractor.quotes import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Page
 
 TEXT = """# Orlo

@@ -10,7 +10,7 @@ from sanderling.core.record import Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
 from sanderling.synth.one_search import Asked, OneSearchPolicy, Query, bare, best_guess, mention_of, read_results, take_apart
 from sanderling.synth.questions import Path, chain_questions, split_by_hops
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import BY_NAME, Encyclopedia, Names, generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

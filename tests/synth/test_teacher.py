@@ -17,7 +17,7 @@ from sanderling.policy.contract import Delta, SampleKey
 from sanderling.synth import teacher as said
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, Step, TeacherPolicy, TeacherState
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import Encyclopedia, Names, Site, generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

@@ -6,7 +6,7 @@ import pytest
 
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.tools.layout import search_text, status_sentence, summary, visit_text
+from sanderling.tools.layouts import search_text, status_sentence, summary, visit_text
 from sanderling.world.contract import SearchHit, SearchReply, VisitReply
 
 HITS = (

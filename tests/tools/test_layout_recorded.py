@@ -10,7 +10,7 @@ import pytest
 
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
-from sanderling.tools.layout import search_text, visit_text
+from sanderling.tools.layouts import search_text, visit_text
 from sanderling.world.contract import SearchHit, SearchReply, VisitReply
 
 RECORDED = Path(os.environ.get("SANDERLING_RECORDED", ""))

@@ -5,8 +5,8 @@ import pytest
 from sanderling.core.profiles import PROFILES, ResultLayout, get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.layout import status_sentence, visit_text
-from sanderling.tools.registry import world_tools
+from sanderling.tools.layouts import status_sentence, visit_text
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, VisitReply
 from sanderling.world.faults import FaultProfile, VisitFaults
 from sanderling.world.faulty_world import FaultyWorld

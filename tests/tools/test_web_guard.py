@@ -4,15 +4,15 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from sanderling.core.profiles import Profile, get_profile
-from sanderling.core.types import ToolStatus
+from sanderling.core.types import Message, ToolStatus
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.extractor.contract import Counts, Reading
+from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
 from sanderling.tools.web.backend import LiveWeb
 from sanderling.tools.web.settings import web_settings
 from sanderling.tools.web.tools import web_tools
@@ -77,13 +77,15 @@ def here() -> Iterator[str]:
     thread.join()
 
 
-class Reader:
-    """An extractor that notes what it is given to read."""
+async def nothing(messages: Sequence[Message]) -> str:
+    return ""
 
-    page_words = 100_000
+
+class Reader(PageReader):
+    """A page reader that notes what it is given to read."""
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        super().__init__(nothing, "reader", limits=ReadingLimits(part_words=20_000))
         self.read_pages: list[VisitReply] = []
 
     async def read(self, page: VisitReply, goal: str, max_words: int) -> Reading:

@@ -14,11 +14,11 @@ from sanderling.core.types import ToolStatus
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.extractor.contract import Counts, Reading
-from sanderling.tools.registry import world_tools
+from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
 from sanderling.tools.web.backend import BROKEN_IN_A_ROW, LiveWeb
 from sanderling.tools.web.settings import WebSettings, web_settings
 from sanderling.tools.web.tools import web_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Page, SearchesOneByOne, SearchReply, VisitReply
 from sanderling.world.local import LocalWorld
@@ -128,13 +128,15 @@ async def test_every_status_of_a_search_survives_the_way_through_http(status):
         assert result.parts == (status, status) and result.provenance == ()
 
 
-class Reader:
-    """An extractor that quotes the second sentence of what it is given."""
+async def nothing(messages: object) -> str:
+    return ""
 
-    page_words = 1_000
+
+class Reader(PageReader):
+    """A page reader that quotes the second sentence of what it is given."""
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        super().__init__(nothing, "reader", limits=ReadingLimits(part_words=200))
         self.read_pages: list[VisitReply] = []
 
     async def read(self, page: VisitReply, goal: str, max_words: int) -> Reading:

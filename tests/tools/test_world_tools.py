@@ -8,8 +8,8 @@ import pytest
 
 from sanderling.core.profiles import Profile, ResultLayout, ToolNames
 from sanderling.core.types import ToolStatus
-from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.registry import tool_roles, world_tools
+from sanderling.tools.contract import ToolContext, ToolOutageError, tool_roles
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply
 from sanderling.world.faults import CALM
 from sanderling.world.faulty_world import FaultyWorld

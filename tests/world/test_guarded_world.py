@@ -7,7 +7,7 @@ import pytest
 from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, Page
 from sanderling.world.faults import get_faults

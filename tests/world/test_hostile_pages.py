@@ -2,7 +2,7 @@
 
 import pytest
 
-from sanderling.tools.extractor.quotes import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.addresses import asked_part, canonical_url, part_address
 from sanderling.world.cutting import as_read, find_links, split_page
 from sanderling.world.filters import without_links

@@ -11,9 +11,7 @@ import pytest
 from sanderling.core.profiles import Profile, ResultLayout, get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.paced import PacedTool
-from sanderling.tools.registry import world_tools
-from sanderling.tools.replay import ReplayTool
+from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.dense.build import embed_world, settings_for
@@ -25,7 +23,6 @@ from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.opening import open_as_met
-from sanderling.world.recorded import Replay, ReplayTable, call_key
 from sanderling.world.store import build_world, open_world
 
 PAGES = [
@@ -107,15 +104,12 @@ async def test_tools_answer_without_sockets(monkeypatch: pytest.MonkeyPatch, tmp
         profile.tools.search: {profile.tools.search_query: ["flat mapped", "zzz"]},
         profile.tools.visit: {profile.tools.visit_url: URLS, profile.tools.visit_goal: "mapped"},
     }
-    table = ReplayTable([Replay((call_key("search", {"query": ["recorded"]}),), "[]", "t", 0)])
     for layout in ResultLayout:
         chosen = profile.model_copy(update={"results": layout})
         for world in worlds(tmp_path / layout):
             tools = world_tools(world, chosen)
             for name, tool in tools.items():
                 paced = PacedTool(tool, speed=1e6)
-                for each in (tool, paced, ReplayTool(table, tool.spec, fallback=tool), ReplayTool(table, tool.spec)):
+                for each in (tool, paced):
                     result = await each(arguments[name], ToolContext(episode_seed=2, masked_urls=MASKS[1]))
                     assert result.text
-            replayed = ReplayTool(table, tools[profile.tools.search].spec)
-            assert (await replayed({profile.tools.search_query: ["recorded"]}, ToolContext())).text == "[]"

@@ -1,12 +1,8 @@
-import asyncio
-
 import pytest
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
-from sanderling.core.types import Role, ToolCall, ToolSpec, ToolStatus
-from sanderling.tools.contract import ToolContext, ToolResult
-from sanderling.tools.replay import ReplayTool
+from sanderling.core.types import Role, ToolCall
 from sanderling.world.recorded import ReplayTable, answerable_questions, call_key, pages_from_trajectories
 
 A = '[{"query": "a", "web_page_info_list": [{"title": "T", "url": "https://x.org/p", "snippet": "one"}]}]'
@@ -99,24 +95,6 @@ def test_a_saved_table_answers_the_same(tmp_path):
     (tmp_path / "r.jsonl").write_text('{"calls": []}\n')
     with pytest.raises(UserError, match="Line 1"):
         ReplayTable.load(tmp_path / "r.jsonl")
-
-
-class Live:
-    spec = ToolSpec(name="search", description="", parameters={})
-
-    async def __call__(self, arguments, context):
-        return ToolResult(text=f"live {arguments['query']}")
-
-
-def test_a_replay_tool_falls_back():
-    table = ReplayTable.from_trajectories([episode("t", ((SEARCH,), A), ((VISIT,), DEAD))])
-    alone = ReplayTool(table, Live.spec)
-    backed = ReplayTool(table, Live.spec, fallback=Live())
-    run = lambda tool, query: asyncio.run(tool({"query": query}, ToolContext()))  # noqa: E731
-    assert run(alone, "a") == ToolResult(text=A, provenance=("https://x.org/p",))
-    assert run(alone, "b").status is ToolStatus.NOT_FOUND
-    assert run(backed, "b").text == "live b"
-    assert run(backed, "a").text == A
 
 
 def test_questions_with_accepted_answers_are_kept_once():

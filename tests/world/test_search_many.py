@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.dense.build import embed_world, settings_for

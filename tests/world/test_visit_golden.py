@@ -4,7 +4,7 @@ import hashlib
 
 from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 

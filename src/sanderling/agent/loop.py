@@ -23,8 +23,7 @@ from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.policy.budget import sampled_tokens
 from sanderling.policy.contract import Completion, Delta, SampleKey, Session
-from sanderling.tools.contract import Tool
-from sanderling.tools.registry import tool_roles
+from sanderling.tools.contract import Tool, tool_roles
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, SystemClock
 from sanderling.policy.contract import Policy
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
-from sanderling.tools.extractor.contract import OnOutage
+from sanderling.tools.contract import tool_roles
+from sanderling.tools.page_reader import OnOutage
 from sanderling.tools.recording import open_recording, recorded_tools
-from sanderling.tools.registry import tool_roles
 from sanderling.world.dense.opening import SearchMode
 
 _DEFAULT = "tiny"

@@ -42,7 +42,7 @@ from sanderling.policy.contract import Policy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.generate import generate
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
-from sanderling.tools.extractor.contract import Extractor
+from sanderling.tools.page_reader import PageReader
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import Guard
 from sanderling.world.sources.kinds import EncyclopediaSource
@@ -179,7 +179,7 @@ class Attempting:
                     return await make(given)
 
 
-def _read_by(choice: ExtractorChoice | None, agent: Agent, backend: Backend, extractor: Extractor | None) -> Agent:
+def _read_by(choice: ExtractorChoice | None, agent: Agent, backend: Backend, extractor: PageReader | None) -> Agent:
     """The agent with a model that reads its pages; its attempts go on with that model alone."""
     from sanderling.policy.load import place_of
 

@@ -13,9 +13,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.policy.contract import Policy
 from sanderling.tools.contract import Tool
-from sanderling.tools.extractor.contract import Extractor
-from sanderling.tools.paced import PacedTool
-from sanderling.tools.registry import world_tools
+from sanderling.tools.page_reader import PageReader
+from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.contract import World
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.guard import Guard
@@ -44,7 +43,7 @@ async def _nothing_to_close() -> None:
 class Backend:
     """What an agent's tools ask, and what the record calls it."""
 
-    tools: Callable[[Extractor | None], Mapping[str, Tool]]
+    tools: Callable[[PageReader | None], Mapping[str, Tool]]
     """The tools; with an extractor, a model reads the pages."""
     name: str
     fingerprint: str
@@ -65,7 +64,7 @@ async def closing(work: Awaitable[Done], policy: Policy, backend: Backend) -> Do
 def world_backend(world: World, profile: Profile, pace: float | None = None) -> Backend:
     """A world; with a pace, its tools take the time they say."""
 
-    def tools(extractor: Extractor | None) -> Mapping[str, Tool]:
+    def tools(extractor: PageReader | None) -> Mapping[str, Tool]:
         plain = world_tools(world, profile, extractor)
         return plain if pace is None else {name: PacedTool(tool, pace) for name, tool in plain.items()}
 

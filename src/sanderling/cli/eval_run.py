@@ -32,7 +32,7 @@ from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search
 from sanderling.core.profiles import PROFILES
 from sanderling.evaluate.attempts import Made
-from sanderling.tools.extractor.contract import OnOutage
+from sanderling.tools.page_reader import OnOutage
 from sanderling.world.dense.opening import SearchMode
 
 

@@ -1,4 +1,4 @@
-"""``--extractor``: a model behind an endpoint reads visited pages. Thin: how it reads is the affair of ``tools/extractor/``."""
+"""``--extractor``: a model behind an endpoint reads visited pages. How it reads is in ``tools/page_reader.py``."""
 
 import os
 from collections.abc import AsyncIterator
@@ -15,8 +15,7 @@ from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
 from sanderling.evaluate.page_reader import extractor_of
 from sanderling.policy.request_client import ReplyCache
-from sanderling.tools.extractor.contract import Counts, OnOutage
-from sanderling.tools.extractor.model import ModelExtractor
+from sanderling.tools.page_reader import Counts, OnOutage, PageReader
 
 ExtractorSpec = Annotated[
     str | None,
@@ -42,7 +41,7 @@ class ExtractorChoice:
 
 
 @asynccontextmanager
-async def opened_extractor(choice: ExtractorChoice | None, console: Console) -> AsyncIterator[ModelExtractor | None]:
+async def opened_extractor(choice: ExtractorChoice | None, console: Console) -> AsyncIterator[PageReader | None]:
     """The extractor that was chosen, if any; at the end its connections are closed and its counts shown. Raises UserError."""
     from sanderling.policy.load import close_policy, is_endpoint, open_policy  # brings a client of HTTP
 

@@ -26,8 +26,8 @@ from sanderling.core.profiles import ResultLayout, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.layout import status_sentence
-from sanderling.tools.registry import world_tools
+from sanderling.tools.layouts import status_sentence
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.dense.opening import SearchMode
 from sanderling.world.held_out import Unit
 from sanderling.world.opening import open_as_met

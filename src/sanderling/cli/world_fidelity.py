@@ -118,8 +118,7 @@ class Recorded:
 def read_recorded(place: Path) -> Recorded:
     """Trajectories of a directory in any known layout, or of a recording. Raises UserError when there are none."""
     from sanderling.data.importers import import_tree
-    from sanderling.tools.recording import is_recording, read_recording
-    from sanderling.tools.recording_readers import replay_table, trajectories_of
+    from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
 
     if not place.is_file():
         imported = import_tree(place)

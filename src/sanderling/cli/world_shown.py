@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES, Profile
 from sanderling.core.text import visible
 from sanderling.tools.contract import ToolOutageError
-from sanderling.tools.extractor.contract import ExtractorOutageError
+from sanderling.tools.page_reader import ReaderOutageError
 
 Where = Annotated[Path, typer.Argument(metavar="WORLD", help="Directory of a world.")]
 AsProfile = Annotated[
@@ -32,8 +32,8 @@ def readable(directory: Path) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (OSError, ToolOutageError, ExtractorOutageError) as error:
-        if isinstance(error, ExtractorOutageError) or isinstance(error.__cause__, ExtractorOutageError):
+    except (OSError, ToolOutageError, ReaderOutageError) as error:
+        if isinstance(error, ReaderOutageError) or isinstance(error.__cause__, ReaderOutageError):
             raise UserError(f"The extractor cannot be reached ({error}): start its server, or leave it out.") from error
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
 

@@ -22,10 +22,9 @@ from sanderling.core.profiles import Profile, ResultLayout, get_profile
 from sanderling.core.text import visible
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolResult
-from sanderling.tools.extractor.contract import OnOutage
-from sanderling.tools.extractor.visiting import read_replies
-from sanderling.tools.layout import parts_note, visit_miss
-from sanderling.tools.registry import world_tools
+from sanderling.tools.layouts import parts_note, visit_miss
+from sanderling.tools.page_reader import OnOutage
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import VisitReply, World
 from sanderling.world.opening import open_as_met
 
@@ -79,7 +78,7 @@ async def _as_person(world: World, url: str, goal: str, words: int, choice: Extr
     async with opened_extractor(choice, console) as extractor:
         if extractor is None:
             return reply
-        (read,) = await read_replies(extractor, again, [(url, reply)], goal, words, None)
+        (read,) = await extractor.read_visits(again, [(url, reply)], goal, words, None)
         return read
 
 

@@ -1,6 +1,6 @@
 """A text-level policy as the model that reads pages: its next turn, failures in the extractor's words, parts that fit it.
 
-How a page is read is the affair of `tools/extractor`; whoever opens the policy closes it. Knows no command and no console.
+How a page is read is the affair of `tools.page_reader`; whoever opens the policy closes it. Knows no command and no console.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Sampling
 from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.request_client import ReplyCache
-from sanderling.tools.extractor.contract import Complete, ExtractorOutageError, ExtractorRefusedError, OnOutage
-from sanderling.tools.extractor.model import ModelExtractor, ReadingLimits
+from sanderling.tools.page_reader import Complete, OnOutage, PageReader, ReaderOutageError, ReaderRefusedError, ReadingLimits
 
 _KEY = SampleKey(seed=0, question="extract", attempt=0, turn=0)
 _REPLY_TOKENS = 4_096
@@ -18,12 +17,12 @@ _TOKENS_A_WORD = 2
 _PROMPT_TOKENS = 1_000
 
 
-def extractor_of(policy: Policy, cache: ReplyCache, on_outage: OnOutage) -> ModelExtractor:
+def extractor_of(policy: Policy, cache: ReplyCache, on_outage: OnOutage) -> PageReader:
     """The extractor that a policy is. Raises UserError for one that speaks tokens, or that sees too little."""
     if policy.tokenizer is not None:
         raise UserError("An extractor is asked in words: leave ?tokenizer= out of --extractor.")
     limits = reading_limits(policy.context_length)
-    return ModelExtractor(completer(policy), policy.name, cache=cache, limits=limits, on_outage=on_outage)
+    return PageReader(completer(policy), policy.name, cache=cache, limits=limits, on_outage=on_outage)
 
 
 def completer(policy: Policy) -> Complete:
@@ -35,9 +34,9 @@ def completer(policy: Policy) -> Complete:
         try:
             done = await session.generate(Delta(tuple(messages)), Sampling(temperature=0.0, max_tokens=_REPLY_TOKENS), _KEY)
         except PolicyOutageError as error:
-            raise ExtractorOutageError(str(error)) from error
+            raise ReaderOutageError(str(error)) from error
         except RefusedError as error:
-            raise ExtractorRefusedError(str(error)) from error
+            raise ReaderRefusedError(str(error)) from error
         finally:
             session.close()
         return done.text

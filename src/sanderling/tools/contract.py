@@ -2,12 +2,13 @@
 
 A tool never raises for what the world does (dead links, time-outs, wrong arguments): those are statuses with a text that the
 agent reads. It raises :class:`ToolOutageError` when its own backend is broken, which ends the episode unscored.
-Tools do not know which model calls them.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sanderling.core.profiles import Profile
 from sanderling.core.types import ToolSpec, ToolStatus
 
 
@@ -46,7 +47,7 @@ class ToolResult:
     """Seconds; virtual in a world, real on a live backend."""
     provenance: tuple[str, ...] = ()
     """URLs of the pages whose text is in ``text``, in order of appearance."""
-    parts: tuple[ToolStatus, ...] = field(default=())
+    parts: tuple[ToolStatus, ...] = ()
     """One status for each query or URL of the call, in order."""
 
 
@@ -61,3 +62,44 @@ class Tool(Protocol):
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Run one call. Wrong arguments are answered with status ``BAD_ARGUMENTS``; raises ToolOutageError when broken."""
         ...
+
+
+def tool_roles(profile: Profile) -> dict[str, str]:
+    """What each of the profile's tools is: its name -> ``"search"`` or ``"visit"``."""
+    return {profile.tools.search: "search", profile.tools.visit: "visit"}
+
+
+# -- reading a call's arguments: tolerant where the meaning is plain, one sentence where it is not -----------------------
+
+
+class BadArgumentsError(Exception):
+    """The arguments cannot be read; the message is one sentence that names the right shape."""
+
+
+def string_list(arguments: Mapping[str, Any], name: str, tool: str, example: str) -> list[str]:
+    """A non-empty list of non-blank strings; a string is a list of one. Raises BadArgumentsError."""
+    value = arguments.get(name)
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        items = [_clean(item).strip() for item in value]
+        if all(items):
+            return items
+    raise BadArgumentsError(
+        f'{tool} needs "{name}" as a list of one or more non-empty strings, such as {{"{name}": ["{example}"]}}.'
+    )
+
+
+def optional_string(arguments: Mapping[str, Any], name: str, tool: str, example: str) -> str:
+    """A string; absent or null is empty. Raises BadArgumentsError."""
+    value = arguments.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return _clean(value).strip()
+    raise BadArgumentsError(f'{tool} needs "{name}" as a string, such as {{"{name}": "{example}"}}.')
+
+
+def _clean(text: str) -> str:
+    """Without lone surrogates (JSON escapes can smuggle them in), which no page and no tokenizer knows."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

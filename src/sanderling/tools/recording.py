@@ -1,40 +1,42 @@
-"""Recording: every call of a tool, with what it returned and how long it took, one line each in an append-only log.
+"""Recording: every call of a tool, with what it returned and how long it took, one line each; and what becomes of recordings.
 
-Contract: the wrapped tool answers as it would without; a call is in the log before its result is handed on, in one write, so a
-killed process loses no finished call, and a torn last line is dropped by the reader and cut off by the next append. A broken
-backend is recorded as an outage, then raised as before. The layout is one for all tools and layouts of results: the text as the
-agent read it, and beside it the result lists and pages in structured form, where they can be told from the text. Several runs
-may share one log. Knows no model; what recordings are good for is in `recording_readers`.
+The wrapped tool answers as it would without; a call is in the log before its result is handed on, in one write, so a killed
+process loses no finished call, and a torn last line is dropped by the reader and cut off by the next append. A broken backend
+is recorded as an outage, then raised as before. The form is one for all tools and layouts of results: the text as the agent
+read it, and beside it the result lists and pages in structured form, where they can be told from the text. Several runs may
+share one log. A recording gives trajectories (hence a world, a fidelity reference, a profile of faults) and a replay table.
 """
 
+import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.observations import ListedPage, Reading, SearchBlock, read_observation
 from sanderling.core.parse import normalise_arguments
 from sanderling.core.profiles import ToolNames
-from sanderling.core.types import ToolCall, ToolSpec, ToolStatus
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
+from sanderling.core.types import Role, ToolCall, ToolSpec, ToolStatus
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
+from sanderling.world.recorded import Replay, ReplayTable, call_key
 
 VERSION = 1
 _HEAD = b'{"recording":'
 """How every line begins."""
 _NAMES = ToolNames()
+_BETWEEN = "\n=======\n"
 _COMPACT = re.compile(r"^\[(\d+)\] (.*)\n(\S+)\n(.*)$", re.M)
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RecordedHit(_Model):
+class RecordedHit(Frozen):
     """One ranked result."""
 
     title: str
@@ -43,7 +45,7 @@ class RecordedHit(_Model):
     date: str = ""
 
 
-class RecordedList(_Model):
+class RecordedList(Frozen):
     """The results of one query."""
 
     query: str
@@ -51,7 +53,7 @@ class RecordedList(_Model):
     status: ToolStatus
 
 
-class RecordedPage(_Model):
+class RecordedPage(Frozen):
     """What one visit returned."""
 
     url: str
@@ -62,7 +64,7 @@ class RecordedPage(_Model):
     status: ToolStatus
 
 
-class RecordedCall(_Model):
+class RecordedCall(Frozen):
     """One line of a recording."""
 
     recording: int = VERSION
@@ -282,3 +284,86 @@ def _pages(reading: Reading, urls: Sequence[str], goal: str, result: ToolResult)
 
 def _texts(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+# -- what becomes of a recording -----------------------------------------------------------------------------------------
+
+
+def trajectories_of(calls: Iterable[RecordedCall]) -> tuple[Trajectory, ...]:
+    """One trajectory for each run, in the order in which they began: a turn and an observation for each call.
+
+    Observations are laid out so that `trajectory.observations` reads them, whatever the agent's own layout was; what could
+    not be told apart keeps its text. Their events have status and latency, so that `world.faults` can fit a profile to
+    them. The question's id is its text, or the episode's id where none was recorded.
+    """
+    return tuple(_trajectory(id, run) for id, run in _runs(calls))
+
+
+def replay_table(calls: Iterable[RecordedCall]) -> ReplayTable:
+    """Every call that returned, by its key, with the very text the agent read."""
+    replays = []
+    for id, run in _runs(calls):
+        for call in run:
+            replays.append(Replay((call_key(call.role or call.tool, call.arguments),), call.text, id, call.ordinal))
+    return ReplayTable(replays)
+
+
+def seconds_of(call: RecordedCall) -> float:
+    """How long a call took: as the tool says, or as measured where it says nothing."""
+    return call.latency_s if call.latency_s > 0 else call.elapsed_s
+
+
+def _runs(calls: Iterable[RecordedCall]) -> list[tuple[str, list[RecordedCall]]]:
+    """The calls that returned, by run, each run in the order of its ordinals."""
+    runs: list[tuple[str, dict[int, RecordedCall]]] = []
+    current: dict[str, dict[int, RecordedCall]] = {}
+    counts: Counter[str] = Counter()
+    for call in calls:
+        if call.outage:
+            continue
+        run = current.get(call.episode)
+        if run is None or call.ordinal in run:
+            run = current[call.episode] = {}
+            number = counts[call.episode]
+            runs.append((call.episode if not number else f"{call.episode}#{number}", run))
+            counts[call.episode] += 1
+        run[call.ordinal] = call
+    return [(id, [run[ordinal] for ordinal in sorted(run)]) for id, run in runs]
+
+
+def _trajectory(id: str, run: Sequence[RecordedCall]) -> Trajectory:
+    asked = run[0].question or run[0].episode
+    question = Question(id=asked, text=asked)
+    nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text=question.text)]
+    for call in run:
+        made = ToolCall(name=call.tool, arguments=call.arguments)
+        nodes.append(Node(parent=len(nodes) - 1, role=Role.ASSISTANT, kind=NodeKind.TURN, text="", calls=(made,)))
+        event = ToolEvent(
+            name=call.tool,
+            role=call.role,
+            status=call.status,
+            parts=call.parts,
+            latency_s=seconds_of(call),
+            provenance=call.provenance,
+        )
+        text = f"<tool_response>\n{_readable(call)}\n</tool_response>"
+        seen = Node(parent=len(nodes) - 1, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, events=(event,))
+        nodes.append(seen)
+    return Trajectory(id=id, question=question, nodes=tuple(nodes), leaf=len(nodes) - 1, ending=None)
+
+
+def _readable(call: RecordedCall) -> str:
+    if call.lists:
+        blocks = [
+            {"query": found.query, "web_page_info_list": [hit.model_dump() for hit in found.hits]} for found in call.lists
+        ]
+        return json.dumps(blocks, ensure_ascii=False)
+    if call.pages:
+        return _BETWEEN.join(map(_extract, call.pages))
+    return call.text
+
+
+def _extract(page: RecordedPage) -> str:
+    told = page.evidence if page.status is ToolStatus.OK else f"The page could not be accessed ({page.status.value})."
+    head = f"The useful information in {page.url} for user goal {page.goal} as follows: \n\n"
+    return f"{head}Evidence in page: \n{told}\n\nSummary: \n{page.summary}"

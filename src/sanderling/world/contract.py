@@ -63,7 +63,7 @@ class VisitReply:
     parts: int = 1
     """In how many parts of the same budget the whole page can be read (`addresses.part_address`)."""
     summary: str = ""
-    """What the text comes to, from a model that read it (`tools.extractor`); worlds leave it empty."""
+    """What the text comes to, from a model that read it (`tools.page_reader`); worlds leave it empty."""
 
 
 @dataclass(frozen=True)

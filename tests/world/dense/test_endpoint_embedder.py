@@ -15,7 +15,7 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.dense.embedder import EmbedderOutageError, Kind
 from sanderling.world.dense.endpoint import EndpointEmbedder
 from sanderling.world.dense.hashed import HashedEmbedder

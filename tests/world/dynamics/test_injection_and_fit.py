@@ -23,8 +23,7 @@ from sanderling.data.importers import import_tree
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import Reply, ScriptedPolicy
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.paced import PacedTool
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.contract import World
 from sanderling.world.faults import WEB, FaultProfile, PageNoise, SearchFaults, VisitFaults, fit_profile
 from sanderling.world.faulty_world import FaultyWorld, obedience, order, with_order

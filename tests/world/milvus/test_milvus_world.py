@@ -14,7 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.dense.build import embed_world, settings_for
 from sanderling.world.dense.hashed import HashedEmbedder

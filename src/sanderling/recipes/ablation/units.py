@@ -28,7 +28,7 @@ from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.tiny.measure import JUDGE
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.train.metrics import read_metrics
 
 

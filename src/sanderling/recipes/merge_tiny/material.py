@@ -18,7 +18,7 @@ from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import TeacherPolicy
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import BY_NAME
 from sanderling.world.store import build_world
 

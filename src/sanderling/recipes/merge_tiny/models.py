@@ -24,7 +24,7 @@ from sanderling.policy.contract import Policy
 from sanderling.recipes.merge_tiny.material import Material
 from sanderling.recipes.tiny.layout import WorldPlan
 from sanderling.recipes.tiny.measure import JUDGE
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig
 from sanderling.train.metrics import read_metrics
 

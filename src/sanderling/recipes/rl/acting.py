@@ -26,7 +26,7 @@ from sanderling.recipes.rl.judging import opened_judge, score_by
 from sanderling.recipes.rl.places import Dynamics, Places, directories
 from sanderling.recipes.rl.plan import context_name
 from sanderling.recipes.rl.seldom import Seldom
-from sanderling.tools.extractor.contract import Extractor, OnOutage
+from sanderling.tools.page_reader import OnOutage, PageReader
 from sanderling.train.rl.config import Placement
 from sanderling.train.rl.contract import Actor, Ask, Score
 
@@ -168,7 +168,7 @@ async def opened_acting(
 
 
 @asynccontextmanager
-async def opened_reader(spec: str, directory: Path) -> AsyncIterator[Extractor | None]:
+async def opened_reader(spec: str, directory: Path) -> AsyncIterator[PageReader | None]:
     """The model that reads pages; its replies are kept in the run's directory. An outage of it leaves a rollout unscored."""
     if not spec:
         yield None

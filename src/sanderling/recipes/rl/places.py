@@ -14,8 +14,8 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions, require_distinct
 from sanderling.tools.contract import Tool
-from sanderling.tools.extractor.contract import Extractor
-from sanderling.tools.registry import world_tools
+from sanderling.tools.page_reader import PageReader
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.opening import open_as_met
 from sanderling.world.store import read_manifest
 
@@ -118,7 +118,7 @@ def _name_of(world: Path) -> str:
 class Places:
     """Opened worlds; each question finds its own."""
 
-    def __init__(self, found: Mapping[str, Path], profile: Profile, dynamics: Dynamics, extractor: Extractor | None) -> None:
+    def __init__(self, found: Mapping[str, Path], profile: Profile, dynamics: Dynamics, extractor: PageReader | None) -> None:
         opened: dict[Path, Place] = {}
         for path in found.values():
             if path not in opened:

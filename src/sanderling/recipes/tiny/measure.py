@@ -27,7 +27,7 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.tools.contract import Tool
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import World
 
 JUDGE = RuleJudge("exact", exact_match)

@@ -19,7 +19,7 @@ from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import agent_of, measure_all
 from sanderling.recipes.tiny.supervised import ARMS
 from sanderling.recipes.workers import run_team
-from sanderling.tools.registry import world_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.contract import Actor, Ask
 

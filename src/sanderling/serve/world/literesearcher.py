@@ -15,7 +15,7 @@ from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
 from sanderling.serve.world.dialect import MOST_QUERIES, MOST_URLS, Asked, Dialect, DialectRoute, ForeignBody, parse
 from sanderling.serve.world.refusal import RefusalError, require_any_served, require_served, sentence_of
-from sanderling.tools.layout import visit_text
+from sanderling.tools.layouts import visit_text
 from sanderling.world.addresses import page_address
 from sanderling.world.contract import SearchReply
 

@@ -19,7 +19,7 @@ from sanderling.serve.world.metrics import Counters
 from sanderling.serve.world.native import SearchBody, VisitBody
 from sanderling.serve.world.refusal import RefusalError, sentence_of
 from sanderling.serve.world.settings import ServerSettings
-from sanderling.tools.layout import parts_note, visit_miss
+from sanderling.tools.layouts import parts_note, visit_miss
 from sanderling.world.contract import SearchReply, VisitReply, World
 
 _SEARCH = "Search the web. Several queries may be given at once; each returns ranked results with title, address and snippet."

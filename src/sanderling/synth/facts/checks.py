@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.text import MINUS, SUFFIX, WIDE, folded
 from sanderling.synth.facts.candidates import Candidate
-from sanderling.tools.extractor.quotes import PageText
+from sanderling.tools.quotes import PageText
 
 _THINGS = "page|article|text|passage|document|chapter|section|table|figure|list|example|excerpt|website|site|author"
 _OF_THE_PAGE = re.compile(

@@ -17,7 +17,7 @@ from sanderling.synth.facts.rubric import JUDGE, Marks, read_marks, rubric_mater
 from sanderling.synth.from_pages import PageResult
 from sanderling.synth.graph.contract import Capability
 from sanderling.synth.models import Models
-from sanderling.tools.extractor.quotes import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Page
 
 UNREADABLE_REPLY = "unreadable_reply"

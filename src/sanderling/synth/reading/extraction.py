@@ -14,7 +14,7 @@ from sanderling.core.asking import Asker, first_readable
 from sanderling.core.lenient import find_object
 from sanderling.synth.facts.checks import holds
 from sanderling.synth.prompt import Prompt, fenced
-from sanderling.tools.extractor.quotes import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Page
 from sanderling.world.cutting import split_page
 

@@ -14,7 +14,7 @@ from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
 from sanderling.synth.facts.checks import holds
 from sanderling.synth.verify.contract import Check, Finding, Result
-from sanderling.tools.extractor.quotes import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Occasion, Page, World
 
 

@@ -18,7 +18,7 @@ from sanderling.synth.facts.checks import words
 from sanderling.synth.graph.contract import Uniqueness
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.synth.verify.contract import Check, Finding, Result
-from sanderling.tools.extractor.quotes import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Occasion, World
 

@@ -16,14 +16,19 @@ from typing import Any, TypeVar
 from sanderling.core.profiles import Profile
 from sanderling.core.prompts import search_spec, visit_spec
 from sanderling.core.types import ToolSpec, ToolStatus
-from sanderling.tools.arguments import BadArgumentsError, optional_string, string_list
-from sanderling.tools.asking import occasion_of
-from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
-from sanderling.tools.extractor.contract import Extractor, ExtractorOutageError
-from sanderling.tools.extractor.visiting import read_replies
-from sanderling.tools.layout import search_text, visit_text
-from sanderling.tools.search import overall
+from sanderling.tools.contract import (
+    BadArgumentsError,
+    Tool,
+    ToolContext,
+    ToolOutageError,
+    ToolResult,
+    optional_string,
+    string_list,
+)
+from sanderling.tools.layouts import search_text, visit_text
+from sanderling.tools.page_reader import PageReader, ReaderOutageError
 from sanderling.tools.web.backend import LiveWeb
+from sanderling.tools.world_tools import occasion_of, overall
 from sanderling.world.addresses import asked_part, canonical_set, canonical_url, page_address
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import SearchReply, VisitReply
@@ -40,7 +45,7 @@ Reply = TypeVar("Reply", SearchReply, VisitReply)
 def web_tools(
     web: LiveWeb,
     profile: Profile,
-    extractor: Extractor | None = None,
+    extractor: PageReader | None = None,
     blocklist: Blocklist = _NOTHING,
     guard: Guard | None = None,
 ) -> dict[str, Tool]:
@@ -98,7 +103,7 @@ class WebVisitTool:
         self,
         web: LiveWeb,
         profile: Profile,
-        extractor: Extractor | None = None,
+        extractor: PageReader | None = None,
         blocklist: Blocklist = _NOTHING,
         guard: Guard | None = None,
     ) -> None:
@@ -139,8 +144,8 @@ class WebVisitTool:
             left = None if context.deadline_s is None else max(context.deadline_s - (time.monotonic() - began), 0.0)
             asked = list(zip(urls, replies, strict=True))
             try:
-                replies = await read_replies(self._extractor, shown, asked, goal, self._profile.visit_words, left)
-            except ExtractorOutageError as error:
+                replies = await self._extractor.read_visits(shown, asked, goal, self._profile.visit_words, left)
+            except ReaderOutageError as error:
                 raise ToolOutageError(f"visit: {error}") from error
         parts = [reply.status for reply in replies]
         return ToolResult(

@@ -1,11 +1,11 @@
 """Quotes stand in the page or are dropped: what makes a difference and what does not; what is shown is the page's own."""
 
 import pytest
-from extractor_fakes import TEXT
 from hypothesis import given
 from hypothesis import strategies as st
+from test_page_reader import TEXT
 
-from sanderling.tools.extractor.quotes import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.cutting import find_links
 
 PAGE = PageText(TEXT)
