@@ -14,12 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.world.dense.approximate import build_cells, open_cells
-from sanderling.world.dense.build import settings_for
-from sanderling.world.dense.embedder import Kind, Vectors
-from sanderling.world.dense.hashed import HashedEmbedder
+from sanderling.world.dense.embedders import HashedEmbedder, Kind, Vectors
 from sanderling.world.dense.index import DenseIndex
-from sanderling.world.dense.store import DenseInfo, DenseWriter, read_arrays
+from sanderling.world.dense.vectors import DenseInfo, DenseWriter, build_cells, open_cells, read_arrays, settings_for
 from sanderling.world.encyclopedia import generate_pages
 
 CENTRES, SPREAD = 2_000, 0.7
@@ -100,7 +97,7 @@ def main() -> None:
         if options.approximate:
             vectors, owners = read_arrays(place, writer.info)
             start = time.perf_counter()
-            build_cells(place, writer.info, vectors, lambda _: None)
+            build_cells(place, writer.info, vectors)
             size = (place / "cells.faiss").stat().st_size / 1e6
             print(f"cells built in {time.perf_counter() - start:.1f} s, {size:,.0f} MB")
             fast = DenseIndex(writer.info, vectors, owners, drawn, open_cells(place, writer.info))

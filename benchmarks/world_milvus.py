@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 from sanderling.world.contract import World
-from sanderling.world.dense.build import embed_world, settings_for
-from sanderling.world.dense.hashed import HashedEmbedder
-from sanderling.world.dense.opening import SearchChoice, SearchMode, ranked_world
+from sanderling.world.dense.embedders import HashedEmbedder
+from sanderling.world.dense.index import SearchChoice, SearchMode, ranked_world
+from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import VectorIndex

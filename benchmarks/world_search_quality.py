@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import World
-from sanderling.world.dense.build import embed_world, settings_for
-from sanderling.world.dense.hybrid import HybridRanker
-from sanderling.world.dense.index import open_dense
-from sanderling.world.dense.registry import open_embedder
+from sanderling.world.dense.embedders import open_embedder
+from sanderling.world.dense.index import HybridRanker, open_dense
+from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
 from sanderling.world.store import build_world, open_world
 from sanderling.world.text import content_terms

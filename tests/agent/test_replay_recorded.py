@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from loop_fakes import CLOCK_DAY, FakeTool
-from sanderling.data.importers import import_tree
 
 from sanderling.agent.agent import Agent
 from sanderling.core.profiles import DR_VENUS_4B, Budgets, Guards, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import NodeKind, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
+from sanderling.data.importers import import_tree
 from sanderling.policy.scripted import ListPolicy
 from sanderling.tools.contract import ToolContext
 from sanderling.world.recorded import ReplayTable

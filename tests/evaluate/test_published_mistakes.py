@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from measured_runs import go
-from sanderling.data.importers import open_import
 from test_evaluate_result import INFO, QUESTIONS, grid
 from test_runs_report import made
 from typer.testing import CliRunner
@@ -20,6 +19,7 @@ from sanderling.cli.evaluation import app
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.types import FixedClock, Message
+from sanderling.data.importers import open_import
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import get_benchmark

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from sanderling.cli.world import app as world_command
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
-from sanderling.world.dense.opening import SearchChoice, SearchMode
+from sanderling.world.dense.index import SearchChoice, SearchMode
 from sanderling.world.faults import get_faults
 from sanderling.world.opening import open_as_met
 

@@ -14,9 +14,9 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World
-from sanderling.world.dense.build import embed_world, settings_for
-from sanderling.world.dense.hashed import HashedEmbedder
-from sanderling.world.dense.opening import SearchChoice, SearchMode
+from sanderling.world.dense.embedders import HashedEmbedder
+from sanderling.world.dense.index import SearchChoice, SearchMode
+from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.duplicates import near_duplicates
 from sanderling.world.faults import HOSTILE, PROFILES, PageNoise
 from sanderling.world.faulty_world import FaultyWorld

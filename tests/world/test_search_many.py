@@ -9,11 +9,9 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World
-from sanderling.world.dense.build import embed_world, settings_for
-from sanderling.world.dense.embedder import Kind
-from sanderling.world.dense.hashed import HashedEmbedder
-from sanderling.world.dense.hybrid import HybridRanker
-from sanderling.world.dense.index import open_dense
+from sanderling.world.dense.embedders import HashedEmbedder, Kind
+from sanderling.world.dense.index import HybridRanker, open_dense
+from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.faults import HOSTILE
 from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.filters import MaskedWorld

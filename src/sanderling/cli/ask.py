@@ -34,7 +34,7 @@ from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import tool_roles
 from sanderling.tools.page_reader import OnOutage
 from sanderling.tools.recording import open_recording, recorded_tools
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 
 _DEFAULT = "tiny"
 _CHOICES = ", ".join(PROFILES)

@@ -16,7 +16,7 @@ from sanderling.tools.contract import Tool
 from sanderling.tools.page_reader import PageReader
 from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.contract import World
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 from sanderling.world.guard import Guard
 from sanderling.world.opening import open_as_met
 

@@ -27,7 +27,7 @@ from sanderling.cli.eval_progress import ShowProgress
 from sanderling.cli.judges import JudgePrices, JudgeSpecs
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 
 
 def generate_(

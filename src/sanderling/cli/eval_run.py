@@ -33,7 +33,7 @@ from sanderling.cli.world_embed import Search
 from sanderling.core.profiles import PROFILES
 from sanderling.evaluate.attempts import Made
 from sanderling.tools.page_reader import OnOutage
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 
 
 def run(

@@ -36,7 +36,7 @@ from sanderling.data.questions import read_questions, require_distinct
 from sanderling.evaluate.provenance import command_line
 from sanderling.evaluate.run import Progress
 from sanderling.merge.axis import Axis
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 
 if TYPE_CHECKING:
     from sanderling.merge.measuring import Skill

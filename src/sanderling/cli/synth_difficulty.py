@@ -34,7 +34,7 @@ from sanderling.core.text import visible
 from sanderling.data.files import open_trajectories
 from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.synth.difficulty import META, Band, BandSettings, Try, by_difficulty, try_of
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 
 
 def difficulty(

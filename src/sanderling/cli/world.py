@@ -28,7 +28,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.layouts import status_sentence
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 from sanderling.world.held_out import Unit
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE

@@ -9,14 +9,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sanderling.cli import exits
 from sanderling.core.errors import UserError
-from sanderling.world.dense.approximate import build_cells, has_cells
-from sanderling.world.dense.build import embed_world, rows_of, settings_for
-from sanderling.world.dense.cache import CachedEmbedder
-from sanderling.world.dense.chunks import Chunking
-from sanderling.world.dense.embedder import Embedder, Prefixes
-from sanderling.world.dense.opening import SearchChoice, SearchMode
-from sanderling.world.dense.registry import FORMS, open_embedder, opens_socket
-from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
+from sanderling.world.dense.embedders import FORMS, CachedEmbedder, Embedder, Prefixes, open_embedder, opens_socket
+from sanderling.world.dense.index import SearchChoice, SearchMode
+from sanderling.world.dense.vectors import (
+    DIRECTORY,
+    Chunking,
+    DenseInfo,
+    DenseSettings,
+    build_cells,
+    embed_world,
+    has_cells,
+    read_arrays,
+    read_info,
+    settings_for,
+)
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import open_world, read_manifest
 
@@ -85,10 +91,10 @@ def embed(
     place = directory / DIRECTORY
     if approximate or has_cells(place):
         with Console(stderr=True).status("sorting the passages into cells"):
-            build_cells(place, done, read_arrays(place, done)[0], lambda _: None)
+            build_cells(place, done, read_arrays(place, done)[0])
     Console().print(
         f"{done.pages:,} pages as {done.rows:,} passages of {done.settings.dimension} dimensions by {done.settings.model} "
-        f"({rows_of(done) / 1e6:,.1f} MB): {directory / DIRECTORY}",
+        f"({done.vector_bytes / 1e6:,.1f} MB): {directory / DIRECTORY}",
         markup=False,
         soft_wrap=True,
         highlight=False,

@@ -21,7 +21,7 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolStatus
 from sanderling.data.importers.report import ImportReport
 from sanderling.world.contract import World
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import ReplayTable
 

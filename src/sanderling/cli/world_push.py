@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sanderling.cli import exits
-from sanderling.world.dense.store import DIRECTORY, read_info
+from sanderling.world.dense.vectors import DIRECTORY, read_info
 from sanderling.world.milvus.client import VectorIndex
 from sanderling.world.milvus.push import push_world
 from sanderling.world.store import open_world

@@ -10,7 +10,7 @@ from rich.console import Console
 from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
 from sanderling.cli.world_embed import Search, search_choice
 from sanderling.core.errors import UserError
-from sanderling.world.dense.opening import SearchMode
+from sanderling.world.dense.index import SearchMode
 from sanderling.world.opening import open_as_met
 
 

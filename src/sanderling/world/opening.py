@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sanderling.world.contract import World
-from sanderling.world.dense.opening import LEXICAL, SearchChoice, ranked_world
+from sanderling.world.dense.index import LEXICAL, SearchChoice, ranked_world
 from sanderling.world.faults import FaultProfile, get_faults, with_injections
 from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.filters import GuardedWorld, masked_world

@@ -9,12 +9,9 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
-from sanderling.world.dense.approximate import build_cells, open_cells
-from sanderling.world.dense.build import embed_world, settings_for
-from sanderling.world.dense.hashed import HashedEmbedder
-from sanderling.world.dense.index import DenseIndex, open_dense
-from sanderling.world.dense.opening import SearchChoice, SearchMode, ranked_world
-from sanderling.world.dense.store import DIRECTORY, read_arrays, read_info
+from sanderling.world.dense.embedders import HashedEmbedder
+from sanderling.world.dense.index import DenseIndex, SearchChoice, SearchMode, open_dense, ranked_world
+from sanderling.world.dense.vectors import DIRECTORY, build_cells, embed_world, open_cells, read_arrays, read_info, settings_for
 from sanderling.world.store import build_world, open_world
 
 pytest.importorskip("faiss", reason="needs the extra [dense]")
@@ -36,7 +33,7 @@ def cells(exact: tuple[Path, DenseIndex]) -> DenseIndex:
     place, plain = exact
     info = read_info(place / DIRECTORY)
     assert info is not None and open_cells(place / DIRECTORY, info) is None
-    build_cells(place / DIRECTORY, info, read_arrays(place / DIRECTORY, info)[0], lambda _: None)
+    build_cells(place / DIRECTORY, info, read_arrays(place / DIRECTORY, info)[0])
     found = open_dense(place, info.world, info.pages, EMBEDDER)
     assert found.identity != plain.identity
     return found
@@ -66,7 +63,7 @@ def test_the_same_vectors_give_the_same_file(exact: tuple[Path, DenseIndex], cel
     place = exact[0] / DIRECTORY
     before, info = (place / "cells.faiss").read_bytes(), read_info(place)
     assert info is not None
-    build_cells(place, info, read_arrays(place, info)[0], lambda _: None)
+    build_cells(place, info, read_arrays(place, info)[0])
     assert (place / "cells.faiss").read_bytes() == before
 
 
@@ -100,7 +97,7 @@ def test_too_few_and_no_library_are_told(tmp_path: Path, monkeypatch: pytest.Mon
     info = embed_world(tmp_path / "w", open_world(tmp_path / "w"), EMBEDDER, settings_for(EMBEDDER), spec="hashed:64")
     vectors = read_arrays(tmp_path / "w" / DIRECTORY, info)[0]
     with pytest.raises(UserError, match="too few"):
-        build_cells(tmp_path / "w" / DIRECTORY, info, vectors, lambda _: None)
+        build_cells(tmp_path / "w" / DIRECTORY, info, vectors)
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(UserError, match=r"pip install '.\[dense\]'"):
-        build_cells(tmp_path / "w" / DIRECTORY, info, vectors, lambda _: None)
+        build_cells(tmp_path / "w" / DIRECTORY, info, vectors)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.embedder import Kind, embed_units
-from sanderling.world.dense.local import CallableEmbedder
-from sanderling.world.dense.registry import open_embedder
+from sanderling.world.dense.embedders import CallableEmbedder, Kind, embed_units, open_embedder
 
 MODULE = """
 import numpy as np

@@ -12,14 +12,10 @@ from dense_fakes import made_pages
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.dense import build
-from sanderling.world.dense.build import embed_world, settings_for
-from sanderling.world.dense.chunks import Chunking, passages
-from sanderling.world.dense.embedder import Prefixes
-from sanderling.world.dense.hashed import HashedEmbedder
-from sanderling.world.dense.index import open_dense
-from sanderling.world.dense.opening import SearchChoice, SearchMode, ranked_world
-from sanderling.world.dense.store import DIRECTORY, DenseInfo, read_info
+from sanderling.world.dense import vectors as build
+from sanderling.world.dense.embedders import HashedEmbedder, Prefixes
+from sanderling.world.dense.index import SearchChoice, SearchMode, open_dense, ranked_world
+from sanderling.world.dense.vectors import DIRECTORY, Chunking, DenseInfo, embed_world, passages, read_info, settings_for
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world, open_world
 
@@ -67,8 +63,8 @@ def test_passages_end_at_paragraphs_and_carry_the_title() -> None:
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from sanderling.world.dense import build, store
-from sanderling.world.dense.hashed import HashedEmbedder
+from sanderling.world.dense import vectors as build
+from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.store import open_world
 
 directory, kill_at = Path(sys.argv[1]), int(sys.argv[2])

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.dense import index as dense_index
-from sanderling.world.dense.build import settings_for
 from sanderling.world.dense.index import DenseIndex
-from sanderling.world.dense.store import DenseInfo
+from sanderling.world.dense.vectors import DenseInfo, settings_for
 
 AXES = {"east": [1.0, 0.0], "north": [0.0, 1.0], "between": [1.0, 1.0], "west": [-1.0, 0.0]}
 

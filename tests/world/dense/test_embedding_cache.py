@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.cache import CachedEmbedder
-from sanderling.world.dense.embedder import Kind
-from sanderling.world.dense.hashed import HashedEmbedder
+from sanderling.world.dense.embedders import CachedEmbedder, HashedEmbedder, Kind
 
 
 class Counting(HashedEmbedder):
@@ -59,9 +57,9 @@ def test_threads_share_it(tmp_path: Path) -> None:
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from sanderling.world.dense.cache import CachedEmbedder
-from sanderling.world.dense.embedder import Kind
-from sanderling.world.dense.hashed import HashedEmbedder
+from sanderling.world.dense.embedders import CachedEmbedder
+from sanderling.world.dense.embedders import Kind
+from sanderling.world.dense.embedders import HashedEmbedder
 cached = CachedEmbedder(HashedEmbedder(16), Path(sys.argv[1]))
 for number in range(10_000):
     cached.embed([f"word {number}"], Kind.QUERY)
@@ -93,7 +91,7 @@ def test_a_broken_promise_is_not_kept(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written_it_only_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     CachedEmbedder(Counting(), tmp_path / "c").embed(["river"], Kind.QUERY)
-    monkeypatch.setattr("sanderling.world.dense.cache.os.access", lambda *_: False)
+    monkeypatch.setattr("sanderling.world.dense.embedders.os.access", lambda *_: False)
     inner = Counting()
     for path in (tmp_path / "c", tmp_path / "none"):
         CachedEmbedder(inner, path).embed(["river", "stone"], Kind.QUERY)
@@ -112,7 +110,9 @@ def test_what_is_no_cache_is_refused(tmp_path: Path, kind: str) -> None:
 class Changed(Counting):
     """Another model under the same name, with vectors of another length."""
 
-    model = "same"  # type: ignore[assignment]
+    def __init__(self, dimension: int) -> None:
+        super().__init__(dimension)
+        self.model = "same"
 
 
 def test_vectors_of_another_length_under_the_same_name_are_refused(tmp_path: Path) -> None:

@@ -16,11 +16,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.dense.embedder import EmbedderOutageError, Kind
-from sanderling.world.dense.endpoint import EndpointEmbedder
-from sanderling.world.dense.hashed import HashedEmbedder
-from sanderling.world.dense.opening import SearchChoice, SearchMode
-from sanderling.world.dense.registry import open_embedder
+from sanderling.world.dense.embedders import EmbedderOutageError, EndpointEmbedder, HashedEmbedder, Kind, open_embedder
+from sanderling.world.dense.index import SearchChoice, SearchMode
 from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.embedder import Kind, Prefixes, embed_units
-from sanderling.world.dense.hashed import HashedEmbedder
-from sanderling.world.dense.registry import open_embedder
+from sanderling.world.dense.embedders import HashedEmbedder, Kind, Prefixes, embed_units, open_embedder
 
 
 def test_the_vector_of_a_text_never_changes() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from sanderling.world.dense.hybrid import HybridRanker, fuse
+from sanderling.world.dense.index import HybridRanker, fuse
 from sanderling.world.index import Ranked
 
 

@@ -1,4 +1,4 @@
-"""Dense ranking: a page is as near to a query as its nearest passage, by cosine. Over every passage, or those of near cells.
+"""Dense and hybrid search: a page is as near to a query as its nearest passage, by cosine; two rankings fused into one.
 
 Blocks of passages are compared by matrix products, which may differ in their last digits from machine to machine and with the
 number of queries. They only choose candidates, with a margin wider than that error; candidates are scored anew in float64, one
@@ -6,16 +6,26 @@ by one, rounded, and ordered by score and page number. So a batch, a single quer
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.approximate import Cells, open_cells
-from sanderling.world.dense.embedder import Embedder, Kind, Vectors, embed_units
-from sanderling.world.dense.store import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
-from sanderling.world.index import Ranked
+from sanderling.world.dense.embedders import (
+    CachedEmbedder,
+    Embedder,
+    Kind,
+    Vectors,
+    embed_units,
+    open_embedder,
+    opens_socket,
+)
+from sanderling.world.dense.vectors import DIRECTORY, Cells, DenseInfo, DenseSettings, open_cells, read_arrays, read_info
+from sanderling.world.index import Ranked, Ranker
+from sanderling.world.local import LocalWorld
 
 _MARGIN = 1e-4
 _DIGITS = 6
@@ -193,12 +203,100 @@ def fitting_info(directory: Path, fingerprint: str, pages: int) -> DenseInfo:
 
 
 def open_dense(directory: Path, fingerprint: str, pages: int, embedder: Embedder) -> DenseIndex:
-    """The dense index of a world. Raises UserError when there is none, or none of exactly these pages and this embedder."""
-    info = fitting_info(directory, fingerprint, pages)
-    return dense_index(directory, info, embedder)
+    """The dense index of a world, approximate where that was made.
 
-
-def dense_index(directory: Path, info: DenseInfo, embedder: Embedder) -> DenseIndex:
-    """The dense index that a manifest tells of, approximate where that was made."""
-    place = directory / DIRECTORY
+    Raises UserError when there is none, or none of exactly these pages and this embedder.
+    """
+    info, place = fitting_info(directory, fingerprint, pages), directory / DIRECTORY
     return DenseIndex(info, *read_arrays(place, info), embedder, open_cells(place, info))
+
+
+# Fusion
+
+RRF_K = 60
+DEPTH = 100
+
+
+class HybridRanker:
+    """Several rankings of the same pages as one, by reciprocal rank fusion: each list adds 1 / (60 + rank) to its pages.
+
+    Cormack et al., SIGIR 2009. Scores of the lists need not be comparable. The first ``depth`` pages of each are fused, so a
+    page that all rank low can be missed; a longer list is fused from as many as are asked for.
+    """
+
+    def __init__(self, rankers: Sequence[Ranker], depth: int = DEPTH) -> None:
+        self._rankers = tuple(rankers)
+        self._depth = depth
+
+    @property
+    def identity(self) -> str:
+        return f"rrf-{RRF_K}-{self._depth}:" + "+".join(ranker.identity or "lexical" for ranker in self._rankers)
+
+    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
+        """The best pages of the fused list."""
+        return self.rank_many([query], limit, hidden)[0]
+
+    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
+        """As `rank` for each query; each ranker is asked once."""
+        depth = max(self._depth, limit)
+        lists = [ranker.rank_many(queries, depth, hidden) for ranker in self._rankers]
+        return [fuse(ranked, limit) for ranked in zip(*lists, strict=True)]
+
+
+def fuse(ranked: Sequence[Ranked], limit: int) -> Ranked:
+    """One list of several, best first, equal scores by page number."""
+    scores: dict[int, float] = {}
+    for each in ranked:
+        for rank, (number, _) in enumerate(each, start=1):
+            scores[number] = scores.get(number, 0.0) + 1.0 / (RRF_K + rank)
+    order = sorted(((number, round(score, 9)) for number, score in scores.items()), key=lambda pair: (-pair[1], pair[0]))
+    return order[: max(limit, 0)]
+
+
+# A world searched as asked
+
+QUERIES = "queries.sqlite"
+"""Beside the vectors: what an endpoint said of queries, so that the same query has the same vector for ever."""
+
+
+class SearchMode(StrEnum):
+    """Who orders the pages."""
+
+    LEXICAL = "lexical"
+    DENSE = "dense"
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True)
+class SearchChoice:
+    """How a world is searched."""
+
+    mode: SearchMode = SearchMode.LEXICAL
+    embedder: str = ""
+    """Names the embedder; empty: the one the index was made with."""
+
+
+LEXICAL = SearchChoice()
+
+
+def open_for_queries(directory: Path, fingerprint: str, pages: int, choice: SearchChoice) -> tuple[DenseInfo, Embedder]:
+    """The dense index of a world's directory, and the embedder of its queries.
+
+    Raises UserError when there is no index, or none of exactly these pages and this embedder.
+    """
+    info = fitting_info(directory, fingerprint, pages)
+    spec = choice.embedder or info.embedder
+    embedder = open_embedder(spec, info.settings.dimension)
+    check_embedder(info.settings, embedder)
+    return info, CachedEmbedder(embedder, directory / DIRECTORY / QUERIES) if opens_socket(spec) else embedder
+
+
+def ranked_world(directory: Path, world: LocalWorld, choice: SearchChoice) -> LocalWorld:
+    """The world with the ranker that was asked for. Raises UserError when its dense index is missing or does not fit."""
+    if choice.mode is SearchMode.LEXICAL:
+        return world
+    info, embedder = open_for_queries(directory, world.pages_fingerprint, world.page_count, choice)
+    place = directory / DIRECTORY
+    dense = DenseIndex(info, *read_arrays(place, info), embedder, open_cells(place, info))
+    ranker = dense if choice.mode is SearchMode.DENSE else HybridRanker([world.lexical, dense])
+    return world.with_ranker(ranker, waits=opens_socket(choice.embedder or info.embedder))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.embedder import Vectors
+from sanderling.world.dense.embedders import Vectors
 
 MOST_HITS = 16_384
 """Milvus returns no longer lists."""

@@ -15,8 +15,8 @@ import numpy as np
 from sanderling.core.errors import UserError
 from sanderling.world import store
 from sanderling.world.contract import Page
-from sanderling.world.dense import store as dense_store
-from sanderling.world.dense.store import DenseInfo, read_arrays, read_info
+from sanderling.world.dense import vectors as dense_store
+from sanderling.world.dense.vectors import DenseInfo, read_arrays, read_info
 from sanderling.world.duplicates import file_name
 from sanderling.world.filters import BLOCKLIST_FILE
 from sanderling.world.index import indexed_text

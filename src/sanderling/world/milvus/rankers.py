@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from sanderling.world import text as terms
-from sanderling.world.dense.embedder import Embedder, Kind, embed_units
-from sanderling.world.dense.store import DenseSettings
+from sanderling.world.dense.embedders import Embedder, Kind, embed_units
+from sanderling.world.dense.vectors import DenseSettings
 from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, Ranked
 from sanderling.world.milvus.client import MOST_HITS, MilvusStore, encoded
 

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.hybrid import HybridRanker
-from sanderling.world.dense.opening import LEXICAL, SearchChoice, SearchMode, open_for_queries
+from sanderling.world.dense.index import LEXICAL, HybridRanker, SearchChoice, SearchMode, open_for_queries
 from sanderling.world.index import Ranked, Ranker
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore

@@ -1,0 +1,510 @@
+"""Texts as vectors: what an embedder is, those that there are, and a cache over any of them.
+
+On the command line they are named:
+
+- ``hashed`` or ``hashed:256``: no model, see `HashedEmbedder`
+- ``callable:module:function`` or ``file.py:function``: a function of this machine, see `CallableEmbedder`
+- ``http(s)://host:port/v1#model``: an endpoint, see `EndpointEmbedder`. Options: ``?key_env=NAME`` (environment variable with
+  the API key; otherwise ``OPENAI_API_KEY``, if set), ``batch=64`` (most texts of a request) and ``retries=5``
+
+Vectors come back as float32 of unit length (or all zero, for a text that says nothing), in the order of the texts. Models that
+were trained with instructions get them as prefixes, one for queries and one for documents.
+"""
+
+import hashlib
+import importlib
+import math
+import os
+import sqlite3
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Protocol, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sanderling.core.errors import UserError
+from sanderling.core.plugins import is_outside, load_outside
+from sanderling.world.text import content_terms, index_terms
+
+Vectors = NDArray[np.float32]
+FORMS = "hashed[:DIMENSION], callable:MODULE:FUNCTION, or http://host:port/v1#model"
+
+
+class Kind(StrEnum):
+    """What a text is to the search: models are trained to embed the two differently."""
+
+    QUERY = "query"
+    DOCUMENT = "document"
+
+
+class Embedder(Protocol):
+    """Embeds texts. Deterministic: the same text and kind give the same vector."""
+
+    @property
+    def model(self) -> str:
+        """Names the vectors: an index made by one model is never asked with another."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector. Raises UserError when it cannot be found out."""
+        ...
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """One row for each text, of any length but NaN-free. Raises UserError, or `EmbedderOutageError`."""
+        ...
+
+
+class EmbedderOutageError(UserError, OSError):
+    """The embedder cannot be reached or is broken: an outage of the search, not a reply."""
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """What is put before a text, as the model was trained.
+
+    Examples: ``Prefixes("query: ", "passage: ")`` for E5; for the English BGE models
+    ``Prefixes("Represent this sentence for searching relevant passages: ")``.
+    """
+
+    query: str = ""
+    document: str = ""
+
+
+NO_PREFIXES = Prefixes()
+_SMALLEST = 1e-12
+
+
+def embed_units(embedder: Embedder, texts: Sequence[str], kind: Kind, prefixes: Prefixes = NO_PREFIXES) -> Vectors:
+    """Embed texts, prefixed, as rows of unit length. Raises UserError when the embedder breaks its promises."""
+    if not texts:
+        return np.zeros((0, embedder.dimension), np.float32)
+    prefix = prefixes.query if kind is Kind.QUERY else prefixes.document
+    found = np.asarray(embedder.embed([prefix + text for text in texts], kind), dtype=np.float32)
+    expected = (len(texts), embedder.dimension)
+    if found.shape != expected:
+        raise UserError(
+            f"The embedder {embedder.model} returned vectors of shape {found.shape} instead of {expected}: mend it."
+        )
+    if not np.isfinite(found).all():
+        raise UserError(f"The embedder {embedder.model} returned a vector with NaN or infinity: mend it.")
+    lengths = np.sqrt(np.einsum("ij,ij->i", found, found, dtype=np.float64))[:, None]
+    return np.where(lengths > _SMALLEST, found / np.maximum(lengths, _SMALLEST), 0.0).astype(np.float32)
+
+
+# By name
+
+_DEFAULT_KEY = "OPENAI_API_KEY"
+_NUMBERS = {"batch": (64, 1), "retries": (5, 0)}
+"""Options of an endpoint that are numbers: the usual and the smallest."""
+
+
+def opens_socket(spec: str) -> bool:
+    """Whether an embedder lives on a server, so that a world that asks it does not answer by itself."""
+    return spec.partition(":")[0].lower() in ("http", "https")
+
+
+def open_embedder(spec: str, dimension: int = 0) -> Embedder:
+    """The embedder of a name; ``dimension`` spares asking an endpoint for it. Raises UserError."""
+    if opens_socket(spec):
+        return _endpoint(spec, dimension)
+    kind, _, rest = spec.partition(":")
+    if kind == "hashed":
+        if rest and not (rest.isdecimal() and int(rest) >= SMALLEST):
+            raise UserError(
+                f"{spec!r} has no dimension of {SMALLEST} or more: write hashed or, for example, hashed:{DIMENSION}."
+            )
+        return HashedEmbedder(int(rest) if rest else DIMENSION)
+    module, _, function = rest.partition(":")
+    if kind == "callable" and module and function:
+        return CallableEmbedder(_import_function(module, function), spec)
+    if kind != "callable" and is_outside(spec):
+        return CallableEmbedder(load_outside(spec), spec)
+    raise UserError(f"There is no embedder {spec!r}: give {FORMS}.")
+
+
+def _endpoint(spec: str, dimension: int) -> "EndpointEmbedder":
+    try:
+        parts = urlsplit(spec)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that nothing closes, or a port that is no number
+        raise UserError(f"{spec!r} is no address: write http://host:port/v1#model.") from None
+    if not usable or not parts.fragment:
+        raise UserError(f"{spec!r} names no model of a server: write http://host:port/v1#model.")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    variable = options.pop("key_env", "")
+    if not all(name in _NUMBERS and text.isdecimal() and int(text) >= _NUMBERS[name][1] for name, text in options.items()):
+        raise UserError(f"{spec!r} has an option that there is not: write ?key_env=NAME&batch=64&retries=5 before the #.")
+    key = os.environ.get(variable or _DEFAULT_KEY, "")
+    if variable and not key:
+        raise UserError(f"The environment variable {variable} is not set: put the embedder's API key there.")
+    base = parts._replace(query="", fragment="").geturl()
+    batch, retries = (int(options.get(name, usual)) for name, (usual, _) in _NUMBERS.items())
+    return EndpointEmbedder(base, parts.fragment, key=key, dimension=dimension, batch=batch, retries=retries)
+
+
+def _import_function(module: str, function: str) -> "EmbedFunction":
+    """A function by name; its module is looked for in the current directory too. Raises UserError when there is none."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        found = getattr(importlib.import_module(module), function, None)
+    except (ImportError, ValueError) as error:
+        raise UserError(f"The module {module!r} cannot be imported ({error}): check its name and place.") from error
+    if not callable(found):
+        raise UserError(f"The module {module!r} has no function {function!r}: write callable:MODULE:FUNCTION.")
+    return cast(EmbedFunction, found)
+
+
+# Without a model
+
+DIMENSION = 512
+SMALLEST = 16
+_VERSION = 1
+"""Raised when the same text gets another vector."""
+_PLACES = 4
+_PART = 3
+_PART_WEIGHT = 1.0
+"""Of all parts of a word together, against the word itself."""
+_MOST_TERMS = 4_096
+
+
+class HashedEmbedder:
+    """An embedder without weights: words and their parts, hashed to signed places of a vector.
+
+    Each word of a text (by `text`) and each run of three letters within it adds to four places with signs that a hash decides,
+    so that texts with many words or word parts in common have a large inner product (feature hashing: Weinberger et al., 2009).
+    Words that say nothing are left out; repeated words count by their logarithm.
+
+    What it is worth: nothing beyond words. It knows no synonym and no meaning; against the full-text index it forgives spelling
+    and endings, and ranks worse otherwise. It is here so that dense and hybrid search run, and can be tested, with no model.
+
+    Example: ``HashedEmbedder(512).embed(["tidal flats"], Kind.QUERY)``
+    """
+
+    def __init__(self, dimension: int = DIMENSION) -> None:
+        """``dimension``: length of the vectors. Raises ValueError below 16."""
+        if dimension < SMALLEST:
+            raise ValueError(f"a hashed embedder needs {SMALLEST} dimensions or more, not {dimension}")
+        self.model = f"hashed-{_VERSION}:{dimension}"
+        self.dimension = dimension
+        self._of_word = lru_cache(maxsize=100_000)(self._word)
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """One row for each text; a text without words is all zero. Queries and documents are embedded alike."""
+        found = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in enumerate(texts):
+            counts = Counter(index_terms(text)[:_MOST_TERMS])
+            for word in content_terms(text, _MOST_TERMS):
+                places, weights = self._of_word(word)
+                found[row, places] += weights * (1.0 + math.log(counts[word] or 1))
+        return found
+
+    def _word(self, word: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The places of a word and its parts, each once, with their weights."""
+        bounded = f"<{word}>"
+        parts = [bounded[start : start + _PART] for start in range(len(bounded) - _PART + 1)] if len(word) >= _PART else []
+        features = [(word, 1.0), *((part, _PART_WEIGHT / math.sqrt(len(parts))) for part in parts)]
+        dense = np.zeros(self.dimension, np.float32)
+        for feature, weight in features:
+            digest = blake2b(feature.encode("utf-8", "replace"), digest_size=4 * _PLACES, salt=b"sanderling").digest()
+            for start in range(0, len(digest), 4):
+                value = int.from_bytes(digest[start : start + 4], "little")
+                dense[(value >> 1) % self.dimension] += weight if value & 1 else -weight
+        places = np.flatnonzero(dense)
+        return places, dense[places]
+
+
+# Somebody's own function
+
+EmbedFunction = Callable[[list[str], str], ArrayLike]
+"""Texts and "query" or "document" to one row of numbers for each text."""
+
+
+class CallableEmbedder:
+    """A function of this machine: somebody's own model, in this process, without a socket.
+
+    Args:
+        function: embeds; deterministic.
+        model: names its vectors.
+
+    Example: ``CallableEmbedder(lambda texts, kind: model.encode(texts), "my-model")``
+
+    """
+
+    def __init__(self, function: EmbedFunction, model: str) -> None:
+        self._function = function
+        self.model = model
+        self._dimension = 0
+
+    @property
+    def dimension(self) -> int:
+        """Found out by embedding one word."""
+        if not self._dimension:
+            found = self.embed(["dimension"], Kind.DOCUMENT)
+            if found.ndim != 2 or not found.shape[1]:
+                raise UserError(f"The embedder {self.model} returned no row of numbers for a text: mend it.")
+            self._dimension = found.shape[1]
+        return self._dimension
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """One row for each text."""
+        found = self._function(list(texts), kind.value)
+        try:
+            return np.asarray(found, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"The embedder {self.model} returned no array of numbers ({error}): mend it.") from error
+
+
+# A server
+
+_RETRIED = frozenset({408, 409, 425, 429})
+_LONGEST_PAUSE_S = 30.0
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_QUOTED = 200
+
+
+class _BusyError(Exception):
+    """The server may answer if asked again."""
+
+    def __init__(self, reason: str, pause_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.pause_s = pause_s
+
+
+class EndpointEmbedder:
+    """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; may be used from many threads.
+
+    Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
+    pauses, and are an `EmbedderOutageError` when they stay so; any other refusal is a UserError with the server's own words. A
+    world that asks an endpoint while it answers opens a socket, waits for it, and is as deterministic as the server is.
+
+    Args:
+        base_url: of the server, up to ``/v1``.
+        model: as the server calls it.
+        key: sent as a bearer token.
+        dimension: of its vectors, where it is known; 0: the first reply tells.
+        batch: most texts of a request.
+        retries: further attempts.
+        backoff_s: first pause, doubled each time.
+        timeout_s: longest silence.
+        sleep: how pauses are made.
+
+    Example: ``EndpointEmbedder("http://localhost:8000/v1", "bge-m3").embed(["tidal flats"], Kind.QUERY)``
+
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        key: str = "",
+        dimension: int = 0,
+        batch: int = 64,
+        retries: int = 5,
+        backoff_s: float = 1.0,
+        timeout_s: float = 120.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._url = f"{base_url.rstrip('/')}/embeddings"
+        self.model = model
+        self._batch = batch
+        self._retries = retries
+        self._backoff_s = backoff_s
+        self._sleep = sleep
+        self._dimension = dimension
+        beyond = urlsplit(base_url).hostname not in _LOOPBACK  # no proxy leads to this machine
+        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=beyond)
+
+    @property
+    def dimension(self) -> int:
+        """Found out by embedding one word, unless it is known."""
+        if not self._dimension:
+            self.embed(["dimension"], Kind.DOCUMENT)
+        return self._dimension
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """One row for each text. The kind is told by prefixes alone."""
+        parts = [self._request(texts[at : at + self._batch]) for at in range(0, len(texts), self._batch)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.dimension), np.float32)
+
+    def _request(self, texts: Sequence[str]) -> Vectors:
+        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
+        reason = ""
+        for attempt in range(self._retries + 1):
+            try:
+                return self._rows(self._once(body), len(texts))
+            except (_BusyError, httpx.RequestError) as error:
+                reason, pause_s = str(error) or type(error).__name__, getattr(error, "pause_s", None)
+            if attempt < self._retries:
+                self._sleep(min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt))
+        raise EmbedderOutageError(
+            f"{self._url} gave no embeddings in {self._retries + 1} attempts ({reason}): see to the server, then try again."
+        )
+
+    def _once(self, body: dict[str, Any]) -> Any:
+        try:
+            reply = self._client.post(self._url, json=body)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise UserError(f"{self._url} is no address of a server ({error}): write http://host:port/v1#model.") from error
+        said = " ".join(reply.text.split())[:_QUOTED] or reply.reason_phrase
+        if reply.status_code in _RETRIED or reply.status_code >= 500:
+            raise _BusyError(f"status {reply.status_code}: {said}", _pause_s(reply))
+        if reply.status_code != 200:
+            raise UserError(f"{self._url} refused to embed (status {reply.status_code}: {said}): check address, model and key.")
+        try:
+            return reply.json()
+        except (ValueError, RecursionError) as error:
+            raise _BusyError(f"a reply that is no JSON: {reply.text[:60]!r}") from error
+
+    def _rows(self, reply: Any, count: int) -> Vectors:
+        """The vectors in the order of the texts, whatever order the server chose."""
+        try:
+            rows = {int(item["index"]): item["embedding"] for item in reply["data"]}
+            found = np.array([rows[number] for number in range(count)], np.float32)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise UserError(
+                f"{self._url} returned no list of {count} embeddings with their indexes: is it an embedding model?"
+            ) from error
+        if found.ndim != 2 or not found.shape[1] or len(rows) != count:
+            raise UserError(f"{self._url} returned {len(rows)} embeddings for {count} texts: is it an embedding model?")
+        if self._dimension and found.shape[1] != self._dimension:
+            raise UserError(
+                f"{self._url} returned vectors of {found.shape[1]} dimensions instead of {self._dimension}: "
+                "is it the same model?"
+            )
+        self._dimension = found.shape[1]
+        return found
+
+
+def _pause_s(reply: httpx.Response) -> float | None:
+    """How long the server wants to be left alone, where it says so in seconds."""
+    try:
+        seconds = float(reply.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds > 0 else None
+
+
+# Remembered
+
+_TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+_WAIT_S = 60.0
+
+
+class CachedEmbedder:
+    """An embedder that remembers: a text that was embedded once is never embedded again, by any process, in any world.
+
+    The key is a hash of model, kind and text, prefix included. A SQLite file in write-ahead mode: each batch is one
+    transaction, so a killed process leaves the file whole. Where the file cannot be written it is only read, or, where there is
+    none, left out. It also makes a server that answers a little differently each time deterministic: the first answer stays.
+
+    Args:
+        embedder: asked for what is not known.
+        path: the file; made when it is missing.
+
+    """
+
+    def __init__(self, embedder: Embedder, path: Path) -> None:
+        """Raises UserError when the file is there and is no cache."""
+        self._embedder = embedder
+        self._path = path
+        self._local = threading.local()
+        self._connection()
+
+    @property
+    def model(self) -> str:
+        return self._embedder.model
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """One row for each text; equal texts are asked for once."""
+        keys = [self._key(text, kind) for text in texts]
+        known = self._read(keys)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        if missing:
+            made = np.asarray(self._embedder.embed(list(missing.values()), kind), np.float32)
+            if made.shape != (len(missing), self.dimension):
+                return made  # not what was promised: whoever checks it says so, and it is not kept
+            fresh = dict(zip(missing, made, strict=True))
+            self._write(fresh)
+            known.update(fresh)
+        return np.stack([known[key] for key in keys]) if keys else np.zeros((0, self.dimension), np.float32)
+
+    def _key(self, text: str, kind: Kind) -> bytes:
+        parts = "\0".join((self.model, kind.value, text))
+        return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
+        found: dict[bytes, Vectors] = {}
+        connection = self._connection()
+        if connection is None:
+            return found
+        try:
+            for key in dict.fromkeys(keys):
+                row = connection.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
+                if row is not None:
+                    found[key] = np.frombuffer(row[0], np.float32)
+        except (sqlite3.Error, ValueError) as error:
+            raise UserError(f"The embedding cache {self._path} cannot be read ({error}): remove it.") from error
+        strange = next((vector for vector in found.values() if len(vector) != self.dimension), None)
+        if strange is not None:
+            raise UserError(
+                f"The embedding cache {self._path} has vectors of {len(strange)} dimensions under the name {self.model}, which "
+                f"has {self.dimension}: choose another file for it."
+            )
+        return found
+
+    def _write(self, fresh: dict[bytes, Vectors]) -> None:
+        connection = self._connection()
+        if connection is None or self._local.read_only:
+            return
+        rows = [(key, vector.tobytes()) for key, vector in fresh.items() if np.isfinite(vector).all()]
+        try:
+            with connection:
+                connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
+        except sqlite3.Error as error:
+            raise UserError(
+                f"Cannot write the embedding cache {self._path} ({error}): free some space or remove it."
+            ) from error
+
+    def _connection(self) -> sqlite3.Connection | None:
+        """The thread's own, anew in a forked process; None where there is no file and none can be made."""
+        if getattr(self._local, "process", None) != os.getpid():
+            self._local.process = os.getpid()
+            self._local.connection, self._local.read_only = self._open()
+        return self._local.connection
+
+    def _open(self) -> tuple[sqlite3.Connection | None, bool]:
+        writable = os.access(self._path if self._path.exists() else self._path.parent, os.W_OK)
+        if not writable and not self._path.exists():
+            return None, True
+        try:
+            uri = f"{self._path.resolve().as_uri()}?mode={'rwc' if writable else 'ro'}"
+            connection = sqlite3.connect(uri, uri=True, timeout=_WAIT_S)
+            if writable:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute(_TABLE)
+            connection.execute("SELECT vector FROM vectors LIMIT 1").fetchone()
+        except sqlite3.Error as error:
+            raise UserError(f"The embedding cache {self._path} cannot be used ({error}): choose another place.") from error
+        return connection, not writable
