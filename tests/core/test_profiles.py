@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +116,23 @@ def test_explanations_are_one_sentence() -> None:
     for problem in ParseProblem:
         assert explain([problem]).endswith(".")
     assert "answer" in explain([ParseProblem.NO_ACTION, ParseProblem.EMPTY_ANSWER])
+
+
+def test_a_profile_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "terse.toml"
+    file.write_text('source = "me"\nsystem_prompt = "Be terse. {tools}"\nresults = "markdown"\n[budgets]\nmax_turns = 3\n')
+    own = get_profile(str(file))
+    assert (own.name, own.results, own.budgets.max_turns, own.guards) == (
+        "terse",
+        ResultLayout.MARKDOWN,
+        3,
+        Profile.model_fields["guards"].default,
+    )
+    file.write_text('source = "me"\nsystem_promt = "x"\n')
+    with pytest.raises(UserError, match="did you mean system_prompt"):
+        get_profile(str(file))
+    code = tmp_path / "mine.py"
+    code.write_text("from sanderling.core.profiles import TINY\nOURS = TINY.model_copy(update={'name': 'ours'})\nOTHER = 3\n")
+    assert get_profile(f"{code}:OURS").name == "ours"
+    with pytest.raises(UserError, match="is no profile"):
+        get_profile(f"{code}:OTHER")

@@ -1,14 +1,16 @@
-"""What the model is told: tool specifications, the tool block, and a profile's templates filled in.
+"""What the model is told: tool specifications, the system prompt, a profile's templates filled in, and search results as text.
 
-Pure functions from a profile and values to text. Dates come from the clock that is handed in. Knows no tokens and no tool's
-insides: a specification here is only what the model reads.
+The JSON and Markdown layouts of results have the shapes that the released checkpoints saw in training (checked against recorded
+trajectories); the compact one spends as few tokens as can be. Tools lay out what they found with it, and cleaning lays out what
+was recorded: one renderer, so that training and serving show the same.
 """
 
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from sanderling.core.observations import ListedPage, SearchBlock
 from sanderling.core.profiles import Profile, ResultLayout, ToolNames
 from sanderling.core.types import Clock, ToolSpec
 
@@ -94,33 +96,7 @@ BETWEEN = "\n=======\n"
 """Stands between the blocks of one call in the JSON and Markdown layouts."""
 
 
-class Hit(Protocol):
-    """One ranked result."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def url(self) -> str: ...
-    @property
-    def snippet(self) -> str: ...
-    @property
-    def date(self) -> str: ...
-
-
-class HitList(Protocol):
-    """The ranked results of one query."""
-
-    @property
-    def query(self) -> str: ...
-    @property
-    def hits(self) -> Sequence[Hit]: ...
-    @property
-    def error(self) -> str:
-        """One sentence where the search failed; empty where it did not."""
-        ...
-
-
-def results_text(lists: Sequence[HitList], layout: ResultLayout, *, empty: str) -> str:
+def results_text(lists: Sequence[SearchBlock], layout: ResultLayout, *, empty: str) -> str:
     """The results of one call, a block for each query, in order. ``empty``: what the compact layout says of no results."""
     match layout:
         case ResultLayout.JSON:
@@ -136,13 +112,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _json_block(found: HitList) -> dict[str, object]:
+def _json_block(found: SearchBlock) -> dict[str, object]:
     pages = [{"title": one_line(hit.title), "url": hit.url, "snippet": hit.snippet, "date": hit.date} for hit in found.hits]
     block: dict[str, object] = {"query": found.query, "web_page_info_list": pages}
     return block | {"error": found.error} if found.error else block
 
 
-def _markdown_block(found: HitList) -> str:
+def _markdown_block(found: SearchBlock) -> str:
     if found.error:
         return f"A Google search for '{found.query}' failed. {found.error}"
     entries = [_markdown_entry(number, hit) for number, hit in enumerate(found.hits, start=1)]
@@ -150,12 +126,12 @@ def _markdown_block(found: HitList) -> str:
     return head + "\n\n".join(entries)
 
 
-def _markdown_entry(number: int, hit: Hit) -> str:
+def _markdown_entry(number: int, hit: ListedPage) -> str:
     date = f"\nDate published: {hit.date}" if hit.date else ""
     return f"{number}. [{one_line(hit.title)}]({hit.url}){date}\n\n{hit.snippet}"
 
 
-def _compact_block(found: HitList, empty: str) -> str:
+def _compact_block(found: SearchBlock, empty: str) -> str:
     if not found.hits:
         return found.error or empty
     return "\n".join(

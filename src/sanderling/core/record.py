@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending, Message, Role, ToolCall, ToolStatus
 
@@ -40,10 +41,8 @@ class NodeKind(StrEnum):
     """An imported message nobody could classify; kept as it was."""
 
 
-class ToolEvent(BaseModel):
+class ToolEvent(Frozen):
     """One call's outcome, beside the observation's text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """The tool's name in the agent's profile."""
@@ -55,10 +54,8 @@ class ToolEvent(BaseModel):
     provenance: tuple[str, ...] = ()
 
 
-class Node(BaseModel):
+class Node(Frozen):
     """One message: what it adds to the branch it stands on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     parent: int | None
     """Index of the message before it; None for the root. Always smaller than the node's own index."""
@@ -105,10 +102,8 @@ class Node(BaseModel):
         return self
 
 
-class Question(BaseModel):
+class Question(Frozen):
     """What is asked, and what would be right."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     text: str
@@ -119,10 +114,8 @@ class Question(BaseModel):
     meta: dict[str, Any] = Field(default_factory=dict)
 
 
-class Seeds(BaseModel):
+class Seeds(Frozen):
     """Everything random about an episode."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: int = 0
     episode: int = 0
@@ -130,13 +123,11 @@ class Seeds(BaseModel):
     attempt: int = 0
 
 
-class Trajectory(BaseModel):
+class Trajectory(Frozen):
     """One episode, whole.
 
     Example: a root SYSTEM node, a QUESTION, then TURN and OBSERVATION in turn, ``leaf`` pointing at the last TURN.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     id: str

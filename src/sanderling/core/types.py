@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from sanderling.core.config import Frozen
 
 
 class Role(StrEnum):
@@ -17,22 +19,18 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
-class Message(BaseModel):
+class Message(Frozen):
     """One message as a chat endpoint would take it."""
-
-    model_config = ConfigDict(frozen=True)
 
     role: Role
     content: str
 
 
-class ToolCall(BaseModel):
+class ToolCall(Frozen):
     """One call as the model wrote it, after tolerant parsing.
 
     Example: ``ToolCall(name="search", arguments={"query": ["tidal flats"]}, raw='{"name": "search", ...}')``
     """
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     arguments: dict[str, Any]
@@ -40,10 +38,8 @@ class ToolCall(BaseModel):
     """The text between the call's tags, exactly as written."""
 
 
-class ToolSpec(BaseModel):
+class ToolSpec(Frozen):
     """What the model is told about a tool: name, purpose, and a JSON schema of its arguments."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     description: str
@@ -69,7 +65,10 @@ class ToolStatus(StrEnum):
 
 
 class Ending(StrEnum):
-    """Why an episode stopped."""
+    """Why an episode stopped; never whether its answer was right.
+
+    Outages are not the agent's doing, so they are *unscored*: neither zero reward nor a wrong answer.
+    """
 
     ANSWERED = "answered"
     """The agent gave an answer of its own accord."""
@@ -97,7 +96,7 @@ class Ending(StrEnum):
     @property
     def scored(self) -> bool:
         """Whether the episode may receive an outcome; false for outages and cancellation."""
-        return self not in _UNSCORED
+        return self not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED)
 
     @property
     def has_answer(self) -> bool:
@@ -105,13 +104,8 @@ class Ending(StrEnum):
         return self in (Ending.ANSWERED, Ending.ANSWERED_AT_BUDGET)
 
 
-_UNSCORED = frozenset({Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED})
-
-
-class Sampling(BaseModel):
+class Sampling(Frozen):
     """How to sample one turn. Log-probabilities are reported under exactly this distribution (after temperature and cuts)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     temperature: float = Field(default=1.0, ge=0.0)
     """0 is greedy: log-probabilities are then those of temperature 1, and the record says temperature 0."""
@@ -126,7 +120,7 @@ class Sampling(BaseModel):
 
 
 class Clock(Protocol):
-    """Where dates and seconds come from."""
+    """Where dates and seconds come from: nothing in the package reads the machine's clock behind a caller's back."""
 
     def today(self) -> datetime.date:
         """The date shown to the model."""

@@ -1,17 +1,17 @@
-"""Replies as the text a model reads: pure functions, one for search and one for visit, in three layouts.
+"""Replies as the text a model reads: one function for search and one for visit, in three layouts.
 
 The JSON and Markdown layouts have the shapes that the released checkpoints saw in training (checked against recorded
-trajectories); the compact one spends as few tokens as can be. Knows replies and layouts, neither worlds nor profiles.
+trajectories); the compact one spends as few tokens as can be.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sanderling.core.observations import ListedPage, SearchBlock
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.prompts import BETWEEN, one_line, results_text
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import part_address
-from sanderling.world.contract import SearchHit, SearchReply, VisitReply
+from sanderling.world.contract import SearchReply, VisitReply
 from sanderling.world.cutting import Prices, pieces
 from sanderling.world.text import plain, sentences, word_count
 
@@ -51,24 +51,14 @@ def status_sentence(status: ToolStatus, layout: ResultLayout) -> str:
     return table.get(status, "The call failed.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A search reply as it is laid out."""
-
-    query: str
-    hits: tuple[SearchHit, ...]
-    error: str
-
-
 def search_text(replies: Sequence[SearchReply], layout: ResultLayout) -> str:
     """The results of one search call, a block for each query, in order."""
-    lists = [_Found(_echo(reply.query), reply.hits, _error(reply.status, layout)) for reply in replies]
-    return results_text(lists, layout, empty=status_sentence(ToolStatus.EMPTY, layout))
-
-
-def _error(status: ToolStatus, layout: ResultLayout) -> str:
-    """What is said of a search that failed; one that found nothing did not."""
-    return "" if status in (ToolStatus.OK, ToolStatus.EMPTY) else status_sentence(status, layout)
+    blocks = []
+    for reply in replies:
+        error = "" if reply.status in (ToolStatus.OK, ToolStatus.EMPTY) else status_sentence(reply.status, layout)
+        hits = tuple(ListedPage(hit.title, hit.url, hit.snippet, hit.date) for hit in reply.hits)
+        blocks.append(SearchBlock(_echo(reply.query), hits, error))
+    return results_text(blocks, layout, empty=status_sentence(ToolStatus.EMPTY, layout))
 
 
 def visit_text(replies: Sequence[VisitReply], goal: str, layout: ResultLayout, *, parts: bool = False) -> str:
