@@ -8,8 +8,7 @@ from sanderling.world.faults import FaultProfile, get_faults, with_injections
 from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.filters import GuardedWorld, masked_world
 from sanderling.world.guard import Guard
-from sanderling.world.milvus.pointer import is_pointer
-from sanderling.world.milvus.world import MilvusWorld
+from sanderling.world.milvus.world import MilvusWorld, is_pointer
 from sanderling.world.store import open_world
 
 

@@ -22,9 +22,8 @@ from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore, VectorIndex
-from sanderling.world.milvus.pointer import WORDS, is_pointer, read_pointer
 from sanderling.world.milvus.push import push_world
-from sanderling.world.milvus.world import MilvusWorld
+from sanderling.world.milvus.world import WORDS, MilvusWorld, is_pointer, read_pointer
 from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 

@@ -2,7 +2,7 @@
 
 A world has one collection of pages (number, key of the URL, terms for the BM25 function, the page itself as JSON in parts) and,
 if it was embedded, one of passages (page, vector). Terms are encoded as ASCII words, so that the server's tokenizer takes them
-apart exactly where ours did. A failing server is a `MilvusOutageError`. Knows no world and no query.
+apart exactly where ours did. A failing server is a `MilvusOutageError`.
 """
 
 import logging

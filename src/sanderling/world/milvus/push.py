@@ -5,7 +5,8 @@ the same call asks the server how much is there and goes on one batch before. At
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sanderling.core.errors import UserError
+from sanderling.runs.files import replace_file
 from sanderling.world import store
 from sanderling.world.contract import Page
 from sanderling.world.dense import vectors as dense_store
@@ -22,15 +24,19 @@ from sanderling.world.filters import BLOCKLIST_FILE
 from sanderling.world.index import indexed_text
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
-from sanderling.world.milvus.pages import packed, page_key
-from sanderling.world.milvus.pointer import WORDS, Pointer, write_pointer
-from sanderling.world.milvus.words import WordTable
+from sanderling.world.milvus.world import FILE_NAME as POINTER
+from sanderling.world.milvus.world import WORDS, Pointer, packed, page_key
 
 _BATCH_PAGES = 200
 _BATCH_CHARS = 8_000_000
 _BATCH_PASSAGES = 1_000
 _PASSAGES_OF_PAGE = 4_096
 """Passage ids are page number times this, plus the passage's own number."""
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS world (fingerprint TEXT NOT NULL)",
+)
+_REMEMBERED = 1_000_000
 
 
 @dataclass
@@ -41,6 +47,55 @@ class Pushed:
     passages: int = 0
     cut: int = 0
     """Pages, of those pushed now, whose words did not all fit into a field: the first ones are searched."""
+
+
+class WordTable:
+    """Writes in how many pages each word occurs, which Milvus does not tell: snippets weigh a query's words by it.
+
+    Words of one page only are left out. Safe to kill and go on: a word's number never changes.
+
+    Args:
+        path: of the file.
+        fingerprint: of the world's pages; what the file holds of another world is forgotten.
+        frequency: the number of pages with a word, of the whole world.
+
+    """
+
+    def __init__(self, path: Path, fingerprint: str, frequency: Callable[[str], int]) -> None:
+        self._path = path
+        self._frequency = frequency
+        self._seen: set[str] = set()
+        try:
+            self._connection = sqlite3.connect(path)
+            with self._connection:
+                for table in _TABLES:
+                    self._connection.execute(table)
+                held = self._connection.execute("SELECT fingerprint FROM world").fetchall()
+                self.begun = held == [(fingerprint,)]
+                """Whether the file had words of this world before."""
+                if not self.begun:
+                    self._connection.execute("DELETE FROM words")
+                    self._connection.execute("DELETE FROM world")
+                    self._connection.execute("INSERT INTO world VALUES (?)", (fingerprint,))
+        except sqlite3.Error as error:
+            raise UserError(f"Cannot write {path} ({error}): choose another place.") from error
+
+    def add(self, words: Iterable[str]) -> None:
+        """Take in words; those seen lately cost nothing. Raises UserError when the disk does not take it."""
+        fresh = set(words) - self._seen
+        if len(self._seen) + len(fresh) > _REMEMBERED:
+            self._seen.clear()
+        self._seen |= fresh
+        rows = [(word, count) for word in sorted(fresh) if (count := self._frequency(word)) > 1]
+        try:
+            with self._connection:
+                self._connection.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", rows)
+        except sqlite3.Error as error:
+            raise UserError(f"Cannot write {self._path} ({error}): free some space or choose another place.") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
 
 
 def push_world(
@@ -93,7 +148,7 @@ def push_world(
             pages=pushed.pages,
             passages=pushed.passages,
         )
-        write_pointer(target, pointer)
+        replace_file(target / POINTER, pointer.model_dump_json(indent=2) + "\n", durable=True)
     except OSError as error:
         if isinstance(error, UserError):
             raise

@@ -1,59 +1,255 @@
-"""A world whose pages and indexes lie on Milvus. Implements `contract.World`.
+"""A world whose pages and indexes lie on Milvus, by a directory that stands for it wherever a world's directory is accepted.
 
-Search and visit are `LocalWorld`'s own, over a store and a ranker that ask the server, so snippets, extracts and masks are
-those of a world on this machine. Each batch of queries costs one search for each kind of ranking, and one read of the pages
-to be shown. It opens sockets while it answers, and its ties and order are fixed here; the server must not be written to
-meanwhile.
+Search and visit are `LocalWorld`'s own, over a store and rankers that ask the server, so snippets, extracts and masks are those
+of a world on this machine. Each batch of queries costs one search for each kind of ranking, and one read of the pages to be
+shown. It opens sockets while it answers, and its ties and order are fixed here; the server must not be written to meanwhile.
 """
 
-from collections.abc import Collection, Sequence
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+from pydantic import ValidationError
+
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.world.addresses import canonical_url
+from sanderling.world.contract import Page
+from sanderling.world.dense.embedders import Embedder, Kind, embed_units
 from sanderling.world.dense.index import LEXICAL, HybridRanker, SearchChoice, SearchMode, open_for_queries
-from sanderling.world.index import Ranked, Ranker
+from sanderling.world.dense.vectors import DenseSettings
+from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, Ranked, Ranker
 from sanderling.world.local import LocalWorld
-from sanderling.world.milvus.client import MilvusStore
-from sanderling.world.milvus.pages import MilvusPages
-from sanderling.world.milvus.pointer import WORDS, Pointer, read_pointer
-from sanderling.world.milvus.rankers import MilvusDense, MilvusText
-from sanderling.world.milvus.words import WordCounts
+from sanderling.world.milvus.client import MOST_HITS, MilvusStore, encoded
+from sanderling.world.pages import StoredPage
+from sanderling.world.text import query_terms
+
+FILE_NAME = "milvus.json"
+WORDS = "words.sqlite"
 
 
-class MilvusWorld(LocalWorld):
-    """A world by the directory that stands for it.
+class Pointer(Frozen):
+    """`milvus.json`; written when everything was pushed.
+
+    Beside it lie copies of the world's own manifest, near-duplicates and blocklist (masks need no server), the settings of its
+    vectors, and the table of words.
+    """
+
+    uri: str
+    collection: str
+    name: str
+    """Of the world."""
+    fingerprint: str
+    """Of its pages."""
+    pages: int
+    passages_collection: str
+    """Empty: without vectors."""
+    passages: int = 0
+
+
+def is_pointer(directory: Path) -> bool:
+    """Whether a directory stands for a world on Milvus."""
+    return (directory / FILE_NAME).is_file()
+
+
+def read_pointer(directory: Path) -> Pointer:
+    """Raises UserError when it is damaged."""
+    try:
+        return Pointer.model_validate(json.loads((directory / FILE_NAME).read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError) as error:
+        raise UserError(f"{directory / FILE_NAME} is damaged: push the world again.") from error
+
+
+# Pages, read by number and by the key of their URL, each call for many at a time
+
+_KEPT = 4_096
+
+
+def key_of(canonical: str) -> str:
+    """The stored form of a canonical URL, which may be of any length."""
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def packed(page: Page, readable: bool) -> str:
+    """A page as one text."""
+    return json.dumps({"page": page.model_dump(), "readable": readable}, ensure_ascii=False)
+
+
+def page_key(page: Page) -> str:
+    """The key of a page."""
+    return key_of(canonical_url(page.url))
+
+
+class MilvusPages:
+    """Implements `pages.PageStore`; remembers the pages read last. May be called from many threads."""
+
+    def __init__(self, store: MilvusStore) -> None:
+        self._store = store
+        self._kept: OrderedDict[int, StoredPage] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def fetch(self, numbers: Collection[int]) -> None:
+        """Read pages ahead, all in one call."""
+        with self._lock:
+            missing = [number for number in dict.fromkeys(numbers) if number not in self._kept]
+        for at in range(0, len(missing), _KEPT):
+            self._keep(missing[at : at + _KEPT])
+
+    def get(self, number: int) -> StoredPage:
+        with self._lock:
+            found = self._kept.get(number)
+        return found if found is not None else self._keep([number])[number]
+
+    def find(self, key: str) -> int | None:
+        hashed = key_of(key)
+        return self._store.numbers([hashed]).get(hashed)
+
+    def find_many(self, keys: Collection[str]) -> list[int]:
+        """The numbers of those of the keys that there are, in one call."""
+        return sorted(self._store.numbers([key_of(key) for key in keys]).values())
+
+    def _keep(self, numbers: list[int]) -> dict[int, StoredPage]:
+        """Raises KeyError for a number that there is not."""
+        found: dict[int, StoredPage] = {}
+        bodies = self._store.bodies(numbers)
+        for number in numbers:
+            data = json.loads(bodies[number])
+            found[number] = StoredPage(Page(**data["page"]), data["readable"])
+        with self._lock:
+            self._kept.update(found)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+
+# Rankings: by Milvus's BM25 over our own terms, and by nearness of passages. Lists come in any order among equal scores. So
+# more is fetched than asked for, scores are rounded, and equal ones are ordered by page number; where a tie may reach past what
+# was fetched, more is fetched. All queries of a batch go in one call.
+
+_WORD_DIGITS = 3
+_VECTOR_DIGITS = 4
+"""A server's last digits depend on how many queries it is asked at once; a score at a rounding step may still tell."""
+_SPARE = 8
+Fetch = Callable[[list[int], int], list[list[tuple[int, float]]]]
+"""Which queries of the batch, and how many hits of each, to lists of hits."""
+
+
+class MilvusText:
+    """Full text."""
+
+    def __init__(self, store: MilvusStore) -> None:
+        self._store = store
+
+    @property
+    def identity(self) -> str:
+        return "milvus-bm25"
+
+    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
+        return self.rank_many([query], limit, hidden)[0]
+
+    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
+        asked = [_asked(query) for query in queries]
+
+        def fetch(which: list[int], count: int) -> list[list[tuple[int, float]]]:
+            return self._store.by_words([asked[number] for number in which], count, hidden)
+
+        return _ranked([bool(text) for text in asked], limit, 1, _WORD_DIGITS, fetch)
+
+
+class MilvusDense:
+    """Nearness of passages, pooled to pages.
 
     Args:
-        directory: made by `push.push_world`.
-        choice: how it is searched.
+        store: holds the passages.
+        settings: how they were made.
+        embedder: of the queries; the one they were made by.
 
     """
 
-    def __init__(self, directory: Path, choice: SearchChoice = LEXICAL) -> None:
-        """Raises UserError when the server cannot be reached or does not hold what was pushed."""
-        pointer = read_pointer(directory)
-        store = MilvusStore(pointer.uri, pointer.collection, pointer.passages_collection)
-        store.load()
-        if store.count() != (pointer.pages, pointer.passages):
-            raise UserError(
-                f"Milvus at {pointer.uri} does not hold the {pointer.pages:,} pages of {directory}: push the world again."
-            )
-        self._remote = MilvusPages(store)
-        text = MilvusText(store)
-        ranker = _ReadAhead(_ranker(directory, store, text, pointer, choice), self._remote)
-        index = _Index(pointer.pages, WordCounts(directory / WORDS), text)
-        super().__init__(pointer.name, pointer.fingerprint, self._remote, index, ranker, waits=True)
+    def __init__(self, store: MilvusStore, settings: DenseSettings, embedder: Embedder) -> None:
+        self._store = store
+        self._settings = settings
+        self._embedder = embedder
 
-    def _hidden(self, keys: Collection[str]) -> list[int]:
-        return self._remote.find_many(keys)
+    @property
+    def identity(self) -> str:
+        return f"milvus-dense-{self._settings.identity}"
+
+    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
+        return self.rank_many([query], limit, hidden)[0]
+
+    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
+        wanted = [number for number, query in enumerate(queries) if query.strip()]
+        vectors = np.zeros((len(queries), self._settings.dimension), np.float32)
+        if wanted and limit > 0:
+            texts = [queries[number] for number in wanted]
+            vectors[wanted] = embed_units(self._embedder, texts, Kind.QUERY, self._settings.prefixes)
+
+        def fetch(which: list[int], count: int) -> list[list[tuple[int, float]]]:
+            return self._store.by_vectors(vectors[which], count, hidden)
+
+        return _ranked([bool(row.any()) for row in vectors], limit, self._settings.chunking.most, _VECTOR_DIGITS, fetch)
 
 
-def _ranker(directory: Path, store: MilvusStore, text: MilvusText, pointer: Pointer, choice: SearchChoice) -> Ranker:
-    if choice.mode is SearchMode.LEXICAL:
-        return text
-    info, embedder = open_for_queries(directory, pointer.fingerprint, pointer.pages, choice)
-    dense = MilvusDense(store, info.settings, embedder)
-    return dense if choice.mode is SearchMode.DENSE else HybridRanker([text, dense])
+def _asked(query: str) -> str:
+    """What is sent of a query: its terms, never its characters."""
+    return encoded(" ".join(query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)))[0]
+
+
+def _ranked(asks: list[bool], limit: int, rows_of_page: int, digits: int, fetch: Fetch) -> list[Ranked]:
+    """The lists of a batch; a page may have several rows among the hits, and counts by its best."""
+    found: list[Ranked] = [[] for _ in asks]
+    missing = [number for number, some in enumerate(asks) if some] if limit > 0 else []
+    count = min((limit + _SPARE) * rows_of_page, MOST_HITS)
+    while missing:
+        unclear: list[int] = []
+        for number, hits in zip(missing, fetch(missing, count), strict=True):
+            best: dict[int, float] = {}
+            for page, score in hits:
+                best[page] = max(best.get(page, -np.inf), round(score, digits))
+            ranked = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))
+            lowest = round(min((score for _, score in hits), default=0.0), digits)
+            clear = len(ranked) > limit and ranked[limit - 1][1] > lowest
+            if clear or len(hits) < count or count >= MOST_HITS:
+                found[number] = ranked[:limit]
+            else:
+                unclear.append(number)
+        missing, count = unclear, min(count * 4, MOST_HITS)
+    return found
+
+
+class WordCounts:
+    """Reads the table, from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UserError when there is no such file."""
+        if not path.is_file():
+            raise UserError(f"{path} is missing: push the world again.")
+        self._uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        self._local = threading.local()
+        self.frequency = lru_cache(maxsize=100_000)(self._frequency)
+        """In how many pages a word occurs; 1 for every word that the table does not have."""
+
+    def _frequency(self, word: str) -> int:
+        process, connection = getattr(self._local, "opened", (None, None))
+        if connection is None or process != os.getpid():
+            connection = sqlite3.connect(self._uri, uri=True)
+            self._local.opened = (os.getpid(), connection)
+        try:
+            row = connection.execute("SELECT pages FROM words WHERE word = ?", (word,)).fetchone()
+        except sqlite3.Error as error:
+            raise OSError(f"the table of words cannot be read: {error}") from error
+        return int(row[0]) if row else 1
+
+
+# The world
 
 
 class _ReadAhead:
@@ -83,3 +279,35 @@ class _Index:
         self.page_count = pages
         self.frequency = words.frequency
         self.search = text.rank
+
+
+class MilvusWorld(LocalWorld):
+    """A world by the directory that stands for it.
+
+    Args:
+        directory: made by `push.push_world`.
+        choice: how it is searched.
+
+    """
+
+    def __init__(self, directory: Path, choice: SearchChoice = LEXICAL) -> None:
+        """Raises UserError when the server cannot be reached or does not hold what was pushed."""
+        pointer = read_pointer(directory)
+        store = MilvusStore(pointer.uri, pointer.collection, pointer.passages_collection)
+        store.load()
+        if store.count() != (pointer.pages, pointer.passages):
+            raise UserError(
+                f"Milvus at {pointer.uri} does not hold the {pointer.pages:,} pages of {directory}: push the world again."
+            )
+        self._remote = MilvusPages(store)
+        text = MilvusText(store)
+        ranker: Ranker = text
+        if choice.mode is not SearchMode.LEXICAL:
+            info, embedder = open_for_queries(directory, pointer.fingerprint, pointer.pages, choice)
+            dense = MilvusDense(store, info.settings, embedder)
+            ranker = dense if choice.mode is SearchMode.DENSE else HybridRanker([text, dense])
+        index = _Index(pointer.pages, WordCounts(directory / WORDS), text)
+        super().__init__(pointer.name, pointer.fingerprint, self._remote, index, _ReadAhead(ranker, self._remote), waits=True)
+
+    def _hidden(self, keys: Collection[str]) -> list[int]:
+        return self._remote.find_many(keys)
