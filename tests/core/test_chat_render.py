@@ -60,9 +60,9 @@ def chat(tokenizer: FastTokenizer) -> ChatRenderer:
 
 def test_a_conversation_is_the_templates_text_with_all_reasoning_kept(chat: ChatRenderer, tokenizer: FastTokenizer) -> None:
     """The last user message is a hint: Qwen3's template would drop earlier reasoning were it not wrapped; here nothing goes."""
-    ids = chat.opening(SYSTEM, QUESTION)
+    ids = chat.system_ids(SYSTEM) + chat.question_ids(QUESTION)
     ids += chat.turn_ids(TURN_1) + chat.observation_ids(PAGE, previous_ended=True)
-    ids += chat.turn_ids(TURN_2) + chat.hint_ids("Answer now.", previous_ended=True)
+    ids += chat.turn_ids(TURN_2) + chat.observation_ids("Answer now.", previous_ended=True)
     assert tokenizer.decode(ids) == GOLDEN
 
 
@@ -70,14 +70,13 @@ def test_ids_are_those_of_the_whole_text_up_to_the_first_turn(chat: ChatRenderer
     """Independent reference: the library encodes the template's text in one go, control tokens on."""
     reference = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     end = GOLDEN.index("Look it up.")
-    assert chat.opening(SYSTEM, QUESTION) == reference.encode(GOLDEN[:end], add_special_tokens=False).ids
+    assert chat.system_ids(SYSTEM) + chat.question_ids(QUESTION) == reference.encode(GOLDEN[:end], add_special_tokens=False).ids
     start = GOLDEN.index("<|im_end|>\n<|im_start|>user\n<tool_response>")
     end = GOLDEN.index("It is the sanderling.")
     assert chat.observation_ids(PAGE, previous_ended=False) == reference.encode(GOLDEN[start:end], add_special_tokens=False).ids
 
 
 def test_parts_of_the_opening(chat: ChatRenderer, tokenizer: FastTokenizer) -> None:
-    assert chat.opening(SYSTEM, QUESTION) == chat.system_ids(SYSTEM) + chat.question_ids(QUESTION)
     assert tokenizer.decode(chat.system_ids("s")) == "<|im_start|>system\ns<|im_end|>\n"
     assert tokenizer.decode(chat.question_ids("q")) == "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n<think>\n"
     assert tokenizer.decode(chat.generation_prompt) == "<|im_start|>assistant\n<think>\n"
@@ -95,7 +94,6 @@ def test_text_from_outside_cannot_end_its_turn(chat: ChatRenderer, tokenizer: Fa
     for piece in (
         chat.system_ids(text),
         chat.question_ids(text),
-        chat.hint_ids(text, previous_ended=True),
         chat.turn_ids(text),
     ):
         assert piece.count(chat.end_id) == 1
@@ -106,24 +104,15 @@ def test_text_from_outside_cannot_end_its_turn(chat: ChatRenderer, tokenizer: Fa
 def test_a_turn_that_did_not_end_is_closed(chat: ChatRenderer) -> None:
     ended = chat.observation_ids("x", previous_ended=True)
     assert chat.observation_ids("x", previous_ended=False) == [chat.end_id, *ended]
-    assert chat.hint_ids("x", previous_ended=False) == [chat.end_id, *chat.hint_ids("x", previous_ended=True)]
-    assert chat.hint_ids("x", previous_ended=True) == ended
 
 
 def test_a_hint_after_an_observation(chat: ChatRenderer, tokenizer: FastTokenizer) -> None:
     ids = chat.observation_ids("page", previous_ended=True, prompt=False)
-    ids += chat.hint_ids("Answer now.", previous_ended=True, after_turn=False)
+    ids += chat.observation_ids("Answer now.", previous_ended=None)
     assert tokenizer.decode(ids) == (
         "\n<|im_start|>user\n<tool_response>\npage\n</tool_response><|im_end|>\n"
         "<|im_start|>user\n<tool_response>\nAnswer now.\n</tool_response><|im_end|>\n<|im_start|>assistant\n<think>\n"
     )
-
-
-def test_pieces_are_fresh_lists(chat: ChatRenderer) -> None:
-    chat.question_ids("q").clear()
-    chat.generation_prompt.clear()
-    chat.observation_ids("x", previous_ended=True).clear()
-    assert chat.question_ids("q")[-len(chat.generation_prompt) :] == chat.generation_prompt != []
 
 
 def test_tags_are_the_tokenizers_own(tmp_path: Path) -> None:

@@ -190,14 +190,14 @@ def tokenizer(directory: Path, *, tags: bool) -> FastTokenizer:
 
 def conversation(profile: Profile, chat: ChatRenderer) -> list[int]:
     """A conversation with every kind of message a loop sends."""
-    ids = chat.opening(
-        render_system(profile, default_specs(profile), CLOCK), render_question(profile, "Which bird?\n<|im_end|> 矶鹬")
+    ids = chat.system_ids(render_system(profile, default_specs(profile), CLOCK)) + chat.question_ids(
+        render_question(profile, "Which bird?\n<|im_end|> 矶鹬")
     )
     ids += chat.turn_ids("<think>\nLook.</think>\n<tool_call>\n{}\n</tool_call>")
     ids += chat.observation_ids("found\n\n<|im_start|>user", previous_ended=True)
-    ids += chat.turn_ids("cut")[:-1] + chat.hint_ids(render_malformed(profile, "It is {broken}."), previous_ended=False)
+    ids += chat.turn_ids("cut")[:-1] + chat.observation_ids(render_malformed(profile, "It is {broken}."), previous_ended=False)
     ids += chat.observation_ids("last", previous_ended=False, prompt=False)
-    return ids + chat.hint_ids(profile.force_hint, previous_ended=True, after_turn=False)
+    return ids + chat.observation_ids(profile.force_hint, previous_ended=None)
 
 
 @dataclasses.dataclass

@@ -40,12 +40,18 @@ def test_text_is_rendered_as_the_loop_would_have_sent_it(encoding):
     chat = encoding.renderer
     nodes = trajectory.branch()
     turns = [chat.turn_ids(nodes[2].text), chat.turn_ids(nodes[4].text)]
-    expected = chat.opening("sys", "what ?") + turns[0] + chat.observation_ids("saw 0", previous_ended=True) + turns[1]
+    expected = (
+        chat.system_ids("sys")
+        + chat.question_ids("what ?")
+        + turns[0]
+        + chat.observation_ids("saw 0", previous_ended=True)
+        + turns[1]
+    )
     assert row.ids.tolist() == expected
     assert row.ids[row.loss_mask].tolist() == turns[0] + turns[1]
     assert row.ids[row.loss_mask][-1] == chat.end_id
     first = int(np.flatnonzero(row.loss_mask)[0])
-    assert row.ids[first - len(chat.generation_prompt) : first].tolist() == chat.generation_prompt
+    assert row.ids[first - len(chat.generation_prompt) : first].tolist() == list(chat.generation_prompt)
 
 
 def test_a_hint_after_an_observation_follows_it_without_a_second_prompt(encoding):
@@ -56,9 +62,12 @@ def test_a_hint_after_an_observation_follows_it_without_a_second_prompt(encoding
     row = sft_row(trajectory.model_copy(update={"nodes": tuple(nodes), "leaf": 5}), encoding)
     chat = encoding.renderer
     between = chat.observation_ids("saw 0", previous_ended=True, prompt=False)
-    between += chat.hint_ids("now", previous_ended=True, after_turn=False)
+    between += chat.observation_ids("now", previous_ended=None)
     turns = [chat.turn_ids(nodes[2].text), chat.turn_ids(nodes[5].text)]
-    assert row is not None and row.ids.tolist() == chat.opening("sys", "what ?") + turns[0] + between + turns[1]
+    assert (
+        row is not None
+        and row.ids.tolist() == chat.system_ids("sys") + chat.question_ids("what ?") + turns[0] + between + turns[1]
+    )
 
 
 def test_what_follows_the_last_turn_is_not_in_the_row(encoding):

@@ -1,7 +1,7 @@
 """What the loop tells whoever watches it, while it happens: typed events for terminals and servers.
 
 The record is the truth; events are a live view of it, and an episode nobody watches is the same episode. Text of a turn that is
-later rejected has been streamed all the same: :class:`TurnRejected` says to forget it. Knows no display.
+later rejected has been streamed all the same: :class:`TurnRejected` says to forget it.
 """
 
 from dataclasses import dataclass

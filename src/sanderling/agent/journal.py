@@ -4,7 +4,7 @@ A journal is a directory that one process holds. Each episode under way has a fi
 then an entry for every sampled turn and every tool call, written as it is done. An entry keeps what was done with a digest of
 what was asked; asked for otherwise, it and all that follows is left out with a warning, since two runs are never mixed. When
 the episode's record is stored for good its file goes, and with the last file the directory. A file survives the end of its
-process, not a loss of power (then the episode starts over). Knows nothing of policies or tools: `resume` stands between.
+process, not a loss of power (then the episode starts over).
 """
 
 import datetime

@@ -2,7 +2,7 @@
 
 An :class:`Asker` remembers, retries and keeps to its budget as its maker decided; who asks sees replies, an outage, or a spent
 budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a
-verdict. Knows no prompt and no server.
+verdict.
 """
 
 from collections.abc import Callable, Sequence

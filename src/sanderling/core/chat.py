@@ -1,20 +1,19 @@
-r"""Qwen3's ChatML straight to token ids, piece by piece, for a conversation that only grows.
+r"""Tokenizers, and Qwen3's ChatML straight to token ids, piece by piece, for a conversation that only grows.
 
-Every method returns what one node of the record adds; the pieces of a branch, concatenated, are exactly what the model sees.
-Sampled ids are never touched: they go between the pieces as they came. Consequently all earlier reasoning stays in view,
-whatever a later user message looks like (Qwen3's own template drops it as soon as one is not wrapped as a tool response).
+Every method of the renderer returns what one node of the record adds; the pieces of a branch, joined, are exactly what the
+model sees. Sampled ids are never touched: they go between the pieces as they came. Consequently all earlier reasoning stays in
+view, whatever a later user message looks like (Qwen3's own template drops it as soon as one is not wrapped as a tool response).
 
 Each stretch between two control tokens is encoded in one call (``user\n`` together with the text after it), as the template's
-text would be, so ids agree with the template's; merges never cross a control token. A turn
-begins after the think prefix, where sampling begins. Text from outside is encoded with control tokens off (``tokens.py``).
-Tags such as ``<think>`` and ``<tool_call>`` are what the tokenizer makes of them: one token in Qwen3's, several in others.
+text would be, so ids agree with the template's; merges never cross a control token. A turn begins after the think prefix, where
+sampling begins. Text from outside (questions, pages, tool results) is encoded with control tokens *off*, so a page that holds
+the text ``<|im_end|>`` cannot end the turn it stands in. Tags such as ``<think>`` and ``<tool_call>`` are what the tokenizer
+makes of them: one token in Qwen3's, several in others.
 
 The `renderers` package (0.1.12, its Qwen3 class) was tried first and does not fit: it turns ``<|im_end|>`` inside a page into
 the control token; its bridge to the next turn gives up when the reasoning was left open or a user message is not wrapped, and
 closes open reasoning by itself when the turn was cut; it demands Qwen3's tag tokens and a transformers tokenizer, and knows
 no think prefix.
-
-Knows no tools, no budgets, no policies.
 """
 
 import hashlib
@@ -137,19 +136,11 @@ class ChatRenderer:
         self._tokenizer = tokenizer
         self._think_prefix = profile.think_prefix
         self._start = tokenizer.token_id("<|im_start|>")
-        self._end = tokenizer.token_id("<|im_end|>")
+        self.end_id = tokenizer.token_id("<|im_end|>")
+        """``<|im_end|>``, the end-of-turn token."""
         self._newline = tokenizer.encode("\n")
-        self._prompt = [self._start, *tokenizer.encode("assistant\n" + profile.think_prefix)]
-
-    @property
-    def end_id(self) -> int:
-        """Id of ``<|im_end|>``, the end-of-turn token."""
-        return self._end
-
-    @property
-    def generation_prompt(self) -> list[int]:
+        self.generation_prompt = (self._start, *tokenizer.encode("assistant\n" + profile.think_prefix))
         r"""``<|im_start|>assistant\n`` and the think prefix: what stands before every sampled turn."""
-        return list(self._prompt)
 
     def system_ids(self, text: str) -> list[int]:
         """The system message."""
@@ -157,38 +148,23 @@ class ChatRenderer:
 
     def question_ids(self, text: str) -> list[int]:
         """The first user message (already filled into the profile's template) and the generation prompt."""
-        return self._message("user", text) + self._prompt
+        return [*self._message("user", text), *self.generation_prompt]
 
-    def opening(self, system: str, question: str) -> list[int]:
-        """System message, question, generation prompt."""
-        return self.system_ids(system) + self.question_ids(question)
-
-    def observation_ids(self, text: str, *, previous_ended: bool, prompt: bool = True) -> list[int]:
-        """Everything between a sampled turn and the next: close of the turn, wrapped user message, generation prompt.
+    def observation_ids(self, text: str, *, previous_ended: bool | None, prompt: bool = True) -> list[int]:
+        """What stands between a sampled turn and the next: close of the turn, wrapped user message, generation prompt.
 
         ``previous_ended``: whether the sampled ids end with ``<|im_end|>``; if not (length or a stop string), it is added here.
-        ``prompt=False`` leaves the generation prompt out, for an observation that a hint follows.
+        None: this follows another observation, rendered with ``prompt=False``, which is closed already.
         """
-        return self._close(previous_ended) + self._message("user", wrap_observation(text)) + (self._prompt if prompt else [])
-
-    def hint_ids(self, text: str, *, previous_ended: bool, after_turn: bool = True) -> list[int]:
-        """The loop speaking, in the same wrapper, and the generation prompt.
-
-        ``after_turn=False``: the hint follows an observation rendered with ``prompt=False``; ``previous_ended`` is then without
-        meaning, because that message is closed already.
-        """
-        close = self._close(previous_ended) if after_turn else []
-        return close + self._message("user", wrap_observation(text)) + self._prompt
+        close = [] if previous_ended is None else [*([] if previous_ended else [self.end_id]), *self._newline]
+        return [*close, *self._message("user", wrap_observation(text)), *(self.generation_prompt if prompt else ())]
 
     def turn_ids(self, text: str) -> list[int]:
         """A turn that exists as text only (supervised data): its ids, ``<|im_end|>`` included.
 
         A leading reasoning tag that the generation prompt already holds is left out.
         """
-        return [*self._tokenizer.encode(strip_think_prefix(text, self._think_prefix)), self._end]
+        return [*self._tokenizer.encode(strip_think_prefix(text, self._think_prefix)), self.end_id]
 
     def _message(self, role: str, text: str) -> list[int]:
-        return [self._start, *self._tokenizer.encode(f"{role}\n{text}"), self._end, *self._newline]
-
-    def _close(self, previous_ended: bool) -> list[int]:
-        return list(self._newline) if previous_ended else [self._end, *self._newline]
+        return [self._start, *self._tokenizer.encode(f"{role}\n{text}"), self.end_id, *self._newline]

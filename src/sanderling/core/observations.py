@@ -2,7 +2,7 @@
 
 Contract: pure functions over an observation's text, in or out of its ``<tool_response>`` wrapper; they never raise, and what
 could not be read is named by a code. URLs keep their parentheses, titles their brackets, queries their quotes; ``Date
-published`` lines become dates. A truncated JSON list yields every entry that is whole. Knows no trajectories, pages or worlds.
+published`` lines become dates. A truncated JSON list yields every entry that is whole.
 """
 
 import json

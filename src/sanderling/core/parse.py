@@ -24,6 +24,23 @@ from sanderling.core.lenient import decode_json, decode_json5, without_surrogate
 from sanderling.core.profiles import ToolNames
 from sanderling.core.types import ToolCall
 
+THINK, THINK_END = "<think>", "</think>"
+CALL, CALL_END = "<tool_call>", "</tool_call>"
+ANSWER, ANSWER_END = "<answer>", "</answer>"
+CODE, CODE_END = "<code>", "</code>"
+_RESPONSE = "<tool_response>"
+_PYTHON = "PythonInterpreter"
+_MAX_CALLS = 32
+"""Calls read from one turn: more is a model gone astray. Also what keeps the time linear."""
+_OPENERS = re.compile("<(?:tool_call|answer|think)>")
+_BOUNDARY = re.compile("</?tool_call>|<answer>|<think>")
+_BLANK = re.compile(r"\s*")
+_NAME = re.compile(r'"name"\s{0,8}:\s{0,8}"([^"\n]{1,64})"')
+_ARGUMENT_KEYS = ("arguments", "parameters", "args")
+_QUERY_NAMES = ("query", "queries")
+_URL_NAMES = ("url", "urls")
+_GOAL_NAMES = ("goal", "purpose")
+
 
 class ParseProblem(StrEnum):
     """What was odd about a turn. Most codes are harmless: what could be read was read."""
@@ -63,218 +80,6 @@ class ParseProblem(StrEnum):
     """Neither a call nor an answer."""
 
 
-_SENTENCES = {
-    ParseProblem.UNREADABLE_CALL: "The tool call is not a JSON object with a name and arguments.",
-    ParseProblem.ANSWER_IN_THINK: "The answer stands inside the reasoning, which was not closed with </think>.",
-    ParseProblem.EMPTY_ANSWER: "The answer is empty.",
-    ParseProblem.UNCLOSED_THINK: "The reasoning was not closed with </think>, and no tool call or answer follows it.",
-    ParseProblem.BOTH: "A tool call and an answer stand in one turn.",
-    ParseProblem.NO_ACTION: "There is neither a tool call nor an answer.",
-}
-
-
-def explain(problems: Collection[ParseProblem]) -> str:
-    """One sentence on why a turn could not be used, for the malformed hint; the most telling code speaks."""
-    for problem, sentence in _SENTENCES.items():
-        if problem in problems:
-            return sentence
-    return "The turn does not have the required form."
-
-
-_QUERY_NAMES = ("query", "queries")
-_URL_NAMES = ("url", "urls")
-_GOAL_NAMES = ("goal", "purpose")
-
-
-def normalise_arguments(call: ToolCall, names: ToolNames) -> ToolCall:
-    """The call with its arguments in the canonical form of ``names``; other tools' calls come back as they are."""
-    arguments = dict(call.arguments)
-    if call.name == names.search:
-        _rename(arguments, names.search_query, _QUERY_NAMES)
-        _listed(arguments, names.search_query)
-    elif call.name == names.visit:
-        _rename(arguments, names.visit_url, _URL_NAMES)
-        _rename(arguments, names.visit_goal, _GOAL_NAMES)
-        _listed(arguments, names.visit_url)
-        goal = arguments.get(names.visit_goal)
-        if isinstance(goal, list):
-            arguments[names.visit_goal] = goal[0] if goal else ""
-    else:
-        return call
-    return call.model_copy(update={"arguments": arguments})
-
-
-def _rename(arguments: dict[str, Any], canonical: str, known: tuple[str, ...]) -> None:
-    """Move the first known name to the canonical one, unless that is there already."""
-    for name in known:
-        if canonical not in arguments and name in arguments:
-            arguments[canonical] = arguments.pop(name)
-
-
-def _listed(arguments: dict[str, Any], key: str) -> None:
-    """A string becomes a list of one, or the list that it spells in JSON."""
-    value = arguments.get(key)
-    if not isinstance(value, str):
-        return
-    found = decode_json(value.strip()) if value.lstrip().startswith("[") else None
-    spelled = found is not None and isinstance(found[0], list) and found[1] == len(value.strip())
-    arguments[key] = found[0] if found is not None and spelled else [value]
-
-
-THINK, THINK_END = "<think>", "</think>"
-CALL, CALL_END = "<tool_call>", "</tool_call>"
-ANSWER, ANSWER_END = "<answer>", "</answer>"
-CODE, CODE_END = "<code>", "</code>"
-
-_PYTHON = "PythonInterpreter"
-_BLANK = re.compile(r"\s*")
-_BOUNDARY = re.compile("</?tool_call>|<answer>|<think>")
-_NAME = re.compile(r'"name"\s{0,8}:\s{0,8}"([^"\n]{1,64})"')
-_ARGUMENT_KEYS = ("arguments", "parameters", "args")
-
-
-@dataclass(frozen=True)
-class CallBody:
-    """What one ``<tool_call>`` held."""
-
-    calls: tuple[ToolCall, ...]
-    end: int
-    """Index in the text after everything that belongs to it, its close tag included."""
-    problems: tuple[ParseProblem, ...]
-
-
-@dataclass(frozen=True)
-class _Extent:
-    """Where a body lies: its raw text, the JSON value if there is one, the code if there is any."""
-
-    raw: str
-    end: int
-    closed: bool
-    value: Any = None
-    code: str | None = None
-    lenient: bool = False
-
-
-def read_body(text: str, start: int) -> CallBody:
-    """Read the body that begins at ``start``, just after its open tag."""
-    extent = _with_value(text, start) or _by_tags(text, start)
-    problems = [] if extent.closed else [ParseProblem.UNCLOSED_CALL]
-    if extent.lenient:
-        problems.append(ParseProblem.LENIENT_CALL)
-    items = extent.value if isinstance(extent.value, list) else [extent.value]
-    if extent.value is None and extent.code is not None:
-        named = _NAME.search(extent.raw)
-        items = [{"name": named[1] if named else _PYTHON, "arguments": {}}]
-        problems.append(ParseProblem.LENIENT_CALL)
-    calls: list[ToolCall] = []
-    for item in items:
-        call, odd = _one_call(item, extent)
-        problems.extend(odd)
-        if call is not None:
-            calls.append(call)
-    if not calls and ParseProblem.UNREADABLE_CALL not in problems:
-        problems.append(ParseProblem.UNREADABLE_CALL)
-    return CallBody(tuple(calls), extent.end, tuple(dict.fromkeys(problems)))
-
-
-def _with_value(text: str, start: int) -> _Extent | None:
-    """A body that begins with a JSON value: the value's own end decides, so tags within its strings do no harm."""
-    at = _blank(text, start)
-    found = decode_json(text, at) if text[at : at + 1] in ("{", "[") else None
-    if found is None:
-        return None
-    value, at, lenient = found
-    code, at, closed_at = _code_and_close(text, at)
-    if closed_at is None and code is None:
-        boundary = _BOUNDARY.search(text, at)
-        if boundary is not None and boundary[0] == CALL_END:  # junk before the close tag, such as a brace too many
-            closed_at, at, lenient = boundary.start(), boundary.end(), True
-    raw = text[start : at if closed_at is None else closed_at]
-    return _Extent(raw, at, closed_at is not None, value, code, lenient)
-
-
-def _code_and_close(text: str, at: int) -> tuple[str | None, int, int | None]:
-    """An optional ``<code>`` block and the close tag, in either order: code, index after both, index of the close tag."""
-    closed_at, code = None, None
-    for _ in range(2):
-        next_at = _blank(text, at)
-        if closed_at is None and text.startswith(CALL_END, next_at):
-            closed_at, at = next_at, next_at + len(CALL_END)
-        elif code is None and text.startswith(CODE, next_at):
-            code, at = _code(text, next_at + len(CODE))
-    return code, at, closed_at
-
-
-def _code(text: str, start: int) -> tuple[str, int]:
-    """A code block from ``start``: the code, and the index after its close tag (or where it must have ended)."""
-    end = text.find(CODE_END, start)
-    if end >= 0:
-        return text[start:end].strip("\n"), end + len(CODE_END)
-    end = text.find(CALL_END, start)
-    end = len(text) if end < 0 else end
-    return text[start:end].strip("\n"), end
-
-
-def _by_tags(text: str, start: int) -> _Extent:
-    """A body that is no plain JSON: it ends at the next tag. JSON5, or code alone, may still be in it."""
-    boundary = _BOUNDARY.search(text, start)
-    stop = boundary.start() if boundary else len(text)
-    opened = text.find(CODE, start, stop)
-    if opened >= 0:
-        code, at = _code(text, opened + len(CODE))
-        at = _blank(text, at)
-        closed = text.startswith(CALL_END, at)
-        value = decode_json5(text[start:opened])
-        return _Extent(text[start:at], at + len(CALL_END) if closed else at, closed, value, code, value is not None)
-    closed = boundary is not None and boundary[0] == CALL_END
-    value = decode_json5(text[start:stop])
-    end = boundary.end() if boundary is not None and closed else stop
-    return _Extent(text[start:stop], end, closed, value, None, value is not None)
-
-
-def _one_call(item: Any, extent: _Extent) -> tuple[ToolCall | None, list[ParseProblem]]:
-    problems: list[ParseProblem] = []
-    if isinstance(item, dict) and "name" not in item and isinstance(item.get("function"), dict):
-        item = item["function"]
-        problems.append(ParseProblem.LENIENT_CALL)
-    name = item.get("name") if isinstance(item, dict) else None
-    if not isinstance(name, str) or not name.strip():
-        return None, [ParseProblem.UNREADABLE_CALL]
-    arguments, odd = _arguments(item)
-    if extent.code is not None:
-        arguments.setdefault("code", extent.code)
-    return ToolCall(name=name.strip(), arguments=arguments, raw=extent.raw), problems + odd
-
-
-def _arguments(item: dict[str, Any]) -> tuple[dict[str, Any], list[ParseProblem]]:
-    """The arguments of a call object, wherever they stand, and what was odd about them."""
-    key = next((key for key in _ARGUMENT_KEYS if key in item), None)
-    if key is None:
-        return {name: value for name, value in item.items() if name != "name"}, [ParseProblem.LENIENT_CALL]
-    value, problems = item[key], [] if key == _ARGUMENT_KEYS[0] else [ParseProblem.LENIENT_CALL]
-    if isinstance(value, str):
-        found = decode_json(value.strip())
-        value = found[0] if found else decode_json5(value)
-        problems.append(ParseProblem.LENIENT_CALL)
-    if isinstance(value, dict):
-        return dict(value), problems
-    return {}, [*problems, ParseProblem.BAD_ARGUMENTS]
-
-
-def _blank(text: str, at: int) -> int:
-    """Index of the first character from ``at`` on that is no white space."""
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
-
-
-__all__ = ["ParseProblem", "ParsedTurn", "explain", "normalise_arguments", "parse_turn"]
-
-_RESPONSE = "<tool_response>"
-_MAX_CALLS = 32
-"""Calls read from one turn: more is a model gone astray. Also what keeps the time linear."""
-_OPENERS = re.compile("<(?:tool_call|answer|think)>")
-
-
 @dataclass(frozen=True)
 class ParsedTurn:
     """What a turn means."""
@@ -307,6 +112,24 @@ def parse_turn(text: str, *, think_open: bool = False, names: ToolNames | None =
         return parsed
     calls = tuple(normalise_arguments(call, names) for call in parsed.calls)
     return replace(parsed, calls=calls)
+
+
+_SENTENCES = {
+    ParseProblem.UNREADABLE_CALL: "The tool call is not a JSON object with a name and arguments.",
+    ParseProblem.ANSWER_IN_THINK: "The answer stands inside the reasoning, which was not closed with </think>.",
+    ParseProblem.EMPTY_ANSWER: "The answer is empty.",
+    ParseProblem.UNCLOSED_THINK: "The reasoning was not closed with </think>, and no tool call or answer follows it.",
+    ParseProblem.BOTH: "A tool call and an answer stand in one turn.",
+    ParseProblem.NO_ACTION: "There is neither a tool call nor an answer.",
+}
+
+
+def explain(problems: Collection[ParseProblem]) -> str:
+    """One sentence on why a turn could not be used, for the malformed hint; the most telling code speaks."""
+    for problem, sentence in _SENTENCES.items():
+        if problem in problems:
+            return sentence
+    return "The turn does not have the required form."
 
 
 @dataclass
@@ -463,3 +286,187 @@ class _Reader:
         answer = self.answers[-1] if self.answers else None
         left = tuple(piece.strip() for piece in (*self.left, *self.answers[:-1]) if piece.strip())
         return ParsedTurn(think, tuple(self.calls), answer, tuple(self.problems), left)
+
+
+# -- the body of one call: where it ends, and which calls it holds -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CallBody:
+    """What one ``<tool_call>`` held."""
+
+    calls: tuple[ToolCall, ...]
+    end: int
+    """Index in the text after everything that belongs to it, its close tag included."""
+    problems: tuple[ParseProblem, ...]
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """Where a body lies: its raw text, the JSON value if there is one, the code if there is any."""
+
+    raw: str
+    end: int
+    closed: bool
+    value: Any = None
+    code: str | None = None
+    lenient: bool = False
+
+
+def read_body(text: str, start: int) -> CallBody:
+    """Read the body that begins at ``start``, just after its open tag.
+
+    Accepts a JSON object (or a list of them) with a name and arguments; arguments that are a JSON string; ``parameters`` or
+    ``args`` for arguments; the ``{"function": {...}}`` form; arguments beside the name; a ``<code>`` block as Tongyi
+    DeepResearch and AgentCPM write it for PythonInterpreter, which becomes the argument ``code``.
+    """
+    extent = _with_value(text, start) or _by_tags(text, start)
+    problems = [] if extent.closed else [ParseProblem.UNCLOSED_CALL]
+    if extent.lenient:
+        problems.append(ParseProblem.LENIENT_CALL)
+    items = extent.value if isinstance(extent.value, list) else [extent.value]
+    if extent.value is None and extent.code is not None:
+        named = _NAME.search(extent.raw)
+        items = [{"name": named[1] if named else _PYTHON, "arguments": {}}]
+        problems.append(ParseProblem.LENIENT_CALL)
+    calls: list[ToolCall] = []
+    for item in items:
+        call, odd = _one_call(item, extent)
+        problems.extend(odd)
+        if call is not None:
+            calls.append(call)
+    if not calls and ParseProblem.UNREADABLE_CALL not in problems:
+        problems.append(ParseProblem.UNREADABLE_CALL)
+    return CallBody(tuple(calls), extent.end, tuple(dict.fromkeys(problems)))
+
+
+def _with_value(text: str, start: int) -> _Extent | None:
+    """A body that begins with a JSON value: the value's own end decides, so tags within its strings do no harm."""
+    at = _blank(text, start)
+    found = decode_json(text, at) if text[at : at + 1] in ("{", "[") else None
+    if found is None:
+        return None
+    value, at, lenient = found
+    code, at, closed_at = _code_and_close(text, at)
+    if closed_at is None and code is None:
+        boundary = _BOUNDARY.search(text, at)
+        if boundary is not None and boundary[0] == CALL_END:  # junk before the close tag, such as a brace too many
+            closed_at, at, lenient = boundary.start(), boundary.end(), True
+    raw = text[start : at if closed_at is None else closed_at]
+    return _Extent(raw, at, closed_at is not None, value, code, lenient)
+
+
+def _code_and_close(text: str, at: int) -> tuple[str | None, int, int | None]:
+    """An optional ``<code>`` block and the close tag, in either order: code, index after both, index of the close tag."""
+    closed_at, code = None, None
+    for _ in range(2):
+        next_at = _blank(text, at)
+        if closed_at is None and text.startswith(CALL_END, next_at):
+            closed_at, at = next_at, next_at + len(CALL_END)
+        elif code is None and text.startswith(CODE, next_at):
+            code, at = _code(text, next_at + len(CODE))
+    return code, at, closed_at
+
+
+def _code(text: str, start: int) -> tuple[str, int]:
+    """A code block from ``start``: the code, and the index after its close tag (or where it must have ended)."""
+    end = text.find(CODE_END, start)
+    if end >= 0:
+        return text[start:end].strip("\n"), end + len(CODE_END)
+    end = text.find(CALL_END, start)
+    end = len(text) if end < 0 else end
+    return text[start:end].strip("\n"), end
+
+
+def _by_tags(text: str, start: int) -> _Extent:
+    """A body that is no plain JSON: it ends at the next tag. JSON5, or code alone, may still be in it."""
+    boundary = _BOUNDARY.search(text, start)
+    stop = boundary.start() if boundary else len(text)
+    opened = text.find(CODE, start, stop)
+    if opened >= 0:
+        code, at = _code(text, opened + len(CODE))
+        at = _blank(text, at)
+        closed = text.startswith(CALL_END, at)
+        value = decode_json5(text[start:opened])
+        return _Extent(text[start:at], at + len(CALL_END) if closed else at, closed, value, code, value is not None)
+    closed = boundary is not None and boundary[0] == CALL_END
+    value = decode_json5(text[start:stop])
+    end = boundary.end() if boundary is not None and closed else stop
+    return _Extent(text[start:stop], end, closed, value, None, value is not None)
+
+
+def _one_call(item: Any, extent: _Extent) -> tuple[ToolCall | None, list[ParseProblem]]:
+    problems: list[ParseProblem] = []
+    if isinstance(item, dict) and "name" not in item and isinstance(item.get("function"), dict):
+        item = item["function"]
+        problems.append(ParseProblem.LENIENT_CALL)
+    name = item.get("name") if isinstance(item, dict) else None
+    if not isinstance(name, str) or not name.strip():
+        return None, [ParseProblem.UNREADABLE_CALL]
+    arguments, odd = _arguments(item)
+    if extent.code is not None:
+        arguments.setdefault("code", extent.code)
+    return ToolCall(name=name.strip(), arguments=arguments, raw=extent.raw), problems + odd
+
+
+def _arguments(item: dict[str, Any]) -> tuple[dict[str, Any], list[ParseProblem]]:
+    """The arguments of a call object, wherever they stand, and what was odd about them."""
+    key = next((key for key in _ARGUMENT_KEYS if key in item), None)
+    if key is None:
+        return {name: value for name, value in item.items() if name != "name"}, [ParseProblem.LENIENT_CALL]
+    value, problems = item[key], [] if key == _ARGUMENT_KEYS[0] else [ParseProblem.LENIENT_CALL]
+    if isinstance(value, str):
+        found = decode_json(value.strip())
+        value = found[0] if found else decode_json5(value)
+        problems.append(ParseProblem.LENIENT_CALL)
+    if isinstance(value, dict):
+        return dict(value), problems
+    return {}, [*problems, ParseProblem.BAD_ARGUMENTS]
+
+
+def _blank(text: str, at: int) -> int:
+    """Index of the first character from ``at`` on that is no white space."""
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+# -- arguments in one family's form --------------------------------------------------------------------------------------
+
+
+def normalise_arguments(call: ToolCall, names: ToolNames) -> ToolCall:
+    """The call with its arguments in the canonical form of ``names``; other tools' calls come back as they are.
+
+    ``queries`` for ``query``, ``urls`` for ``url``, ``goal`` for ``purpose`` and back; a string in place of a list becomes a
+    list of one; a list of goals becomes its first. Anything else is left for the tool to refuse.
+    """
+    arguments = dict(call.arguments)
+    if call.name == names.search:
+        _rename(arguments, names.search_query, _QUERY_NAMES)
+        _listed(arguments, names.search_query)
+    elif call.name == names.visit:
+        _rename(arguments, names.visit_url, _URL_NAMES)
+        _rename(arguments, names.visit_goal, _GOAL_NAMES)
+        _listed(arguments, names.visit_url)
+        goal = arguments.get(names.visit_goal)
+        if isinstance(goal, list):
+            arguments[names.visit_goal] = goal[0] if goal else ""
+    else:
+        return call
+    return call.model_copy(update={"arguments": arguments})
+
+
+def _rename(arguments: dict[str, Any], canonical: str, known: tuple[str, ...]) -> None:
+    """Move the first known name to the canonical one, unless that is there already."""
+    for name in known:
+        if canonical not in arguments and name in arguments:
+            arguments[canonical] = arguments.pop(name)
+
+
+def _listed(arguments: dict[str, Any], key: str) -> None:
+    """A string becomes a list of one, or the list that it spells in JSON."""
+    value = arguments.get(key)
+    if not isinstance(value, str):
+        return
+    found = decode_json(value.strip()) if value.lstrip().startswith("[") else None
+    spelled = found is not None and isinstance(found[0], list) and found[1] == len(value.strip())
+    arguments[key] = found[0] if found is not None and spelled else [value]

@@ -6,7 +6,6 @@ history reset is another branch. Concatenating the token ids along a branch give
 
 Where a policy gives token ids they are the truth and text is derived from them. Imports and chat endpoints have text only:
 ``token_ids`` is then None, never guessed. Stores, training, evaluation and the viewer all read this one record.
-Knows nothing of models, tools' insides or rewards.
 """
 
 import hashlib

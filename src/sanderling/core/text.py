@@ -3,7 +3,7 @@
 Folded away are case, compositions, full-width forms, characters of no width, kinds of dashes and apostrophes, digits of other
 scripts, commas between thousands. What stays is what another thing would lack: the point in ``1.5`` (``.5`` is ``0.5``), the
 sign of ``-5``, the power in ``10²`` (``10^2``), the signs of ``C++`` and ``C#``. Symbols stay too. Everybody who asks whether
-two names, answers or questions are the same begins here, and then takes words in a way of its own. Knows no meaning.
+two names, answers or questions are the same begins here, and then takes words in a way of its own.
 """
 
 import re

@@ -4,7 +4,6 @@ Compared are letters, digits and signs in order and case. White space, Unicode f
 marks and dashes, Markdown's marks and the addresses of links make no difference. What is found is given back as the page's
 own stretch, links whole. A quote that is not found whole is tried by its pieces: around ellipses and line ends, then by
 sentences. Pieces of one or two words stand in any page, and anything could be put together of them: they are not looked for.
-Pure functions; knows no model.
 """
 
 import re

@@ -93,8 +93,8 @@ def _render(name: str, nodes: Sequence[Node], renderer: ChatRenderer) -> list[li
                 prompt = following is not NodeKind.HINT
                 pieces.append(renderer.observation_ids(unwrap(node.text), previous_ended=True, prompt=prompt))
             case (NodeKind.TURN | NodeKind.OBSERVATION, NodeKind.HINT):
-                after_turn = before is NodeKind.TURN
-                pieces.append(renderer.hint_ids(unwrap(node.text), previous_ended=True, after_turn=after_turn))
+                ended = True if before is NodeKind.TURN else None
+                pieces.append(renderer.observation_ids(unwrap(node.text), previous_ended=ended))
             case _:
                 where = "the beginning" if before is None else f"a {before} message"
                 raise UserError(f"Trajectory {name} has a {node.kind} message after {where}: clean it before training on it.")
