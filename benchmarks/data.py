@@ -23,8 +23,8 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.data.resample import Schedule, resample
 from sanderling.data.similar import Asked, question_groups
 from sanderling.evaluate.provenance import machine, peak_memory_mb
-from sanderling.recipes.data.layout import Layout
-from sanderling.recipes.data.run import NUMBERS, RECIPES, find_data_recipe, run_data
+from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
+from sanderling.recipes.data.pipeline import NUMBERS, run_data
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.data.dedupe import Candidate, Prefer, Shares, dedupe, split
 from sanderling.data.similar import Asked, question_groups
-from sanderling.data.standing import Standing
+from sanderling.judge.verdict import Ruling
 
 LONG = "in which year was the first mayor of the northern river town born"
 
 
-def candidate(text: str, standing: Standing = Standing.NOT_JUDGED, answered: bool = True, turns: int = 3) -> Candidate:
-    return Candidate("t", Asked(text), standing, answered, turns)
+def candidate(text: str, ruling: Ruling | None = None, answered: bool = True, turns: int = 3) -> Candidate:
+    return Candidate("t", Asked(text), ruling, answered, turns)
 
 
 @pytest.mark.parametrize(
     ("better", "worse"),
     [
-        (candidate(LONG, Standing.CORRECT, turns=9), candidate(LONG, Standing.NOT_JUDGED, turns=1)),
-        (candidate(LONG, Standing.UNSCORED, turns=9), candidate(LONG, Standing.INCORRECT, turns=1)),
+        (candidate(LONG, Ruling.CORRECT, turns=9), candidate(LONG, None, turns=1)),
+        (candidate(LONG, Ruling.UNSCORED, turns=9), candidate(LONG, Ruling.INCORRECT, turns=1)),
         (candidate(LONG, turns=9), candidate(LONG, answered=False, turns=1)),
         (candidate(LONG, turns=2), candidate(LONG, turns=3)),
     ],
@@ -50,20 +50,20 @@ QUESTIONS = st.lists(st.text("abc ?", max_size=12).map(Asked), max_size=20)
 
 @given(QUESTIONS)
 def test_each_question_keeps_one_and_nothing_is_lost(asked: list[Asked]) -> None:
-    rows = [Candidate(str(n), question, Standing.NOT_JUDGED, True, 1) for n, question in enumerate(asked)]
+    rows = [Candidate(str(n), question, None, True, 1) for n, question in enumerate(asked)]
     found = dedupe(rows)
     assert sorted([*found.kept, *(row for row, _ in found.duplicates)]) == list(range(len(rows)))
     roots = question_groups(asked)
     assert sorted(roots[row] for row in found.kept) == sorted(set(roots))
 
 
-STANDINGS = st.sampled_from(list(Standing))
+RULINGS = st.sampled_from([None, *Ruling])
 ROWS = st.lists(
     st.builds(
         Candidate,
         st.sampled_from("abc"),
         st.builds(Asked, st.sampled_from([LONG, LONG.upper(), f"{LONG} there", f"{LONG} twice", "else"]), KNOWN),
-        STANDINGS,
+        RULINGS,
         st.booleans(),
         st.integers(1, 2),
     ),

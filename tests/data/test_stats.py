@@ -1,60 +1,112 @@
+"""What a set is made of: counted exactly where it is small, to three digits where it is large."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.data.stats import TrajectoryStats, summarise
+from sanderling.data.stats import Distribution, call_roles, in_tokens, in_words, portray, script_of
 
 
-def node(parent, kind, **fields) -> Node:
-    role = Role.ASSISTANT if kind is NodeKind.TURN else Role.USER
-    return Node(parent=parent, role=role, kind=kind, text="x", **fields)
+@given(st.lists(st.integers(0, 10**9), min_size=1))
+def test_sums_are_exact_and_the_rest_to_three_digits(values: list[int]) -> None:
+    found = Distribution()
+    for value in values:
+        found.add(value)
+    assert found.number == len(values) and found.total == sum(values)
+    middle = sorted(values)[(len(values) + 1) // 2 - 1]
+    assert found.quantile(0.5) == pytest.approx(middle, rel=0.006)
+    assert found.quantile(1.0) == found.most == pytest.approx(max(values), rel=0.006)
+    assert sum(found.binned([0, found.most // 2 + 1, found.most + 1])) == len(values)
 
 
-def call(name: str) -> ToolCall:
-    return ToolCall(name=name, arguments={})
+def test_bins_hold_their_upper_edge() -> None:
+    found = Distribution()
+    for value in (0, 1, 50, 51, 100, 101):
+        found.add(value)
+    assert found.binned([0, 50, 100, 150]) == [3, 2, 1] and found.above(50) == 0.5
+    assert Distribution().quantile(0.5) is None and Distribution().mean is None and Distribution().above(1) is None
 
 
-def event(role: str) -> ToolEvent:
-    return ToolEvent(name="n", role=role, status=ToolStatus.OK)
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("Who won?", "Latin"),
+        ("Ærø og Ålesund", "Latin"),
+        ("谁赢了？", "Chinese"),
+        ("東京はどこ?", "Japanese"),
+        ("ﾄｳｷｮｳ", "Japanese"),
+        ("누가 이겼나", "Korean"),
+        ("Кто победил?", "Cyrillic"),
+        ("من فاز", "Arabic"),
+        ("ใครชนะ", "Thai"),
+        ("谁写了 Peer Gynt, the play of the century?", "Latin"),
+        ("12 + 3?", "no letters"),
+        ("", "no letters"),
+        ("\U00010330\U00010331", "another script"),
+    ],
+)
+def test_scripts_by_their_letters(text: str, script: str) -> None:
+    assert script_of(text) == script
 
 
-def episode(ids: bool) -> Trajectory:
-    def tokens(count):
-        return {"token_ids": tuple(range(count))} if ids else {}
-
-    nodes = (
-        node(None, NodeKind.QUESTION, **tokens(10)),
-        node(0, NodeKind.TURN, rejected=True, calls=(call("search"),), **tokens(99)),
-        node(0, NodeKind.TURN, calls=(call("lookup"), call("visit")), **tokens(3)),
-        node(2, NodeKind.OBSERVATION, events=(event("search"), event("visit")), **tokens(20)),
-        node(3, NodeKind.TURN, calls=(call("fetch_url"), call("python")), **tokens(4)),
-        node(4, NodeKind.OBSERVATION, events=(event("visit"),), **tokens(20)),
-        node(5, NodeKind.TURN, calls=(call("search"),), **tokens(5)),
+def episode(correct: bool | None = None, raw: bool = False) -> Trajectory:
+    nodes = [
+        Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text="Who 赢了?"),
+        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="a b", calls=(ToolCall(name="visit", arguments={}),)),
+        Node(parent=1, role=Role.USER, kind=NodeKind.RAW if raw else NodeKind.OBSERVATION, text="it is so"),
+        Node(parent=0, role=Role.ASSISTANT, kind=NodeKind.TURN, text="rejected words", rejected=True),
+    ]
+    meta = {} if correct is None else {"evaluation": {"correct": correct}}
+    question = Question(id="q", text=nodes[0].text)
+    return Trajectory(
+        id="t", question=question, nodes=tuple(nodes), leaf=2, ending=Ending.ANSWERED, answer="x", tokenizer="f", meta=meta
     )
-    question = Question(id="q", text="?")
-    return Trajectory(id="t", question=question, nodes=nodes, leaf=6, ending=Ending.ANSWERED, answer="a", seconds=1.5)
 
 
-def test_figures_of_a_set():
-    told = episode(True)
-    silent = episode(False).model_copy(update={"ending": None, "answer": None})
-    stats = summarise([told, silent, told])
-    assert stats == TrajectoryStats(
-        trajectories=3,
-        turns=9,
-        rejected=3,
-        searches=6,
-        visits=6,
-        other_calls=3,
-        answered=2,
-        with_tokens=2,
-        sampled_tokens=24,
-        context_tokens=124,
-        seconds=4.5,
-        endings={"answered": 2, "not recorded": 1},
-    )
-    assert stats.browse_share == 6 / 15 and stats.turns_per_trajectory == 3 and stats.sampled_tokens_per_trajectory == 12
+class Halves:
+    """Two ids for every word."""
+
+    fingerprint = "f"
+
+    def encode(self, text: str) -> list[int]:
+        return [0] * 2 * len(text.split())
 
 
-def test_nothing_has_no_shares():
-    stats = summarise([])
-    assert (stats.trajectories, stats.browse_share, stats.turns_per_trajectory) == (0, None, None)
-    assert stats.sampled_tokens_per_trajectory is None and stats.endings == {}
+def test_a_portrait_counts_main_branches() -> None:
+    found = portray("x", [episode(True), episode(False, raw=True), episode()], in_words())
+    assert (found.trajectories, found.turns.total, found.raw, found.answered) == (3, 3, 1, 3)
+    assert found.length.total == 3 * (3 + 2 + 3) and found.unit == "words"
+    assert found.tools == {"visit": 3} and found.browse_share == 1.0 and found.correct_share == 0.5
+    assert found.verdicts == {"correct": 1, "incorrect": 1, "not judged": 1} and found.scripts == {"Latin": 3}
+    assert found.as_json()["turns"]["above_50"] == 0.0
+
+
+def test_own_ids_count_before_texts() -> None:
+    tokens = in_tokens(Halves())  # type: ignore[arg-type]
+    assert portray("x", [episode()], tokens).length.total == 2 * (2 + 2 + 3)
+    nodes = tuple(node.model_copy(update={"token_ids": (1,)}) for node in episode().nodes)
+    own = episode().model_copy(update={"nodes": nodes})
+    assert portray("x", [own], tokens).length.total == 3
+    assert portray("x", [own.model_copy(update={"tokenizer": "other"})], tokens).length.total == 14
+
+
+def test_a_trajectory_without_nodes_has_no_turns() -> None:
+    empty = Trajectory(id="t", question=Question(id="q", text=""), nodes=(), leaf=None, ending=None)
+    assert portray("x", [empty], in_words()).as_json()["turns"]["most"] == 0
+
+
+def test_what_a_call_does_is_the_tools_own_word_or_told_by_its_name() -> None:
+    def turn(*names: str) -> Node:
+        calls = tuple(ToolCall(name=name, arguments={}) for name in names)
+        return Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="x", calls=calls)
+
+    def seen(*roles: str) -> Node:
+        events = tuple(ToolEvent(name="n", role=role, status=ToolStatus.OK) for role in roles)
+        return Node(parent=None, role=Role.USER, kind=NodeKind.OBSERVATION, text="x", events=events)
+
+    said = [turn("lookup", "visit"), seen("search", "visit"), turn("fetch_url", "python"), seen("visit"), turn("search")]
+    nodes = tuple(node.model_copy(update={"parent": place - 1 if place else None}) for place, node in enumerate(said))
+    found = Trajectory(id="t", question=Question(id="q", text="?"), nodes=nodes, leaf=4, ending=None)
+    assert call_roles(found) == ["search", "visit", "visit", "", "search"]

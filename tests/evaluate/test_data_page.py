@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sanderling.data.distributions import Portrait
+from sanderling.data.stats import Portrait
 from sanderling.evaluate.columns import bin_edges, columns
 from sanderling.evaluate.data_page import Step, data_page, figures_table
 

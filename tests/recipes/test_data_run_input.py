@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from sanderling.data.files import open_trajectories
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.core.errors import UserError
-from sanderling.data.files import open_trajectories
-from sanderling.recipes.data import inputs
-from sanderling.recipes.data.inputs import content_hash, run_fingerprint
-from sanderling.recipes.data.layout import Layout
-from sanderling.recipes.data.run import find_data_recipe, run_data
+from sanderling.recipes.data.config import Layout, find_data_recipe
+from sanderling.recipes.data.pipeline import run_data
 from sanderling.recipes.progress import Report
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
+from sanderling.runs import files
+from sanderling.runs.files import content_hash
 
 
 def conversation(number: int, right: bool = True, searches: int = 2, question: str = "") -> dict:
@@ -63,7 +63,7 @@ def test_a_change_of_the_same_size_is_another_run(raw: Path, tmp_path: Path) -> 
     bench.write_text(json.dumps({"question": "Who keeps the lamps of the 4 harbours?", "answer": "Bo"}) + "\n")
     shutil.copytree(SHIPPED_BASE, tokenizer)
     given = layout(raw, tmp_path / "out", f"against=['{bench}']", f"tokenizer='{tokenizer}'")
-    before = run_fingerprint(given)
+    before = given.fingerprint()
     for file, old, new in (
         (raw / "some.jsonl", b"Ann 1", b"Eve 1"),
         (bench, b"4 harbours", b"5 harbours"),
@@ -74,28 +74,28 @@ def test_a_change_of_the_same_size_is_another_run(raw: Path, tmp_path: Path) -> 
         assert changed != content
         file.write_bytes(changed)
         os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        assert run_fingerprint(given) != before, file
+        assert given.fingerprint() != before, file
         file.write_bytes(content)
-    assert run_fingerprint(given) == before, "times do not count where the content does"
+    assert given.fingerprint() == before, "times do not count where the content does"
 
 
 def test_what_changes_no_result_is_the_same_run(raw: Path, tmp_path: Path) -> None:
-    before = run_fingerprint(layout(raw, tmp_path / "out"))
+    before = layout(raw, tmp_path / "out").fingerprint()
     for other in ("title=Other", "workers=2"):
-        assert run_fingerprint(layout(raw, tmp_path / "out", other)) == before
+        assert layout(raw, tmp_path / "out", other).fingerprint() == before
     (raw / "README").write_text("not read")
     moved = tmp_path / "elsewhere" / "raw"
     shutil.copytree(raw, moved)
-    assert run_fingerprint(layout(moved, tmp_path / "out")) == before
+    assert layout(moved, tmp_path / "out").fingerprint() == before
     for other in ("judge.keep=all", "split.seed=1", 'judge.judges=["exact"]', "rows.max_tokens=9"):
-        assert run_fingerprint(layout(raw, tmp_path / "out", other)) != before
+        assert layout(raw, tmp_path / "out", other).fingerprint() != before
     shutil.move(raw, tmp_path / "named")
-    assert run_fingerprint(layout(tmp_path / "named", tmp_path / "out")) != before, "ids begin with the folder's name"
+    assert layout(tmp_path / "named", tmp_path / "out").fingerprint() != before, "ids begin with the folder's name"
 
 
 def test_a_model_counts_by_its_address_and_not_by_how_patiently_it_is_asked(raw: Path, tmp_path: Path) -> None:
     def of(spec: str) -> str:
-        return run_fingerprint(layout(raw, tmp_path / "out", f'judge.judges=["{spec}"]'))
+        return layout(raw, tmp_path / "out", f'judge.judges=["{spec}"]').fingerprint()
 
     assert of("http://me:secret@host:1/v1?retries=3&timeout=9&context=5#m") == of("http://host:1/v1?context=5#m")
     assert (
@@ -110,7 +110,7 @@ def test_a_model_counts_by_its_address_and_not_by_how_patiently_it_is_asked(raw:
 
 
 def test_a_large_file_counts_by_size_time_and_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "WHOLE", 1 << 20)
+    monkeypatch.setattr(files, "WHOLE", 1 << 20)
     file = tmp_path / "large"
     file.write_bytes(bytes(9 << 20))
     os.utime(file, ns=(1, 1))

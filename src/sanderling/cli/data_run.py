@@ -43,9 +43,8 @@ def run(
     """
     from sanderling.evaluate.provenance import command_line
     from sanderling.policy.load import names_model
-    from sanderling.recipes.data.judging import Judges, OpenVerdictsError
-    from sanderling.recipes.data.layout import Layout
-    from sanderling.recipes.data.run import find_data_recipe, run_data
+    from sanderling.recipes.data.config import Layout, find_data_recipe
+    from sanderling.recipes.data.pipeline import Judges, OpenVerdictsError, run_data
     from sanderling.recipes.progress import Report
     from sanderling.recipes.stages import clear_run
 

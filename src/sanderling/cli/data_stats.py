@@ -24,8 +24,8 @@ def stats(
     import json
 
     from sanderling.core.chat import load_tokenizer
-    from sanderling.data.distributions import in_tokens, in_words, portray
     from sanderling.data.files import open_trajectories
+    from sanderling.data.stats import in_tokens, in_words, portray
     from sanderling.evaluate.data_page import data_page, figures_table
     from sanderling.evaluate.provenance import command_line
     from sanderling.runs.files import replace_file

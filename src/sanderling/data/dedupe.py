@@ -18,7 +18,8 @@ from sanderling.core.record import Trajectory, encode_trajectory
 from sanderling.core.text import normalised
 from sanderling.data.importing import open_trajectories
 from sanderling.data.similar import THRESHOLD, Asked, Groups, question_groups
-from sanderling.data.standing import Standing, standing
+from sanderling.data.stats import NOT_JUDGED, ruling_of
+from sanderling.judge.verdict import Ruling
 from sanderling.runs.writing import Lines, check_places, write_trajectories
 
 
@@ -36,7 +37,8 @@ class Candidate:
 
     id: str
     question: Asked
-    standing: Standing
+    ruling: Ruling | None
+    """What a judge said; None: nothing yet."""
     answered: bool
     turns: int
 
@@ -45,7 +47,7 @@ class Candidate:
         """What matters of a trajectory."""
         asked = Asked(trajectory.question.text, trajectory.question.answers)
         turns = sum(1 for _ in trajectory.turns())
-        return cls(trajectory.id, asked, standing(trajectory), trajectory.answer is not None, turns)
+        return cls(trajectory.id, asked, ruling_of(trajectory), trajectory.answer is not None, turns)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Deduped:
     """Trajectories in the largest of them."""
 
 
-_RANK = {Standing.CORRECT: 0, Standing.NOT_JUDGED: 1, Standing.UNSCORED: 1, Standing.INCORRECT: 2}
+_RANK = {Ruling.CORRECT: 0, None: 1, Ruling.UNSCORED: 1, Ruling.INCORRECT: 2}
 
 
 def dedupe(
@@ -83,7 +85,8 @@ def dedupe(
         one = candidates[row]
         length = {Prefer.SHORTEST: one.turns, Prefer.LONGEST: -one.turns, Prefer.FIRST: row}[prefer]
         asked = one.question
-        return _RANK[one.standing], not one.answered, length, asked.text, asked.answers, one.id, one.standing, row
+        ruling = one.ruling or NOT_JUDGED
+        return _RANK[one.ruling], not one.answered, length, asked.text, asked.answers, one.id, ruling, row
 
     groups: dict[int, list[int]] = {}
     asked = (candidate.question for candidate in candidates)

@@ -8,6 +8,7 @@ branches mentioned. Files: a store, Parquet, or anything that can be imported.
 import difflib
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from sanderling.core.text import visible
 from sanderling.core.types import ToolCall
 from sanderling.data.credit import CreditLine, credit_of, told
 from sanderling.data.files import open_trajectories
-from sanderling.data.stats import NO_ENDING, summarise
+from sanderling.data.stats import NO_ENDING, call_roles
 
 _SHORT_CHARS = 600
 _SHORT_HITS = 5
@@ -204,12 +205,13 @@ def _outcome(trajectory: Trajectory) -> str:
 
 
 def _foot(trajectory: Trajectory, full: bool) -> RenderableType:
-    stats = summarise([trajectory])
-    usage = [_count(stats.turns, "turn"), f"{stats.searches} searches", _count(stats.visits, "visit")]
-    usage += [_count(stats.other_calls, "other call")] if stats.other_calls else []
-    usage += [_count(stats.rejected, "rejected attempt")] if stats.rejected else []
-    if stats.with_tokens:
-        usage.append(f"{stats.sampled_tokens:,} of {stats.context_tokens:,} tokens sampled")
+    turns, roles, ids = list(trajectory.turns()), Counter(call_roles(trajectory)), trajectory.token_ids()
+    others, rejected = roles.total() - roles["search"] - roles["visit"], sum(node.rejected for node in trajectory.nodes)
+    usage = [_count(len(turns), "turn"), f"{roles['search']} searches", _count(roles["visit"], "visit")]
+    usage += [_count(others, "other call")] if others else []
+    usage += [_count(rejected, "rejected attempt")] if rejected else []
+    if ids:
+        usage.append(f"{sum(len(turn.token_ids or ()) for turn in turns):,} of {len(ids):,} tokens sampled")
     table = Table.grid(padding=(0, 2))
     rows = {
         "ending": trajectory.ending.value if trajectory.ending else NO_ENDING,

@@ -1,58 +1,38 @@
-"""Figures of a set of trajectories: turns, calls, browse share, tokens, endings. Pure; judges nothing.
+"""How a set of trajectories is made up: turns, lengths, tools, endings, scripts, verdicts. One pass, flat memory.
 
-Browse share is DR-Venus' measure: visits among all tool calls. Only main branches are counted; rejected attempts apart.
+Main branches only. Values above 1,000 are kept to three digits in distributions; sums, and so means, are exact. Lengths are of
+the texts as they stand, without what a chat template adds. Browse share is DR-Venus' measure: visits among all tool calls.
 """
 
+import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import log10
+from typing import Any
 
+from sanderling.core.chat import Tokenizer
 from sanderling.core.observations import tool_role
 from sanderling.core.record import NodeKind, Trajectory
+from sanderling.judge.verdict import META_KEY, Ruling
 
 NO_ENDING = "not recorded"
 """How an ending is called in counts where the record does not say."""
+NOT_JUDGED = "not judged"
+_WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_MOST_NAMES = 1_000
+"""A model can make up tools without end; beyond so many names they are counted together."""
+_MANY_NAMES = "(names beyond the first 1,000)"
 
 
-@dataclass(frozen=True)
-class TrajectoryStats:
-    """Sums over trajectories."""
-
-    trajectories: int = 0
-    turns: int = 0
-    rejected: int = 0
-    """Attempts that were tried again."""
-    searches: int = 0
-    visits: int = 0
-    other_calls: int = 0
-    answered: int = 0
-    """Trajectories with an answer of the agent's own."""
-    with_tokens: int = 0
-    """Trajectories whose main branch has token ids throughout; the token counts are theirs."""
-    sampled_tokens: int = 0
-    context_tokens: int = 0
-    """Length of the main branches, sampled tokens included."""
-    seconds: float = 0.0
-    endings: dict[str, int] = field(default_factory=dict)
-    """Ending -> trajectories, the most frequent first."""
-
-    @property
-    def calls(self) -> int:
-        return self.searches + self.visits + self.other_calls
-
-    @property
-    def browse_share(self) -> float | None:
-        """Visits among all calls; None without calls."""
-        return self.visits / self.calls if self.calls else None
-
-    @property
-    def turns_per_trajectory(self) -> float | None:
-        return self.turns / self.trajectories if self.trajectories else None
-
-    @property
-    def sampled_tokens_per_trajectory(self) -> float | None:
-        """Among trajectories with token ids; None where there are none."""
-        return self.sampled_tokens / self.with_tokens if self.with_tokens else None
+def ruling_of(trajectory: Trajectory) -> Ruling | None:
+    """What a judge said, as it stands in the record; None: it was not judged."""
+    verdict = trajectory.meta.get(META_KEY)
+    if not isinstance(verdict, dict):
+        return None
+    correct = verdict.get("correct")
+    return Ruling.UNSCORED if not isinstance(correct, bool) else Ruling.CORRECT if correct else Ruling.INCORRECT
 
 
 def call_roles(trajectory: Trajectory) -> list[str]:
@@ -60,38 +40,223 @@ def call_roles(trajectory: Trajectory) -> list[str]:
     branch = trajectory.branch()
     roles: list[str] = []
     for index, node in enumerate(branch):
-        if node.kind is not NodeKind.TURN:
-            continue
-        following = branch[index + 1] if index + 1 < len(branch) else None
-        events = following.events if following is not None and following.kind is NodeKind.OBSERVATION else ()
-        told = [event.role for event in events] if len(events) == len(node.calls) else [""] * len(node.calls)
-        roles += [role or tool_role(call.name) for role, call in zip(told, node.calls, strict=True)]
+        if node.kind is NodeKind.TURN:
+            following = branch[index + 1] if index + 1 < len(branch) else None
+            events = following.events if following is not None and following.kind is NodeKind.OBSERVATION else ()
+            own = [event.role for event in events] if len(events) == len(node.calls) else [""] * len(node.calls)
+            roles += [role or tool_role(call.name) for role, call in zip(own, node.calls, strict=True)]
     return roles
 
 
-def summarise(trajectories: Iterable[Trajectory]) -> TrajectoryStats:
-    """The figures of a set.
+@dataclass(frozen=True)
+class Measure:
+    """How long a trajectory is, and in what."""
 
-    Example: ``summarise(TrajectoryStore(path)).browse_share``
+    unit: str
+    of_trajectory: Callable[[Trajectory], int]
+
+
+def in_words() -> Measure:
+    """Words; each Chinese, Japanese or Korean character counts as one."""
+
+    def length(trajectory: Trajectory) -> int:
+        return sum(sum(1 for _ in _WORDS.finditer(node.text)) for node in trajectory.branch())
+
+    return Measure("words", length)
+
+
+def in_tokens(tokenizer: Tokenizer) -> Measure:
+    """Tokens of this tokenizer; where a record holds ids of its own from it, those."""
+
+    def length(trajectory: Trajectory) -> int:
+        ids = trajectory.token_ids() if trajectory.tokenizer == tokenizer.fingerprint else None
+        return len(ids) if ids else sum(len(tokenizer.encode(node.text)) for node in trajectory.branch())
+
+    return Measure("tokens", length)
+
+
+@dataclass
+class Distribution:
+    """Whole numbers of 0 and more."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    total: int = 0
+
+    def add(self, value: int) -> None:
+        """Count one."""
+        self.total += value
+        if value > 1_000:
+            unit = 10 ** (int(log10(value)) - 2)
+            value = round(value / unit) * unit
+        self.counts[value] += 1
+
+    @property
+    def number(self) -> int:
+        return self.counts.total()
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.number if self.counts else None
+
+    @property
+    def most(self) -> int:
+        return max(self.counts, default=0)
+
+    def quantile(self, share: float) -> int | None:
+        """The least value that this share of all reaches or stays below; None of nothing."""
+        reached = 0
+        for value in sorted(self.counts):
+            reached += self.counts[value]
+            if reached >= share * self.number:
+                return value
+        return None
+
+    def above(self, limit: int) -> float | None:
+        """The share above a value."""
+        return sum(count for value, count in self.counts.items() if value > limit) / self.number if self.counts else None
+
+    def binned(self, edges: list[int]) -> list[int]:
+        """How many lie in each bin: above one edge, up to and with the next."""
+        bins = [0] * (len(edges) - 1)
+        for value, count in self.counts.items():
+            place = next((place for place, edge in enumerate(edges[1:]) if value <= edge), len(bins) - 1)
+            bins[place] += count
+        return bins
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures, for machines."""
+        quantiles = {"median": self.quantile(0.5), "p90": self.quantile(0.9), "p99": self.quantile(0.99)}
+        return {"mean": self.mean, **quantiles, "most": self.most}
+
+
+@dataclass
+class Portrait:
+    """What a set of trajectories is made of."""
+
+    name: str
+    unit: str
+    turns: Distribution = field(default_factory=Distribution)
+    length: Distribution = field(default_factory=Distribution)
+    tools: Counter[str] = field(default_factory=Counter)
+    roles: Counter[str] = field(default_factory=Counter)
+    endings: Counter[str] = field(default_factory=Counter)
+    scripts: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    answered: int = 0
+    raw: int = 0
+    """Messages nobody could classify."""
+
+    @property
+    def trajectories(self) -> int:
+        return self.turns.number
+
+    @property
+    def browse_share(self) -> float | None:
+        """Visits among all calls."""
+        return self.roles["visit"] / self.tools.total() if self.tools else None
+
+    @property
+    def correct_share(self) -> float | None:
+        """Correct among those with a verdict; None where nothing was judged."""
+        right, wrong = self.verdicts[Ruling.CORRECT], self.verdicts[Ruling.INCORRECT]
+        return right / (right + wrong) if right + wrong else None
+
+    def add(self, trajectory: Trajectory, measure: Measure) -> None:
+        """Count one trajectory."""
+        branch = trajectory.branch() if trajectory.leaf is not None else []
+        turns = [node for node in branch if node.kind is NodeKind.TURN]
+        self.turns.add(len(turns))
+        self.length.add(measure.of_trajectory(trajectory) if branch else 0)
+        for call in (call for turn in turns for call in turn.calls):
+            known = call.name in self.tools or len(self.tools) < _MOST_NAMES
+            self.tools[call.name if known else _MANY_NAMES] += 1
+        self.roles.update(call_roles(trajectory) if branch else ())
+        self.endings[trajectory.ending.value if trajectory.ending else NO_ENDING] += 1
+        self.scripts[script_of(trajectory.question.text)] += 1
+        ruling = ruling_of(trajectory)
+        self.verdicts[ruling.value if ruling else NOT_JUDGED] += 1
+        self.answered += trajectory.answer is not None
+        self.raw += sum(node.kind is NodeKind.RAW for node in trajectory.nodes)
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures, for machines."""
+        return {
+            "name": self.name,
+            "trajectories": self.trajectories,
+            "turns": self.turns.as_json() | {"above_50": self.turns.above(50), "above_100": self.turns.above(100)},
+            "length": {"unit": self.unit} | self.length.as_json(),
+            "tools": dict(self.tools.most_common()),
+            "browse_share": self.browse_share,
+            "endings": dict(self.endings.most_common()),
+            "scripts": dict(self.scripts.most_common()),
+            "standings": dict(self.verdicts.most_common()),
+            "correct_share": self.correct_share,
+            "answered": self.answered,
+            "raw_messages": self.raw,
+        }
+
+
+def portray(name: str, trajectories: Iterable[Trajectory], measure: Measure) -> Portrait:
+    """The portrait of a set.
+
+    Example: ``portray("raw", open_trajectories(path), in_words()).browse_share``
+    """
+    portrait = Portrait(name, measure.unit)
+    for trajectory in trajectories:
+        portrait.add(trajectory, measure)
+    return portrait
+
+
+_SCRIPTS = {
+    **{
+        0x0041: "Latin",
+        0x0250: "",
+        0x0370: "Greek",
+        0x0400: "Cyrillic",
+        0x0530: "Armenian",
+        0x0590: "Hebrew",
+        0x0600: "Arabic",
+    },
+    **{
+        0x0700: "",
+        0x0750: "Arabic",
+        0x0780: "",
+        0x0900: "Devanagari",
+        0x0980: "Bengali",
+        0x0A00: "other Indic",
+        0x0E00: "Thai",
+    },
+    **{
+        0x0E80: "Lao",
+        0x0F00: "Tibetan",
+        0x1000: "Burmese",
+        0x10A0: "Georgian",
+        0x1100: "Korean",
+        0x1200: "Ethiopic",
+        0x13A0: "",
+    },
+    **{0x1780: "Khmer", 0x1800: "", 0x1E00: "Latin", 0x1F00: "Greek", 0x2000: "", 0x3040: "Japanese", 0x3100: ""},
+    **{0x3400: "Chinese", 0xA000: "", 0xAC00: "Korean", 0xD7B0: "", 0xF900: "Chinese", 0xFB00: "", 0xFF21: "Latin", 0xFF5B: ""},
+    **{0xFF66: "Japanese", 0xFFA0: "", 0x20000: "Chinese", 0x32000: ""},
+}
+"""Where the letters of a script begin, in order."""
+_STARTS, _NAMES = list(_SCRIPTS), list(_SCRIPTS.values())
+
+
+def script_of(text: str) -> str:
+    """The script with the most letters among a text's first 2,000 characters: as near to its language as letters can tell.
+
+    Latin letters may be English or Turkish. Kana makes a text Japanese; Han without kana is called Chinese.
+
+    Example: ``script_of("東京はどこ?") == "Japanese"``
     """
     counts: Counter[str] = Counter()
-    endings: Counter[str] = Counter()
-    seconds = 0.0
-    for trajectory in trajectories:
-        roles = Counter(call_roles(trajectory))
-        turns = list(trajectory.turns())
-        ids = trajectory.token_ids()
-        counts["trajectories"] += 1
-        counts["turns"] += len(turns)
-        counts["rejected"] += sum(node.rejected for node in trajectory.nodes)
-        counts["searches"] += roles["search"]
-        counts["visits"] += roles["visit"]
-        counts["other_calls"] += roles.total() - roles["search"] - roles["visit"]
-        counts["answered"] += trajectory.answer is not None
-        if ids:
-            counts["with_tokens"] += 1
-            counts["context_tokens"] += len(ids)
-            counts["sampled_tokens"] += sum(len(turn.token_ids or ()) for turn in turns)
-        endings[trajectory.ending.value if trajectory.ending else NO_ENDING] += 1
-        seconds += trajectory.seconds
-    return TrajectoryStats(**counts, seconds=seconds, endings=dict(endings.most_common()))
+    for char in text[:2_000]:
+        if char.isalpha():
+            place = bisect_right(_STARTS, ord(char)) - 1
+            counts[(_NAMES[place] if place >= 0 else "") or "another script"] += 1
+    if not counts:
+        return "no letters"
+    if counts["Japanese"] >= 0.1 * counts.total():
+        counts["Japanese"] += counts.pop("Chinese", 0)
+    return max(counts, key=lambda name: (counts[name], name))

@@ -1,6 +1,6 @@
 """What sets of trajectories are made of, side by side: one HTML page that needs nothing else, and a table for the terminal.
 
-Figures come from :mod:`sanderling.data.distributions`; none is computed here. The same portraits give the same page.
+Figures come from :mod:`sanderling.data.stats`; none is computed here. The same portraits give the same page.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling.core.text import visible
-from sanderling.data.distributions import Distribution, Portrait
+from sanderling.data.stats import Distribution, Portrait
 from sanderling.evaluate.bars import Part, said, stack
 from sanderling.evaluate.columns import bin_edges, columns
 from sanderling.evaluate.format import MISSING, mean, percent
@@ -157,14 +157,14 @@ def _scripts(one: Portrait) -> Counter[str]:
     return one.scripts
 
 
-def _standings(one: Portrait) -> Counter[str]:
-    return one.standings
+def _verdicts(one: Portrait) -> Counter[str]:
+    return one.verdicts
 
 
 def _shares(portraits: Sequence[Portrait]) -> list[Html]:
     return [
         _stacks("How they ended", portraits, _endings),
-        _stacks("Verdicts", portraits, _standings),
+        _stacks("Verdicts", portraits, _verdicts),
         _stacks("Tools called", portraits, _tools),
         _stacks("Scripts of the questions", portraits, _scripts),
     ]

@@ -1,23 +1,36 @@
-"""The settings of the data pipeline, as data; `recipes/data/*.toml` hold those of the three systems."""
+"""A run of the data pipeline before it begins: its settings, where its files are, whether all fits, and its fingerprint.
 
+`recipes/data/*.toml` hold the settings of the three systems.
+"""
+
+import hashlib
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from sanderling.core.config import check_config
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.config import Frozen, check_config, load_config, read_config
+from sanderling.core.errors import UserError
+from sanderling.core.profiles import Profile, get_profile
+from sanderling.core.record import encode_record
 from sanderling.data.cleaning import CleaningRecipe, get_recipe
 from sanderling.data.dedupe import Prefer, Shares
+from sanderling.data.importing import find_places
+from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule
 from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
+from sanderling.data.stats import Measure, in_tokens, in_words
+from sanderling.judge.rules import rule_judge
+from sanderling.policy.load import check_model, is_endpoint, names_model, weights_of
+from sanderling.runs.files import content_hash
 from sanderling.train.overlong import Limit, Overlong
 
-
-class Section(BaseModel):
-    """A frozen section that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+RECIPES = ("dr-venus", "literesearcher", "agentcpm")
+"""The named recipes, each a file beside this one."""
 
 
 class Keep(StrEnum):
@@ -29,7 +42,7 @@ class Keep(StrEnum):
     ALL = "all"
 
 
-class Cleaning(Section):
+class Cleaning(Frozen):
     """What is cleaned."""
 
     recipe: str = "dr-venus"
@@ -45,7 +58,7 @@ class Cleaning(Section):
         return check_config(CleaningRecipe, chosen, f"clean.settings over {self.recipe}")
 
 
-class Judging(Section):
+class Judging(Frozen):
     """Who says what is right."""
 
     judges: tuple[str, ...] = ("contains",)
@@ -54,7 +67,7 @@ class Judging(Section):
     keep: Keep = Keep.CORRECT
 
 
-class Deduping(Section):
+class Deduping(Frozen):
     """What is the same question."""
 
     keep: int = Field(default=1, ge=0)
@@ -64,7 +77,7 @@ class Deduping(Section):
     by_answers: bool = True
 
 
-class Splitting(Section):
+class Splitting(Frozen):
     """Which parts there are."""
 
     shares: str = "train=0.95,validation=0.05"
@@ -78,7 +91,7 @@ class Splitting(Section):
         return shares
 
 
-class Resampling(Section):
+class Resampling(Frozen):
     """How often what is repeated, in the first part."""
 
     thresholds: tuple[int, ...] = (50, 100)
@@ -90,7 +103,7 @@ class Resampling(Section):
         return Schedule(self.thresholds, self.weights)
 
 
-class Rows(Section):
+class Rows(Frozen):
     """What the trainer gets."""
 
     max_tokens: int = Field(default=200_000, ge=1)
@@ -103,7 +116,7 @@ class Rows(Section):
         return Limit(self.max_tokens, self.overlong)
 
 
-class DataConfig(Section):
+class DataConfig(Frozen):
     """The whole way, resolved."""
 
     title: str = "Data"
@@ -120,3 +133,136 @@ class DataConfig(Section):
     split: Splitting = Splitting()
     resample: Resampling = Resampling()
     rows: Rows = Rows()
+
+
+def find_data_recipe(name: str, overrides: Sequence[str] = ()) -> DataConfig:
+    """The settings of a named recipe or of a TOML file, with overrides laid over them. Raises UserError."""
+    if name.endswith(".toml"):
+        return read_config(DataConfig, Path(name), overrides)
+    if name not in RECIPES:
+        raise UserError(f"There is no data recipe {name!r}: choose {', '.join(RECIPES)}, or give a .toml file.")
+    text = (Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8")
+    return load_config(DataConfig, text, f"{name}.toml", overrides)
+
+
+class Layout:
+    """One run's sources, settings and directory, and where in it each step keeps what.
+
+    Example: ``layout = Layout([Path("raw")], Path("out"), find_data_recipe("dr-venus")); layout.check()``
+    """
+
+    def __init__(self, sources: Sequence[Path], root: Path, config: DataConfig) -> None:
+        self.sources = tuple(sources)
+        self.root = root
+        self.config = config
+        self.imported = root / "1-imported.jsonl"
+        self.import_report = root / "1-imported.jsonl.import.json"
+        self.unread = root / "1-imported.jsonl.unread.jsonl"
+        """What no import could read; absent where everything was."""
+        self.questions = root / "1-questions.jsonl"
+        """Questions that came without a trajectory."""
+        self.cleaned = root / "2-cleaned.jsonl"
+        self.dropped = root / "2-cleaned.dropped.jsonl"
+        """With step and reason; absent where nothing was."""
+        self.judged = root / "3-judged.jsonl"
+        self.left_out = root / "3-left-out.jsonl"
+        """Judged, and not trained on."""
+        self.verdicts = root / "3-verdicts.jsonl"
+        self.unlike = root / "4-unlike.jsonl"
+        """One for each question."""
+        self.same = root / "4-left-out.jsonl"
+        """What was left out for what it asks, with the question that it is the same as."""
+        self.benchmark_free = root / "4-benchmark-free.jsonl"
+        self.deduped = self.benchmark_free if config.against else self.unlike
+        self.parted = root / "5-parts"
+        """The directory of the parts."""
+        self.resampled = root / "6-resampled.jsonl"
+        self.all_left_out = root / "left-out.jsonl"
+        """Everything that was left out, of all steps."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts' names; the first is trained on."""
+        return Shares.read(self.config.split.shares).names
+
+    def part(self, name: str) -> Path:
+        """Trajectories of a part."""
+        return self.parted / f"{name}.jsonl"
+
+    def rows(self, name: str) -> Path:
+        """Rows of a part."""
+        return self.root / "rows" / f"{name}.parquet"
+
+    @property
+    def profile(self) -> Profile:
+        return get_profile(self.config.profile)
+
+    @property
+    def measure(self) -> Measure:
+        """What lengths are counted in."""
+        return in_words() if self.config.tokenizer is None else in_tokens(load_tokenizer(self.config.tokenizer))
+
+    def check(self) -> None:
+        """Raise UserError now, and not after an hour, for what is not there or does not fit."""
+        config = self.config
+        if not self.sources:
+            raise UserError("Nothing is named that could be read: give files or folders of raw trajectories.")
+        for path in (*self.sources, *config.against):
+            if not path.is_file() and not path.is_dir():
+                raise UserError(f"There is no file or directory {path}: check the path.")
+            self._check_apart(path)
+            if path.resolve() in self.root.resolve().parents:
+                raise UserError(f"The run's directory {self.root} lies in {path}, which is read: name another --out.")
+        get_profile(config.profile)
+        config.clean.resolved()
+        config.resample.schedule()
+        for spec in config.judge.judges:
+            if not names_model(spec):
+                rule_judge(spec)
+                continue
+            check_model(spec)
+            if not is_endpoint(spec):
+                self._check_apart(Path(spec))
+        for path in config.against:
+            read_questions(path)
+        if config.tokenizer is not None:
+            self._check_apart(config.tokenizer)
+            load_tokenizer(config.tokenizer)
+        if self.root.exists() and not self.root.is_dir():
+            raise UserError(f"{self.root} is a file: name a directory for the run with --out.")
+
+    def _check_apart(self, path: Path) -> None:
+        """What is read must never be where a run writes, or empties its directory."""
+        place, root = path.resolve(), self.root.resolve()
+        if place == root or root in place.parents:
+            raise UserError(f"{path} lies in the run's own directory {self.root}: move it, or name another --out.")
+
+    def fingerprint(self) -> str:
+        """A hash that changes with whatever a step reads, and with nothing that changes no result.
+
+        So a file counts by its content and by the name that its trajectories' ids begin with, wherever it lies; the title and
+        the number of processes count for nothing, and of a judge's address neither its credentials nor its patience. Raises
+        UserError for a file that cannot be read.
+        """
+        config = self.config
+        files = {path: find_places([path]).files for path in config.against}
+        read = {
+            "settings": config.model_dump(mode="json", exclude={"title", "workers", "tokenizer", "against", "judge"}),
+            "keep": config.judge.keep.value,
+            "judges": [_judge(spec) for spec in config.judge.judges],
+            "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,
+            "sources": [[place.name, content_hash(place.path)] for place in find_places(self.sources).files],
+            "against": [[path.stem, [[one.name, content_hash(one.path)] for one in files[path]]] for path in config.against],
+        }
+        return hashlib.sha256(encode_record(read)).hexdigest()[:16]
+
+
+def _judge(spec: str) -> str:
+    """A rule by its name; a model in a directory by its files; one behind an address without what only concerns the asking."""
+    if not names_model(spec):
+        return spec
+    if not is_endpoint(spec):
+        return weights_of(spec)
+    parts, patience = urlsplit(spec), ("key_env", "timeout", "retries")
+    query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in patience])
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query).geturl()

@@ -10,9 +10,9 @@ from typing import Any
 
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
-from sanderling.recipes.data.inputs import content_hash
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.run_record import RunRecord, flat, model_files, unlike
+from sanderling.runs.files import content_hash
 
 SETTINGS = "rl.toml"
 _PROCESSES = "processes"

@@ -8,8 +8,7 @@ from sanderling.agent.agent import Agent, Job
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.judge.rules import exact_match, score_trajectory
-from sanderling.recipes.data.judging import judge
-from sanderling.recipes.data.steps import bring_in, clean
+from sanderling.recipes.data.pipeline import bring_in, clean, judge
 from sanderling.recipes.progress import Advance, Report
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.runs.jsonl import TrajectoryStore

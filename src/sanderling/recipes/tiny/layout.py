@@ -8,7 +8,7 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.types import FixedClock
 from sanderling.recipes.data.config import Cleaning, DataConfig, Judging, Keep
-from sanderling.recipes.data.layout import Layout as DataLayout
+from sanderling.recipes.data.config import Layout as DataLayout
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.world.contract import World
 from sanderling.world.encyclopedia import Encyclopedia, Names, generate_encyclopedia

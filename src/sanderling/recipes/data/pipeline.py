@@ -1,0 +1,340 @@
+"""The data pipeline, whole: raw files to supervised rows, resumable step by step, one report with the numbers of each.
+
+Each step reads a file, writes the next one whole, and returns its figures: ``came_in``, ``went_out``, and ``told``, a sentence
+for people. What a step leaves out stands in a file of its own, with the reason; one list of all is gathered at the end.
+"""
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory, encode_record, encode_trajectory
+from sanderling.core.text import visible
+from sanderling.data.cleaning.files import DROPPED_KEY, clean_file
+from sanderling.data.contamination import check_file, kinds
+from sanderling.data.dedupe import Shares, dedupe_file, split_file
+from sanderling.data.importing import import_to, open_trajectories
+from sanderling.data.resample import resample_file
+from sanderling.data.stats import NOT_JUDGED, portray, ruling_of
+from sanderling.evaluate.data_page import Step, data_page, figures_table
+from sanderling.evaluate.provenance import machine
+from sanderling.judge.book import JudgeReport, VerdictBook, judge_stream
+from sanderling.judge.rules import rule_judge
+from sanderling.judge.verdict import META_KEY, Judge, Ruling, in_order
+from sanderling.policy.load import names_model
+from sanderling.recipes.data.config import Keep, Layout
+from sanderling.recipes.progress import Report
+from sanderling.recipes.stages import Stage, StageRecord, run_stages
+from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.writing import Lines, write_lines
+from sanderling.train.encoding import Encoding
+from sanderling.train.row_files import left_out_file, write_rows
+
+PAGE, NUMBERS = "report.html", "data.json"
+
+Figures = dict[str, Any]
+
+
+class OpenVerdictsError(UserError):
+    """Verdicts are missing that the same command may still get."""
+
+
+@asynccontextmanager
+async def open_rules(specs: Sequence[str], out: Path) -> AsyncIterator[Judge]:
+    """Judges that go by rule. Raises UserError for a model, which somebody has to open, and to pay."""
+    models = [spec for spec in specs if names_model(spec)]
+    if models:
+        raise UserError(f"{models[0]} is a model, and only rules judge here: ask it with sanderling data run.")
+    yield in_order([rule_judge(spec) for spec in specs])
+
+
+@dataclass(frozen=True)
+class Judges:
+    """How judges are opened, and how many verdicts are waited for at a time."""
+
+    opened: Callable[[Sequence[str], Path], AbstractAsyncContextManager[Judge]] = open_rules
+    """Of these names, as one judge; what it spends is written down beside the path."""
+    concurrency: int = 8
+
+
+RULES_ONLY = Judges()
+
+
+def run_data(layout: Layout, report: Report, command: str, judges: Judges = RULES_ONLY) -> Path:
+    """Run what is not done yet and write the report; returns its page. Raises UserError.
+
+    ``judges``: who opens the judges, where models are among them.
+    """
+    layout.check()
+    steps: dict[str, tuple[str, Callable[[Layout, Report], Figures]]] = {
+        "import": ("Raw files to records", bring_in),
+        "clean": ("What may be imitated", clean),
+        "judge": ("Who is right", partial(judge, judges=judges)),
+        "dedupe": ("One for each question", dedupe),
+        "split": ("Parts that share no question", part),
+        "resample": ("Long ones more often", repeat),
+        "rows": ("Rows of tokens", make_rows),
+    }
+    workers = layout.config.workers
+    stages = [Stage(name, title, partial(step, layout, report), workers) for name, (title, step) in steps.items()]
+
+    def announce(stage: Stage, record: StageRecord | None) -> None:
+        done = f" (done before, {record.seconds:.0f} s)" if record else ""
+        report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
+
+    records = run_stages(stages, layout.root, layout.fingerprint(), announce)
+    sets = {
+        "imported": layout.imported,
+        "cleaned": layout.cleaned,
+        "judged": layout.judged,
+        "deduped": layout.deduped,
+        layout.parts[0]: layout.part(layout.parts[0]),
+        "resampled": layout.resampled,
+    }
+    portraits = [portray(name, open_trajectories(path), layout.measure) for name, path in sets.items()]
+    numbers = {
+        "command": command,
+        "machine": machine(),
+        "settings": layout.config.model_dump(mode="json"),
+        "steps": [{"name": one.name, "seconds": round(one.seconds, 2), **one.figures} for one in records],
+        "left_out": write_lines(layout.all_left_out, map(encode_record, left_out(layout))),
+        "sets": [one.as_json() for one in portraits],
+    }
+    replace_file(layout.root / NUMBERS, json.dumps(numbers, indent=1, ensure_ascii=False) + "\n")
+    way = [Step(one.name, one.figures["came_in"], one.figures["went_out"], one.figures["told"]) for one in records]
+    title = f"From raw files to rows: {layout.config.title}"
+    replace_file(layout.root / PAGE, data_page(title, portraits, command=command, steps=way))
+    report.console.print(figures_table([portraits[0], portraits[1], portraits[-1]]))
+    for step in way:
+        report.say(f"{step.name:<9} {step.came_in:>9,} → {step.went_out:>9,}  {step.told}")
+    report.say(f"{numbers['left_out']:,} were left out: {visible(str(layout.all_left_out))} says which and why.")
+    report.say(f"The report is {visible(str(layout.root / PAGE))}.")
+    return layout.root / PAGE
+
+
+def bring_in(layout: Layout, report: Report) -> Figures:
+    """Raw files to records."""
+    with report.task("Import", 1) as advance:
+        written = import_to(list(layout.sources), layout.imported, layout.questions, lambda *_: None)
+        advance(1)
+    found = written.report
+    odd = f", {found.unread:,} entries unread (1-imported.jsonl.unread.jsonl)" if found.unread else ""
+    odd += f", {len(written.left_files):,} files left that are no recordings" if written.left_files else ""
+    kept = f"{found.messages:,} messages, {found.raw:,} of them kept raw"
+    return {
+        "came_in": found.trajectories + found.unread,
+        "went_out": written.trajectories,
+        "told": f"{kept}{odd}; {found.questions:,} questions without a trajectory",
+        "report": found.as_json(),
+    }
+
+
+def clean(layout: Layout, report: Report) -> Figures:
+    """Records to what may be imitated."""
+    with report.task("Clean", count_lines(layout.imported)) as advance:
+        found = clean_file(
+            open_trajectories(layout.imported),
+            layout.cleaned,
+            layout.config.clean.resolved(),
+            layout.profile,
+            origin=layout.imported,
+            workers=layout.config.workers,
+            advance=advance,
+        ).report
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
+    told = f"{found.changed:,} of the kept changed; dropped: {reasons or 'none'}"
+    return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.as_json()}
+
+
+def judge(layout: Layout, report: Report, judges: Judges = RULES_ONLY) -> Figures:
+    """Who is right: rules and models say, or the verdicts in the records.
+
+    Verdicts outlive a kill. A verdict that another run may still get, because a server was not reached or the limit is spent,
+    keeps the step open: its files are not written, and OpenVerdictsError is raised.
+    """
+    settings = layout.config.judge
+    found = dict.fromkeys((*Ruling, NOT_JUDGED), 0)
+    with ExitStack() as stack:
+        kept, others = (stack.enter_context(Lines(path)) for path in (layout.judged, layout.left_out))
+        advance = stack.enter_context(report.task("Judge", count_lines(layout.cleaned)))
+        cleaned = open_trajectories(layout.cleaned)
+        counts = JudgeReport("the verdicts in the records")
+        for trajectory in _judged(layout, judges, cleaned, counts, stack) if settings.judges else cleaned:
+            ruling = ruling_of(trajectory)
+            found[ruling or NOT_JUDGED] += 1
+            wanted = settings.keep is Keep.ALL or ruling is Ruling.CORRECT
+            wanted |= settings.keep is Keep.NOT_WRONG and ruling is not Ruling.INCORRECT
+            (kept if wanted else others).add(encode_trajectory(trajectory))
+            advance(1)
+        if counts.open:
+            codes = sorted(counts.examples.items())
+            why = ", ".join(f"{counts.codes[code]:,} {code.value} (such as {ids[0]})" for code, ids in codes)
+            raise OpenVerdictsError(
+                f"{counts.open:,} of {counts.trajectories:,} verdicts are still open ({why}): run the same command again, with "
+                "a larger limit if that was reached; what was said is remembered."
+            )
+    told = ", ".join(f"{count:,} {ruling}" for ruling, count in found.items() if count) or "none"
+    figures = {"came_in": kept.count + others.count, "went_out": kept.count, "standings": found}
+    if settings.judges:
+        figures["report"] = counts.as_json()
+    return figures | {"told": f"by {counts.judge}: {told}; kept {settings.keep.value}"}
+
+
+def _judged(
+    layout: Layout, judges: Judges, cleaned: Iterable[Trajectory], counts: JudgeReport, stack: ExitStack
+) -> Iterator[Trajectory]:
+    """The trajectories with their verdicts, in order and counted; the judges are closed with the stack."""
+    runner = stack.enter_context(asyncio.Runner())
+    connections = AsyncExitStack()
+    stack.callback(lambda: runner.run(connections.aclose()))
+    chosen = runner.run(connections.enter_async_context(judges.opened(layout.config.judge.judges, layout.judged)))
+    counts.judge = chosen.name
+    book = VerdictBook(layout.verdicts)
+    stream = judge_stream(cleaned, chosen, concurrency=judges.concurrency, book=book, runner=runner)
+    for one in stack.enter_context(closing(stream)):
+        counts.add(one, None)
+        yield one.trajectory
+
+
+def dedupe(layout: Layout, report: Report) -> Figures:
+    """One for each question, and none that a benchmark asks."""
+    settings = layout.config.dedupe
+    number = count_lines(layout.judged)
+    with report.task("Dedupe", 1) as advance:
+        done = dedupe_file(
+            layout.judged,
+            layout.unlike,
+            threshold=settings.threshold,
+            by_answers=settings.by_answers,
+            keep=settings.keep or max(1, number),
+            prefer=settings.prefer,
+        )
+        told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", done.written
+        same = [(one.id, "same_question", f"{one.kept} stays: {one.kept_question}", one) for one in done.left_out]
+        if layout.config.against:
+            found = check_file(layout.unlike, layout.config.against, out=layout.benchmark_free)
+            written = found.rows - len(found.hits)
+            alike = ", ".join(f"{count:,} {kind}" for kind, count in kinds(found.hits).items()) or "none"
+            told += f"; asked by benchmarks ({found.benchmarks:,} questions): {alike}"
+            same += [(hit.id, hit.kind.value, f"{hit.benchmark}: {hit.benchmark_question}", hit) for hit in found.hits]
+        advance(1)
+    lines = (
+        {"id": id, "reason": reason, "detail": detail, "found": dataclasses.asdict(one)} for id, reason, detail, one in same
+    )
+    write_lines(layout.same, map(encode_record, lines))
+    return {"came_in": number, "went_out": written, "told": told}
+
+
+def part(layout: Layout, report: Report) -> Figures:
+    """Parts that share no question."""
+    settings = layout.config.split
+    shares = Shares.read(settings.shares)
+    with report.task("Split", 1) as advance:
+        done = split_file(layout.deduped, layout.parted, shares, seed=settings.seed, by_answers=settings.by_answers)
+        advance(1)
+    parts = dict(zip(done.names, done.trajectories, strict=True))
+    told = ", ".join(f"{name} {count:,}" for name, count in parts.items())
+    total = sum(done.trajectories)
+    return {"came_in": total, "went_out": total, "told": told, "parts": parts}
+
+
+def repeat(layout: Layout, report: Report) -> Figures:
+    """Long ones more often, in the first part."""
+    name, settings = layout.parts[0], layout.config.resample
+    schedule = settings.schedule()
+    with report.task("Resample", 1) as advance:
+        done = resample_file(layout.part(name), layout.resampled, schedule, settings.seed)
+        advance(1)
+    buckets = zip(schedule.names(), schedule.weights, done.result.before, strict=True)
+    told = f"{name}: " + ", ".join(f"{bucket} turns {before:,} ×{times}" for bucket, times, before in buckets)
+    return {
+        "came_in": done.trajectories,
+        "went_out": done.written,
+        "told": told,
+        "before": list(done.result.before),
+        "after": list(done.result.after),
+        "side_by_side": done.result.neighbours,
+    }
+
+
+def make_rows(layout: Layout, report: Report) -> Figures:
+    """Token rows of every part; the first from its resampled trajectories."""
+    if layout.config.tokenizer is None:
+        return {"came_in": 0, "went_out": 0, "told": "none made: give --tokenizer DIRECTORY"}
+    encoding = Encoding(load_tokenizer(layout.config.tokenizer), layout.profile)
+    told: list[str] = []
+    parts: dict[str, Any] = {}
+    came_in = went_out = 0
+    with report.task("Rows", len(layout.parts)) as advance:
+        for place, name in enumerate(layout.parts):
+            source = open_trajectories(layout.part(name) if place else layout.resampled)
+            counts = write_rows(layout.rows(name), source, encoding, layout.config.rows.limit())
+            parts[name] = counts.as_json()
+            came_in, went_out = came_in + counts.trajectories, went_out + counts.rows
+            tokens = f"{counts.tokens:,} tokens ({counts.trained_tokens:,} trained)"
+            missing = [f", {count:,} {reason.replace('_', ' ')}" for reason, count in counts.left_out().items() if count]
+            told.append(f"{name} {counts.rows:,} rows, {tokens}{''.join(missing)}")
+            advance(1)
+    return {"came_in": came_in, "went_out": went_out, "told": "; ".join(told), "parts": parts}
+
+
+def left_out(layout: Layout) -> Iterator[dict[str, Any]]:
+    """What a finished run left out, where and why, over all steps: gathered from what each of them keeps, so at any time anew.
+
+    A line for each trajectory that came into a step and did not come out of it: ``step``, ``id``, ``reason`` (a code),
+    ``detail``, and ``file``, below the run's directory, that holds it or what is known of it. An entry that the import could
+    not read has its place as its id; where one line stands for several (a damaged block of Parquet), ``entries`` says for how
+    many, and 0 for a whole file that is no recording. Of copies that make no row each has a line, and so has one of whose turns
+    a part makes rows (``cut``, ``turns_left_out``). Raises UserError when a file of the run is gone or damaged.
+    """
+
+    def line(step: str, file: Path, id: str, reason: str, detail: str, **more: Any) -> dict[str, Any]:
+        place = file.relative_to(layout.root).as_posix()
+        return {"step": step, "id": id, "reason": reason, "detail": detail, "file": place, **more}
+
+    for one in JsonlLog(layout.unread):
+        several = {"entries": one["entries"]} if "entries" in one else {}
+        yield line("import", layout.unread, one["place"], one["code"], "", **several)
+    for one in json.loads(layout.import_report.read_bytes())["left_files"]:
+        yield line("import", layout.import_report, one["file"], "not_a_recording", one["reason"], entries=0)
+    for trajectory in open_trajectories(layout.dropped) if layout.dropped.exists() else ():
+        why = trajectory.meta[DROPPED_KEY]
+        yield line("clean", layout.dropped, trajectory.id, why["reason"], _joined(why["step"], why["detail"]))
+    for trajectory in open_trajectories(layout.left_out):
+        verdict = trajectory.meta.get(META_KEY) or {}
+        ruling = ruling_of(trajectory) or NOT_JUDGED
+        yield line("judge", layout.left_out, trajectory.id, ruling, _joined(verdict.get("code"), verdict.get("reason")))
+    for one in JsonlLog(layout.same):
+        yield line("dedupe", layout.same, one["id"], one["reason"], one["detail"])
+    schedule = layout.config.resample.schedule()
+    file = layout.part(layout.parts[0])
+    for trajectory in open_trajectories(file) if min(schedule.weights) == 0 else ():
+        turns = sum(1 for _ in trajectory.turns())
+        if not schedule.weight(turns):
+            yield line("resample", file, trajectory.id, "weight_0", f"{turns:,} turns")
+    for name in layout.parts if layout.config.tokenizer is not None else ():
+        file = left_out_file(layout.rows(name))
+        for one in JsonlLog(file):
+            yield line("rows", file, one["id"], one["reason"], one["detail"])
+
+
+def _joined(*parts: str | None) -> str:
+    return ": ".join(filter(None, parts))
+
+
+def count_lines(path: Path) -> int:
+    """Lines of a store that an earlier step wrote. Raises UserError when it is gone."""
+    try:
+        with path.open("rb") as file:
+            return sum(1 for line in file if line.strip())
+    except OSError as error:
+        raise UserError(f"Cannot read {path} ({error.strerror}): begin again with --fresh.") from error
