@@ -116,9 +116,7 @@ class FaultProfile(Frozen):
 
 
 CALM = FaultProfile(
-    name="calm",
-    search_latency=Latency(median_s=0.15, p95_s=0.3),
-    visit_latency=Latency(median_s=0.17, p95_s=0.35),
+    name="calm", search_latency=Latency(median_s=0.15, p95_s=0.3), visit_latency=Latency(median_s=0.17, p95_s=0.35)
 )
 """Nothing fails and nothing lies. Delays are those that LiteResearcher reports of its own local world (0.15 s a search,
 0.17 s a page; arXiv 2604.17931), taken as medians; their 95th percentiles are ours (twice the median)."""

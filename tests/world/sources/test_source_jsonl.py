@@ -17,7 +17,7 @@ from sanderling.world.sources.records import JsonlSource
 def items(tmp_path, data: bytes, limits: Limits | None = None, name: str = "pages.jsonl") -> list[Page | Skipped]:
     file = tmp_path / name
     file.write_bytes(data)
-    return list(JsonlSource(file, limits or Limits()).items())
+    return list(JsonlSource(file, limits=limits or Limits()).items())
 
 
 @pytest.mark.parametrize(

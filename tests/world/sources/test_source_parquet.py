@@ -24,7 +24,7 @@ def test_rows_with_a_head_are_pages(tmp_path):
 def test_rows_that_are_no_pages(tmp_path):
     rows = {"docid": ["1", None, "3", "4"], "url": ["u", "v", None, " "], "text": ["x" * 500, None, "words", "w"]}
     pq.write_table(pa.table(rows | {"picture": [b"x" * 900] * 4}), tmp_path / "a.parquet")
-    found = list(ParquetSource(tmp_path / "a.parquet", Limits(document_bytes=300)).items())
+    found = list(ParquetSource(tmp_path / "a.parquet", limits=Limits(document_bytes=300)).items())
     assert found[0] == Skipped("row 1", Reason.TOO_LARGE)
     assert found[1] == Skipped("row 2", Reason.NOT_A_PAGE)
     assert isinstance(found[2], Page) and found[2].url == "local://3"

@@ -15,7 +15,7 @@ from sanderling.world.sources.warc import WarcSource
 def items(tmp_path, data: bytes, limits: Limits | None = None) -> list[Page | Skipped]:
     file = tmp_path / "crawl.warc.gz"
     file.write_bytes(data)
-    return list(WarcSource(file, limits or Limits()).items())
+    return list(WarcSource(file, limits=limits or Limits()).items())
 
 
 def kinds(found) -> list[str]:

@@ -14,15 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.embedders import (
-    CachedEmbedder,
-    Embedder,
-    Kind,
-    Vectors,
-    embed_units,
-    open_embedder,
-    opens_socket,
-)
+from sanderling.world.dense.embedders import CachedEmbedder, Embedder, Kind, Vectors, embed_units, open_embedder, opens_socket
 from sanderling.world.dense.vectors import DIRECTORY, Cells, DenseInfo, DenseSettings, open_cells, read_arrays, read_info
 from sanderling.world.index import Ranked, Ranker
 from sanderling.world.local import LocalWorld

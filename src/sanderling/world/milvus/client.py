@@ -149,10 +149,7 @@ class MilvusStore:
         )
         schema.add_function(
             Function(
-                name="bm25",
-                function_type=FunctionType.BM25,
-                input_field_names=["terms"],
-                output_field_names=["terms_sparse"],
+                name="bm25", function_type=FunctionType.BM25, input_field_names=["terms"], output_field_names=["terms_sparse"]
             )
         )
         indexes = self._client.prepare_index_params()

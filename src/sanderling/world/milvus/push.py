@@ -231,21 +231,13 @@ def _passage_rows(source: Path, dense: DenseInfo, first: int) -> Iterator[tuple[
         own = np.arange(start, end) - np.searchsorted(owners, owners[start:end])
         ids = pages * _PASSAGES_OF_PAGE + own
         block = np.asarray(vectors[start:end], np.float32)
-        yield (
-            start,
-            [{"id": int(i), "page": int(p), "vector": row} for i, p, row in zip(ids, pages, block, strict=True)],
-        )
+        yield (start, [{"id": int(i), "page": int(p), "vector": row} for i, p, row in zip(ids, pages, block, strict=True)])
 
 
 def _copy_beside(source: Path, target: Path, fingerprint: str) -> None:
     """What masks and searches need of the world's directory."""
     (target / dense_store.DIRECTORY).mkdir(exist_ok=True)
-    for name in (
-        store.FILE_NAME,
-        file_name(fingerprint),
-        BLOCKLIST_FILE,
-        f"{dense_store.DIRECTORY}/{dense_store.MANIFEST}",
-    ):
+    for name in (store.FILE_NAME, file_name(fingerprint), BLOCKLIST_FILE, f"{dense_store.DIRECTORY}/{dense_store.MANIFEST}"):
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
         else:

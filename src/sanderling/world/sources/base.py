@@ -12,10 +12,10 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
@@ -141,10 +141,27 @@ class DocumentSource(Source, Generic[Raw]):
             yield document if isinstance(document, Skipped) else read(document)
 
 
-def require_file(path: Path, what: str) -> None:
-    """Raises UserError when there is no file there; ``what`` it should be."""
-    if not path.is_file():
-        raise UserError(f"There is no file {path}: give {what}.")
+@dataclass(frozen=True)
+class FileSource(DocumentSource[Raw]):
+    """A source that is one file."""
+
+    path: Path
+    base_url: str = ""
+    """Where its pages lie, for kinds whose documents have no full addresses; empty: ``local://`` and the file's name."""
+    limits: Limits = field(default_factory=Limits)
+    what: ClassVar[str] = "a file"
+
+    def __post_init__(self) -> None:
+        """Raises UserError when there is no such file, or it cannot be read as what it should be."""
+        if not self.path.is_file():
+            raise UserError(f"There is no file {self.path}: give {self.what}.")
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def stamp(self) -> str:
+        return stamp_of(type(self).__name__, file_facts(self.path), self.base_url, self.limits)
 
 
 def file_facts(path: Path) -> str:

@@ -152,9 +152,9 @@ class RecordedSource(Source):
 
 SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "folder": lambda rest, base, limits: FolderSource(Path(rest), base, limits),
-    "jsonl": lambda rest, _base, limits: JsonlSource(Path(rest), limits),
-    "parquet": lambda rest, _base, limits: ParquetSource(Path(rest), limits),
-    "warc": lambda rest, _base, limits: WarcSource(Path(rest), limits),
+    "jsonl": lambda rest, base, limits: JsonlSource(Path(rest), base, limits),
+    "parquet": lambda rest, base, limits: ParquetSource(Path(rest), base, limits),
+    "warc": lambda rest, base, limits: WarcSource(Path(rest), base, limits),
     "wikipedia": lambda rest, base, limits: WikipediaSource(Path(rest), base, limits),
     "zim": lambda rest, base, limits: ZimSource(Path(rest), base, limits),
     "recorded": lambda rest, _base, _limits: RecordedSource(Path(rest)),

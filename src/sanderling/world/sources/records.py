@@ -18,7 +18,6 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ import pyarrow.parquet as pq
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, file_facts, require_file, stamp_of
+from sanderling.world.sources.base import FileSource, Reason, Skipped
 from sanderling.world.sources.documents import split_front_matter
 
 _URL_NAMES = ("url", "link")
@@ -73,20 +72,10 @@ def _page_of(record: Any) -> Page:
     return Page(url=url, title=title, text=text, links=links, date=date, source="jsonl")
 
 
-@dataclass(frozen=True)
-class JsonlSource(DocumentSource[tuple[int, bytes]]):
+class JsonlSource(FileSource[tuple[int, bytes]]):
     """A file of JSON lines, plain or compressed by gzip or zstd (as the corpus of LiteResearcher is)."""
 
-    path: Path
-    limits: Limits = field(default_factory=Limits)
-
-    def __post_init__(self) -> None:
-        """Raises UserError when there is no such file."""
-        require_file(self.path, "a file of JSON lines")
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    what = "a file of JSON lines"
 
     def documents(self, skip: int) -> Iterator[tuple[int, bytes] | Skipped]:
         """The lines that are not blank, with their numbers in the file."""
@@ -94,9 +83,6 @@ class JsonlSource(DocumentSource[tuple[int, bytes]]):
 
     def reader(self) -> Callable[[tuple[int, bytes]], Page | Skipped]:
         return _read_line
-
-    def stamp(self) -> str:
-        return stamp_of("jsonl", file_facts(self.path), self.limits)
 
     def _numbered(self) -> Iterator[tuple[int, bytes] | Skipped]:
         number = 0
@@ -145,29 +131,23 @@ def _read_line(numbered: tuple[int, bytes]) -> Page | Skipped:
     return read_record(record, where)
 
 
-@dataclass(frozen=True)
-class ParquetSource(DocumentSource[tuple[int, dict[str, Any]]]):
+class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
     """A Parquet file, a row a page, read a few at a time, and only the columns that a page is made of.
 
     What is damaged costs its group of rows, no more.
     """
 
-    path: Path
-    limits: Limits = field(default_factory=Limits)
+    what = "a Parquet file"
 
     def __post_init__(self) -> None:
-        """Raises UserError when there is no such file, it is no Parquet file, or has no column of words."""
-        require_file(self.path, "a Parquet file")
+        """Raises UserError when it is no Parquet file, or has no column of words, either."""
+        super().__post_init__()
         try:
             columns = self._columns()
         except (pa.ArrowException, OSError) as error:
             raise UserError(f"{self.path} is no Parquet file, or not a whole one: get it again.") from error
         if not columns:
             raise UserError(f"{self.path} has none of the columns {', '.join(sorted(_NAMES))}: it holds no pages.")
-
-    @property
-    def name(self) -> str:
-        return self.path.name
 
     def documents(self, skip: int) -> Iterator[tuple[int, dict[str, Any]] | Skipped]:
         """The rows with their numbers from 1."""
@@ -189,9 +169,6 @@ class ParquetSource(DocumentSource[tuple[int, dict[str, Any]]]):
 
     def reader(self) -> Callable[[tuple[int, dict[str, Any]]], Page | Skipped]:
         return self._read
-
-    def stamp(self) -> str:
-        return stamp_of("parquet", file_facts(self.path), self.limits)
 
     def total(self) -> int:
         with pq.ParquetFile(self.path) as file:

@@ -9,35 +9,20 @@ up to the limit however far it would unpack. Does not resolve revisits.
 import io
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import (
-    DocumentSource,
-    Limits,
-    Reason,
-    Skipped,
-    file_facts,
-    require_file,
-    stamp_of,
-    world_extra,
-)
+from sanderling.world.sources.base import FileSource, Reason, Skipped, world_extra
 from sanderling.world.sources.documents import Kind, read_document
 
 if TYPE_CHECKING:
     from fastwarc.stream_io import WarcReader
     from fastwarc.warc import WarcRecord
 
-_KINDS = {
-    "text/html": Kind.HTML,
-    "application/xhtml+xml": Kind.HTML,
-    "text/plain": Kind.TEXT,
-    "application/pdf": Kind.PDF,
-}
+_KINDS = {"text/html": Kind.HTML, "application/xhtml+xml": Kind.HTML, "text/plain": Kind.TEXT, "application/pdf": Kind.PDF}
 _BLOCK = 1 << 20
 _CHUNK_HEAD = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]*)?\r?\n")
 _GZIP_NAMES = re.compile("(?:x-)?gzip$")
@@ -57,22 +42,16 @@ class Answer:
     charset: str
 
 
-@dataclass(frozen=True)
-class WarcSource(DocumentSource[Answer]):
+class WarcSource(FileSource[Answer]):
     """A WARC file."""
 
-    path: Path
-    limits: Limits = field(default_factory=Limits)
+    what = "a WARC file"
 
     def __post_init__(self) -> None:
-        """Raises UserError when there is no such file, or `fastwarc` is not installed."""
+        """Raises UserError when `fastwarc` is not installed, too."""
         with world_extra():
             import fastwarc.warc  # noqa: F401
-        require_file(self.path, "a WARC file")
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+        super().__post_init__()
 
     def documents(self, skip: int) -> Iterator[Answer | Skipped]:
         """The recorded answers. Those that are passed over are unpacked too: only so is it known where a damaged file ends."""
@@ -80,9 +59,6 @@ class WarcSource(DocumentSource[Answer]):
 
     def reader(self) -> Callable[[Answer], Page | Skipped]:
         return self._read
-
-    def stamp(self) -> str:
-        return stamp_of("warc", file_facts(self.path), self.limits)
 
     def _answers(self) -> Iterator[Answer | Skipped]:
         from fastwarc.warc import ArchiveIterator, WarcRecordType

@@ -19,16 +19,7 @@ from xml.parsers import expat
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import (
-    DocumentSource,
-    Limits,
-    Reason,
-    Skipped,
-    file_facts,
-    require_file,
-    stamp_of,
-    world_extra,
-)
+from sanderling.world.sources.base import FileSource, Reason, Skipped, world_extra
 from sanderling.world.sources.links import address, base_of, markdown_link
 
 _BLOCK = 1 << 16
@@ -96,24 +87,16 @@ class _Reader:
         raise _EntitiesError
 
 
-@dataclass(frozen=True)
-class WikipediaSource(DocumentSource[tuple[_Article, str]]):
-    """A MediaWiki XML dump."""
+class WikipediaSource(FileSource[tuple[_Article, str]]):
+    """A dump; its base is that of the dump's own site, unless one is given."""
 
-    path: Path
-    base_url: str = ""
-    """Empty: the dump's own site."""
-    limits: Limits = field(default_factory=Limits)
+    what = "a MediaWiki XML dump"
 
     def __post_init__(self) -> None:
-        """Raises UserError when there is no such file, or `mwparserfromhell` is not installed."""
+        """Raises UserError when `mwparserfromhell` is not installed, too."""
         with world_extra():
             import mwparserfromhell  # noqa: F401
-        require_file(self.path, "a MediaWiki XML dump")
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+        super().__post_init__()
 
     def documents(self, skip: int) -> Iterator[tuple[_Article, str] | Skipped]:
         """The articles, each with the address of the dump's own site."""
@@ -121,9 +104,6 @@ class WikipediaSource(DocumentSource[tuple[_Article, str]]):
 
     def reader(self) -> Callable[[tuple[_Article, str]], Page | Skipped]:
         return self._page
-
-    def stamp(self) -> str:
-        return stamp_of("wikipedia", file_facts(self.path), self.base_url, self.limits)
 
     def _articles(self) -> Iterator[tuple[_Article, str] | Skipped]:
         reader = _Reader(self.limits.document_bytes)

@@ -5,23 +5,13 @@ address that an article has on the web is not known: give it as the base.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import (
-    DocumentSource,
-    Limits,
-    Reason,
-    Skipped,
-    file_facts,
-    require_file,
-    stamp_of,
-    world_extra,
-)
+from sanderling.world.sources.base import FileSource, Reason, Skipped, world_extra
 from sanderling.world.sources.documents import Kind, read_document
 from sanderling.world.sources.links import address, base_of
 
@@ -38,22 +28,17 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class ZimSource(DocumentSource[int]):
+class ZimSource(FileSource[int]):
     """A ZIM file."""
 
-    path: Path
-    base_url: str = ""
-    """Empty: ``local://`` and the file's name without ending."""
-    limits: Limits = field(default_factory=Limits)
+    what = "a ZIM file"
 
     def __post_init__(self) -> None:
-        """Raises UserError when there is no such file, it is no ZIM file, or `libzim` is not installed."""
+        """Raises UserError when it is no ZIM file, or `libzim` is not installed, too."""
+        with world_extra():
+            import libzim.reader  # noqa: F401
+        super().__post_init__()
         _open(self.path)
-
-    @property
-    def name(self) -> str:
-        return self.path.name
 
     @property
     def _base(self) -> str:
@@ -66,9 +51,6 @@ class ZimSource(DocumentSource[int]):
     def reader(self) -> Callable[[int], Page | Skipped]:
         archive = _open(self.path)
         return lambda number: self._entry(archive, number)
-
-    def stamp(self) -> str:
-        return stamp_of("zim", file_facts(self.path), self.base_url, self.limits)
 
     def total(self) -> int:
         return _open(self.path).entry_count
@@ -112,9 +94,8 @@ class ZimSource(DocumentSource[int]):
 
 
 def _open(path: Path) -> "Archive":
-    with world_extra():
-        from libzim.reader import Archive
-    require_file(path, "a ZIM file")
+    from libzim.reader import Archive
+
     try:
         return Archive(path)
     except RuntimeError as error:
