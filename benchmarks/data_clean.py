@@ -25,7 +25,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.data.cleaning import RECIPES, Cleaner, CleanReport
 from sanderling.data.cleaning.draft import Draft, Round
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.runs.files import replace_file
 

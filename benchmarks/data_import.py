@@ -24,8 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanderling.data.importers import open_import
-from sanderling.data.importers.store import import_to
+from sanderling.data.importing import import_to, open_import
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.runs.files import replace_file
 

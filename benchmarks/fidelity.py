@@ -18,7 +18,7 @@ import numpy as np
 
 import sanderling
 from sanderling.core.record import Trajectory
-from sanderling.data.importers import import_tree
+from sanderling.data.importing import import_all
 from sanderling.evaluate.fidelity import Figure, Part, by_question, part
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
 from sanderling.evaluate.fidelity_table import interval, number
@@ -111,7 +111,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, required=True, help="JSON file")
     given = options.parse_args()
     started = time.perf_counter()
-    trajectories = import_tree(given.against).trajectories
+    trajectories = import_all(given.against).trajectories
     parts = [held_out(trajectories, unit) for unit in Unit]
     everything = Pool()
     put(everything, trajectories, trajectories, drop=False)

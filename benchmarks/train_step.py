@@ -25,7 +25,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.recipes.sft.devices import peak_of
 

@@ -22,7 +22,7 @@ from engines import ENGINES, OWN
 from world_child import RESULTS
 from world_stages import Log, Plan, documents
 
-from sanderling.data.importers import import_tree
+from sanderling.data.importing import import_all
 from sanderling.evaluate.resampling import bootstrap_interval, mean_interval
 from sanderling.synth.questions import Path as Chain
 from sanderling.synth.questions import chain_questions
@@ -104,7 +104,7 @@ def _one(url: str) -> frozenset[str]:
 
 def recorded_task(directory: Path) -> tuple[list[Page], Task]:
     """All pages of recorded trajectories, and their queries that had results."""
-    trajectories = import_tree(directory).trajectories
+    trajectories = import_all(directory).trajectories
     pages, _ = pages_from_trajectories(trajectories)
     searches = recorded_calls(trajectories).searches
     cases = [Case(s.query, frozenset(canonical_url(hit.url) for hit in s.hits[:RESULTS])) for s in searches if s.hits]

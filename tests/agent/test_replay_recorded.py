@@ -15,7 +15,7 @@ from sanderling.core.profiles import DR_VENUS_4B, Budgets, Guards, Profile
 from sanderling.core.prompts import default_specs
 from sanderling.core.record import NodeKind, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
-from sanderling.data.importers import import_tree
+from sanderling.data.importing import import_all
 from sanderling.policy.scripted import ListPolicy
 from sanderling.tools.contract import ToolContext
 from sanderling.world.recorded import ReplayTable
@@ -34,7 +34,7 @@ PATIENT: Profile = DR_VENUS_4B.model_copy(
 
 @pytest.fixture(scope="module")
 def recorded() -> list[Trajectory]:
-    return [trajectory for folder in FOLDERS for trajectory in import_tree(Path(ROOT) / folder).trajectories]
+    return [trajectory for folder in FOLDERS for trajectory in import_all(Path(ROOT) / folder).trajectories]
 
 
 @pytest.fixture(scope="module")

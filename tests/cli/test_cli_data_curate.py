@@ -10,7 +10,7 @@ from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.data.similar import LEAST_THRESHOLD
 from sanderling.recipes.data.config import Deduping
 from sanderling.runs.writing import write_trajectories

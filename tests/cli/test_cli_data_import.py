@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.core.errors import UserError
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.data.questions import read_questions
 
 TALK = [

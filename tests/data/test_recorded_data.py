@@ -10,7 +10,7 @@ from recordings import ROOT, needs_recordings
 
 from sanderling.core.parse import parse_turn
 from sanderling.core.record import NodeKind
-from sanderling.data.importers import Layout, import_tree
+from sanderling.data.importing import import_all
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.parquet import read_parquet, write_parquet
 from sanderling.world.recorded import ReplayTable, pages_from_trajectories
@@ -20,7 +20,7 @@ pytestmark = needs_recordings
 
 @lru_cache(maxsize=1)
 def recorded():
-    return import_tree(ROOT)
+    return import_all(ROOT)
 
 
 def contents() -> Counter[str]:
@@ -44,12 +44,12 @@ def test_no_message_is_lost():
     assert Counter(node.text for node in nodes if node not in steps) == given - Counter({"assistant step": len(steps)})
     assert given["assistant step"] == len(steps) == 252
     assert (len(result.trajectories), len(result.questions)) == (116, 100)
-    found = Counter(Layout(t.meta["layout"]) for t in result.trajectories)
+    found = Counter(t.meta["layout"] for t in result.trajectories)
     assert found == {
-        Layout.DR_VENUS_SFT: 5,
-        Layout.DR_VENUS_RL: 5,
-        Layout.LITERESEARCHER_CASES: 6,
-        Layout.WEBDANCER_CHATML: 100,
+        "dr-venus-sft": 5,
+        "dr-venus-rl": 5,
+        "literesearcher-cases": 6,
+        "webdancer-chatml": 100,
     }
 
 

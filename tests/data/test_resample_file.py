@@ -8,7 +8,7 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore
 from sanderling.runs.writing import write_trajectories

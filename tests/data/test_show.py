@@ -3,9 +3,10 @@ import json
 
 import pytest
 from hypothesis import given, settings
+from import_files import TALK as MESSAGES
+from import_files import save as write
 from rich.console import Console
 from strategies import trajectories
-from test_importers import MESSAGES, write
 from test_jsonl import make
 
 from sanderling.core.errors import UserError

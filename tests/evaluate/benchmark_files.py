@@ -74,6 +74,11 @@ def write_workbook(path: Path, table: Sequence[Sequence[Any]], *, cells: str = "
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(
+            "_rels/.rels",
+            '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+            f'<Relationship Id="rId1" Type="{kin}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        )
+        archive.writestr(
             "xl/workbook.xml",
             f'<workbook {main} xmlns:r="{kin}"><sheets><sheet name="S" sheetId="1" r:id="rId7"/></sheets></workbook>',
         )

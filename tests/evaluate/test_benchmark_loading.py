@@ -9,7 +9,7 @@ import pytest
 from benchmark_files import write_rows
 
 from sanderling.core.errors import UserError
-from sanderling.evaluate.benchmarks.columns import Columns
+from sanderling.data.fields import Columns
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import BENCHMARKS, get_benchmark
 

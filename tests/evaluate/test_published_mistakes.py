@@ -19,7 +19,7 @@ from sanderling.cli.evaluation import app
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.types import FixedClock, Message
-from sanderling.data.importers import open_import
+from sanderling.data.importing import open_import
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import get_benchmark

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from sanderling.data.files import open_trajectories
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
+from sanderling.data.importing import open_trajectories
 from sanderling.data.resample import resample_file
 from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
 from sanderling.recipes.progress import Report

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from sanderling.data.files import open_trajectories
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
 from sanderling.core.errors import UserError
+from sanderling.data.importing import open_trajectories
 from sanderling.recipes.data.config import Layout, find_data_recipe
 from sanderling.recipes.data.pipeline import run_data
 from sanderling.recipes.progress import Report

@@ -22,7 +22,7 @@ from sanderling.data.cleaning import CleaningRecipe, CleanReport, Reason, get_re
 from sanderling.data.cleaning.explain import explain
 from sanderling.data.cleaning.files import Advance, CleanedFile, clean_file
 from sanderling.data.cleaning.report import Count
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 
 _SHOWN = 110
 

@@ -1,4 +1,4 @@
-"""``sanderling data import``: recorded trajectories and question sets of other systems. Thin: `trajectory.importers` reads."""
+"""``sanderling data import``: recorded trajectories and question sets of other systems. Thin: `data.importing` reads."""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from rich.progress import (
 from sanderling.core.text import visible
 
 if TYPE_CHECKING:
-    from sanderling.data.importers.store import Progress as Report
+    from sanderling.data.importing import Progress as Report
 
 _SECONDS = 0.2
 """Between two moves of the bar."""
@@ -30,22 +30,25 @@ _SECONDS = 0.2
 def import_(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="SOURCE...", help="Files (.json, .jsonl, .parquet; also .gz, .bz2, .zst) or folders of them."),
+        typer.Argument(metavar="SOURCE...", help="Files (.json, .jsonl, .parquet; also .gz, .zst) or folders of them."),
     ],
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Trajectories go here: .jsonl or .parquet.")] = None,
     questions: Annotated[
         Path | None, typer.Option("--questions", metavar="FILE", help="Question sets go here: .jsonl.")
     ] = None,
+    layout: Annotated[
+        str, typer.Option("--layout", metavar="NAME", help="Asked before all other layouts; file.py:name for one of your own.")
+    ] = "",
 ) -> None:
     """Bring recorded trajectories and question sets into the record; layouts are recognised, none is asked for.
 
     Messages nobody can classify are kept raw and counted. Beside the output stand FILE.import.json (the report) and, for
     entries that could not be read at all, FILE.unread.jsonl. Files appear whole or not at all; a killed import starts over.
     """
-    from sanderling.data.importers.store import import_to
+    from sanderling.data.importing import import_to
 
     with _bar() as report:
-        written = import_to(sources, out, questions, report)
+        written = import_to(sources, out, questions, report, layout)
     console = Console()
     console.print(written.report)
     found = written.report

@@ -17,7 +17,7 @@ from sanderling.cli import exits
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens, Spending, spent_line
 from sanderling.cli.judges import FormKey, JudgePrices, JudgeSpecs, Verdicts, opened_judge
 from sanderling.core.text import visible
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.judge.book import JudgeReport, Keep, judge_file
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.prompts import DEFAULT_PROMPT

@@ -24,7 +24,7 @@ def stats(
     import json
 
     from sanderling.core.chat import load_tokenizer
-    from sanderling.data.files import open_trajectories
+    from sanderling.data.importing import open_trajectories
     from sanderling.data.stats import in_tokens, in_words, portray
     from sanderling.evaluate.data_page import data_page, figures_table
     from sanderling.evaluate.provenance import command_line

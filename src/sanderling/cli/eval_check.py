@@ -33,9 +33,9 @@ def check(
 
     from rich.console import Console
 
+    from sanderling.data.fields import Columns
     from sanderling.data.questions import write_questions
     from sanderling.evaluate.benchmarks.checking import figures, sample_lines, sentences, warnings
-    from sanderling.evaluate.benchmarks.columns import Columns
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark
     from sanderling.runs.writing import check_places

@@ -96,7 +96,7 @@ def run(
     from rich.console import Console
 
     from sanderling.cli.eval_shown import show_file, show_guard, show_result, show_unused
-    from sanderling.evaluate.benchmarks.columns import Columns
+    from sanderling.data.fields import Columns
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark
     from sanderling.evaluate.concluding import booked

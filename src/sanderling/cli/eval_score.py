@@ -10,7 +10,6 @@ import typer
 
 from sanderling.cli.asking import Cache, MaxCost, MaxTokens
 from sanderling.cli.judges import FormOfBenchmark, JudgePrices, SecondJudge, Verdicts
-from sanderling.data.importers.layouts import Layout
 
 if TYPE_CHECKING:
     from sanderling.evaluate.benchmarks.benchmark import Benchmark
@@ -39,7 +38,10 @@ def score(
     split: Annotated[str, typer.Option(help="The part that the file is, where its name does not say it.")] = "",
     columns: Annotated[str, typer.Option(help="Unusual columns: question=Prompt,answer=Gold.", metavar="ROLES")] = "",
     canary: Annotated[str, typer.Option(help="Decrypts a file that does not hold its own canary.")] = "",
-    layout: Annotated[Layout | None, typer.Option("--layout", help="Only records of this layout; others are left out.")] = None,
+    layout: Annotated[
+        str,
+        typer.Option("--layout", metavar="NAME", help="Only records of this layout (or file.py:name); others are left out."),
+    ] = "",
     public: Annotated[
         bool, typer.Option("--public", help="AgentToLeaP's records, which name no benchmark, are of one that may be published.")
     ] = False,
@@ -95,7 +97,7 @@ def _benchmark(
 ) -> tuple["Benchmark | None", "Loaded | None"]:
     """The benchmark and its questions; neither where the records' own are taken. Raises UserError."""
     from sanderling.core.errors import UserError
-    from sanderling.evaluate.benchmarks.columns import Columns
+    from sanderling.data.fields import Columns
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark
 

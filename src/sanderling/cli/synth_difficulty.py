@@ -31,7 +31,7 @@ from sanderling.cli.world_dynamics import Dynamics, WorldSeed
 from sanderling.cli.world_embed import Search
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.data.questions import read_questions, require_distinct, write_questions
 from sanderling.synth.difficulty import META, Band, BandSettings, Try, by_difficulty, try_of
 from sanderling.world.dense.index import SearchMode

@@ -70,7 +70,7 @@ def _show_calls(console: Console, local: Sequence[Path], live: Sequence[Path]) -
 
 def _calls(files: Sequence[Path], role: str) -> list[int]:
     """Calls of each episode on its main branch; ``role``: of one kind only."""
-    from sanderling.data.files import open_trajectories
+    from sanderling.data.importing import open_trajectories
 
     return [
         sum(role in ("", event.role) for node in trajectory.branch() for event in node.events)

@@ -19,7 +19,7 @@ from sanderling.cli.world_embed import Search, search_choice
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolStatus
-from sanderling.data.importers.report import ImportReport
+from sanderling.data.import_report import ImportReport
 from sanderling.world.contract import World
 from sanderling.world.dense.index import SearchMode
 from sanderling.world.opening import open_as_met
@@ -117,11 +117,11 @@ class Recorded:
 
 def read_recorded(place: Path) -> Recorded:
     """Trajectories of a directory in any known layout, or of a recording. Raises UserError when there are none."""
-    from sanderling.data.importers import import_tree
+    from sanderling.data.importing import import_all
     from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
 
     if not place.is_file():
-        imported = import_tree(place)
+        imported = import_all(place)
         return Recorded(imported.trajectories, imported.report, None)
     if not is_recording(place):
         raise UserError(f"{place} is no recording: give a file of sanderling ask --record, or a directory of trajectories.")

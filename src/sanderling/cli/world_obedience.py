@@ -11,7 +11,7 @@ def obedience(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Trajectories of agents that met a world with --inject.")],
 ) -> None:
     """How often agents followed orders that stood in the pages they read."""
-    from sanderling.data.files import open_trajectories
+    from sanderling.data.importing import open_trajectories
     from sanderling.evaluate.resampling import wilson_interval
     from sanderling.world.faulty_world import count_obedience
 

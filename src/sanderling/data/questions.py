@@ -8,8 +8,7 @@ from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, decode_record, encode_record
-from sanderling.data.files import warn_of_left_out
-from sanderling.data.importers import open_import
+from sanderling.data.importing import open_import, warn_of_left_out
 from sanderling.runs.files import replace_file
 
 

@@ -25,7 +25,7 @@ from sanderling.core.record import Node, NodeKind, Trajectory, turn_indices
 from sanderling.core.text import visible
 from sanderling.core.types import ToolCall
 from sanderling.data.credit import CreditLine, credit_of, told
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.data.stats import NO_ENDING, call_roles
 
 _SHORT_CHARS = 600

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import get_profile
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.runs.writing import check_places
 from sanderling.train.encoding import Encoding
 from sanderling.train.overlong import Limit

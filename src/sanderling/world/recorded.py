@@ -248,7 +248,7 @@ def answerable_questions(trajectories: Iterable[Trajectory]) -> list[Question]:
 def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Page], RecordedReport]:
     """The pages in the order their addresses were first seen, and what was found.
 
-    Example: ``pages, report = pages_from_trajectories(import_tree(directory).trajectories)``
+    Example: ``pages, report = pages_from_trajectories(import_all(directory).trajectories)``
     """
     gathering = _Gathering()
     for trajectory in trajectories:

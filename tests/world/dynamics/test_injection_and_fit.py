@@ -19,7 +19,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import FixedClock, Message, Role, ToolStatus
-from sanderling.data.importers import import_tree
+from sanderling.data.importing import import_all
 from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import Reply, ScriptedPolicy
 from sanderling.tools.contract import ToolContext
@@ -157,7 +157,7 @@ def test_the_recorded_calls_are_what_the_web_profile_says_they_are() -> None:
     place = os.environ.get("SANDERLING_RECORDED", "")
     if not Path(place).is_dir() or not place:
         pytest.skip("SANDERLING_RECORDED names no directory")
-    fitted = fit_profile(import_tree(Path(place)).trajectories)
+    fitted = fit_profile(import_all(Path(place)).trajectories)
     assert (fitted.queries, fitted.visits, fitted.search_delays, fitted.visit_delays) == (787, 273, 0, 0)
     assert fitted.profile.visit.not_found == pytest.approx(21 / 273, abs=1e-6)
     assert fitted.profile.visit.timeout == pytest.approx(4 / 273, abs=1e-6)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sanderling.data.importers import import_tree
+from sanderling.data.importing import import_all
 from sanderling.world.fidelity import Settings, compare_searches, recorded_calls
 from sanderling.world.held_out import Unit, built_from, sides, split
 from sanderling.world.local import LocalWorld
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_what_is_held_out_is_not_in_the_world():
-    trajectories = import_tree(ROOT).trajectories
+    trajectories = import_all(ROOT).trajectories
     calls = recorded_calls(trajectories)
     assert (len(calls.searches), len(calls.visits), calls.trajectories) == (787, 269, 116)
     for unit in Unit:

@@ -15,10 +15,11 @@ from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, question_id
-from sanderling.evaluate.benchmarks.columns import Fields, MissingColumnError
+from sanderling.data.fields import Fields, MissingColumnError
+from sanderling.data.tables import Unread as Broken
+from sanderling.data.tables import question_rows
 from sanderling.evaluate.benchmarks.contract import Loaded, Options, Row, Split
 from sanderling.evaluate.benchmarks.decrypt import Cipher, looks_encrypted
-from sanderling.evaluate.benchmarks.rows import Broken, read_rows
 from sanderling.evaluate.benchmarks.sources import find_files, sha256_of
 from sanderling.evaluate.benchmarks.unread import RowError, Unread, UnreadWhy
 
@@ -93,7 +94,7 @@ class Benchmark:
 
     def _found(self, files: list[Path]) -> Iterator[dict[str, Any] | Broken]:
         for file in files:
-            yield from read_rows(file, self.skip)
+            yield from question_rows(file, self.skip)
 
 
 def _named_split(path: Path, names: Collection[str]) -> str:
@@ -121,7 +122,7 @@ class _Gathered:
     def take(self, path: Path, line: int, found: dict[str, Any] | Broken, options: Options) -> None:
         """One row of the file. Raises UserError when the first one shows that it is another benchmark's."""
         if isinstance(found, Broken):
-            self._leave_out(line, UnreadWhy.BAD_ROW, found.about)
+            self._leave_out(line, UnreadWhy.BAD_ROW, found.text)
             return
         try:
             row = self._benchmark.row(Fields(line, found, options.columns), options)
@@ -130,8 +131,8 @@ class _Gathered:
             if not self._fits:
                 raise UserError(self._other_layout(path, error, found)) from error
             self._leave_out(line, UnreadWhy.BAD_ROW, f"no {error.role}")
-        except RowError as error:
-            self._leave_out(line, error.why, str(error))
+        except ValueError as error:
+            self._leave_out(line, error.why if isinstance(error, RowError) else UnreadWhy.BAD_ROW, str(error))
         self._fits = True
 
     def _keep(self, row: Row, line: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sanderling.core.record import Question
-from sanderling.evaluate.benchmarks.columns import Columns
+from sanderling.data.fields import Columns
 from sanderling.evaluate.benchmarks.unread import BROKEN, Unread, UnreadWhy
 
 

@@ -8,12 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from sanderling.core.record import Question
-from sanderling.data.importers.fields import ANSWER_KEYS, QUESTION_KEYS, masked_urls
+from sanderling.data.fields import ANSWER_KEYS, QUESTION_KEYS, Fields, MissingColumnError, answer_list, masked_urls
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields, MissingColumnError
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
 from sanderling.evaluate.benchmarks.unread import RowError, UnreadWhy
-from sanderling.evaluate.benchmarks.values import answer_list
 
 _QUESTIONS = (*QUESTION_KEYS, "text")
 _IDS = ("id", "_id", "task_id", "question_id", "query_id", "qid")

@@ -1,7 +1,7 @@
 """DeepSearchQA: single answers and sets; a set stands as one text, and its judge takes it apart."""
 
+from sanderling.data.fields import Fields
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
 
 

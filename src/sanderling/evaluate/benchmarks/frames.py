@@ -1,9 +1,8 @@
 """FRAMES: a table of tabs whose first column, the row's number, has no name."""
 
+from sanderling.data.fields import Fields, written_list
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
-from sanderling.evaluate.benchmarks.values import written_list
 
 
 def _row(found: Fields, options: Options) -> Row:

@@ -4,8 +4,8 @@ The publisher's rule takes the accepted answer for a list wherever it holds a co
 numbers; such answers stand in the file without the comma.
 """
 
+from sanderling.data.fields import Fields
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
 from sanderling.evaluate.benchmarks.unread import RowError, UnreadWhy
 

@@ -6,10 +6,9 @@ encrypted is no question, and the loader leaves it out.
 
 from collections.abc import Callable
 
-from sanderling.evaluate.benchmarks.columns import Fields
+from sanderling.data.fields import Fields, plain_text
 from sanderling.evaluate.benchmarks.contract import Options, Row
 from sanderling.evaluate.benchmarks.decrypt import CIPHERS, Cipher, UndecodableError
-from sanderling.evaluate.benchmarks.values import plain_text
 
 
 def hidden_row(

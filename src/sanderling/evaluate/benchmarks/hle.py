@@ -1,7 +1,7 @@
 """Humanity's Last Exam: questions with an image are left out unless asked for. Its canary is a mark, and hides nothing."""
 
+from sanderling.data.fields import Fields
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
 from sanderling.evaluate.benchmarks.unread import RowError, UnreadWhy
 

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sanderling.data.fields import Fields, MissingColumnError, answer_list, opened, text_list, written_list
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields, MissingColumnError
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
 from sanderling.evaluate.benchmarks.unread import RowError, UnreadWhy
-from sanderling.evaluate.benchmarks.values import answer_list, opened, text_list, written_list
 
 _IDS = ("id", "_id", "question_id", "QuestionId", "qid", "extra_info.index", "idx")
 _LEVELS = ("level", "metadata.level")
@@ -93,7 +92,7 @@ def _answers(found: Fields) -> tuple[str, ...]:
         if found.role("answer", name) is not None:
             return written_list(found.role("answer", name))
     try:
-        answer: Any = opened(found.need("answer", "answer", "answers"))
+        answer: Any = opened(found.need("answer", "answer", "answers"), "{")
     except MissingColumnError as error:
         raise MissingColumnError("answer", ["golden_answers", *error.names]) from error
     if isinstance(answer, Mapping):  # TriviaQA's, in capitals or not

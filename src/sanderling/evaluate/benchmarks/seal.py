@@ -1,7 +1,7 @@
 """SealQA's Seal-0 (and Seal-Hard): search results that contradict each other; some answers change with time."""
 
+from sanderling.data.fields import Fields
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
 
 _EXTRA = ("freshness", "effective_year")

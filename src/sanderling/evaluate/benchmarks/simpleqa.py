@@ -2,11 +2,9 @@
 
 from typing import Any
 
+from sanderling.data.fields import Fields, plain_text, text_list, written
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
-from sanderling.evaluate.benchmarks.unread import RowError
-from sanderling.evaluate.benchmarks.values import plain_text, text_list, written
 
 
 def _row(found: Fields, options: Options) -> Row:
@@ -27,7 +25,7 @@ def _row(found: Fields, options: Options) -> Row:
 def _metadata(value: Any) -> dict[str, Any]:
     try:
         found = written(value)
-    except RowError:
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -1,7 +1,7 @@
 """WebWalkerQA: the names of its columns differ in case between README, code and copies; details stand in ``info`` or flat."""
 
+from sanderling.data.fields import Fields
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
-from sanderling.evaluate.benchmarks.columns import Fields
 from sanderling.evaluate.benchmarks.contract import Options, Row, Split
 
 _EXTRA = {

@@ -13,7 +13,7 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
-from sanderling.data.importers import Layout, open_import
+from sanderling.data.importing import open_import
 from sanderling.evaluate.benchmarks.sources import sha256_of
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 from sanderling.evaluate.peers.folders import Attempt, attempts_in
@@ -54,7 +54,7 @@ class LeapFolders:
                     self.left.unsure_verdicts += one.published is not None and not in_order
                     yield Found(
                         found,
-                        Layout.AGENTTOLEAP.value,
+                        "agenttoleap",
                         one.task,
                         one.number,
                         one.published if in_order else None,
@@ -72,7 +72,7 @@ def _read(attempt: Attempt) -> Trajectory | str:
         return "begun, and not ended"
     try:
         reading = open_import(attempt.path, name=f"{attempt.task}/{attempt.number}")
-        records = [one for one in reading if isinstance(one, Trajectory) and one.meta.get("layout") == Layout.AGENTTOLEAP]
+        records = [one for one in reading if isinstance(one, Trajectory) and one.meta.get("layout") == "agenttoleap"]
     except UserError:
         records = []
     if len(records) != 1:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import is_outside
 from sanderling.core.record import Trajectory
-from sanderling.data.importers import Layout, open_import
-from sanderling.data.importers.places import find_places
+from sanderling.data.importing import find_places, open_import
 from sanderling.evaluate.benchmarks.sources import sha256_of
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 
@@ -22,7 +22,7 @@ _VERDICTS = {"CORRECT": True, "INCORRECT": False}
 class RecordedFiles:
     """The trajectories of files and folders."""
 
-    def __init__(self, sources: Sequence[Path], layout: Layout | None = None) -> None:
+    def __init__(self, sources: Sequence[Path], layout: str = "") -> None:
         """``layout``: records of another one are left out. Raises UserError for a source that is not there."""
         self._sources = list(sources)
         self._layout = layout
@@ -36,15 +36,14 @@ class RecordedFiles:
     def __iter__(self) -> Iterator[Found | Lost]:
         """In the order of the files."""
         self.left = Left()
-        reading = open_import(*self._sources)
+        reading = open_import(*self._sources, layout=self._layout if is_outside(self._layout) else "")
         any_read = False
         for one in reading:
             if not isinstance(one, Trajectory):
                 self.left.questions += 1
                 continue
             layout = reading.layout
-            assert layout is not None  # that of the record which was just handed out
-            if self._layout is not None and layout is not self._layout:
+            if self._layout and layout != self._layout:
                 self.left.other_layouts += 1
                 continue
             any_read = True
@@ -56,24 +55,24 @@ class RecordedFiles:
             raise UserError(f"{', '.join(map(str, self._sources))} holds {told}: give a file with trajectories.")
 
 
-def _found(one: Trajectory, layout: Layout) -> Found:
+def _found(one: Trajectory, layout: str) -> Found:
     inner = one.meta.get("fields")
     fields = inner if isinstance(inner, dict) else {}
     named = fields.get("benchmark")
     return Found(
         one,
-        layout.value,
+        layout,
         # Ours say which attempt they are; one that was tried again is there twice, and refused.
-        number=one.seeds.attempt if layout is Layout.SANDERLING else None,
+        number=one.seeds.attempt if layout == "sanderling" else None,
         published=_published(fields, layout),
         named_set=named if isinstance(named, str) else "",
         chosen=_chosen(one, fields, layout),
-        chosen_if_right=layout is Layout.LITERESEARCHER_CASES,
+        chosen_if_right=layout == "literesearcher-cases",
     )
 
 
-def _published(fields: Mapping[str, Any], layout: Layout) -> bool | None:
-    if layout is Layout.LITERESEARCHER_CASES:
+def _published(fields: Mapping[str, Any], layout: str) -> bool | None:
+    if layout == "literesearcher-cases":
         said = fields.get("judge_verdict")
         correct = fields.get("judge_correct")
         word = _VERDICTS.get(said.strip().upper()) if isinstance(said, str) else None
@@ -81,16 +80,16 @@ def _published(fields: Mapping[str, Any], layout: Layout) -> bool | None:
     return True if _is_right_dialogue(fields, layout) else None
 
 
-def _chosen(one: Trajectory, fields: Mapping[str, Any], layout: Layout) -> str:
-    if layout is Layout.LITERESEARCHER_CASES:
+def _chosen(one: Trajectory, fields: Mapping[str, Any], layout: str) -> str:
+    if layout == "literesearcher-cases":
         return "LiteResearcher's cases are picked by hand among right answers"
     if _is_right_dialogue(fields, layout):
         return "AgentToLeaP's file of dialogues holds right ones alone"
-    is_sft = layout in (Layout.WEBDANCER_CHATML, Layout.REDSEARCHER_SFT) or (
-        layout is Layout.DR_VENUS_SFT and one.ending is None and "prediction" not in fields
+    is_sft = layout in ("webdancer-chatml", "redsearcher-sft") or (
+        layout == "dr-venus-sft" and one.ending is None and "prediction" not in fields
     )
     return _TRAINING if is_sft else ""
 
 
-def _is_right_dialogue(fields: Mapping[str, Any], layout: Layout) -> bool:
-    return layout is Layout.AGENTTOLEAP and "query" not in fields and "success" not in fields
+def _is_right_dialogue(fields: Mapping[str, Any], layout: str) -> bool:
+    return layout == "agenttoleap" and "query" not in fields and "success" not in fields

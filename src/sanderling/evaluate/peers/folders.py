@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.data.importers.agenttoleap import REPEATED
+from sanderling.data.layouts import REPEATED
 from sanderling.evaluate.peers.contract import Left
 
 RESULT = "result.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.data.importers import Layout
+from sanderling.data.layouts import layout_named
 from sanderling.evaluate.benchmarks.contract import Loaded
 from sanderling.evaluate.benchmarks.named import is_private_name
 from sanderling.evaluate.peers.agenttoleap import LeapFolders
@@ -39,12 +39,14 @@ class Scored:
     about: About
 
 
-def open_records(sources: Sequence[Path], layout: Layout | None = None, tasks: frozenset[str] = frozenset()) -> Records:
+def open_records(sources: Sequence[Path], layout: str = "", tasks: frozenset[str] = frozenset()) -> Records:
     """Records of files, or of AgentToLeaP's folders. Raises UserError for both at once, and for sources that are not there."""
+    if layout:
+        layout_named(layout)
     missing = next((source for source in sources if not source.exists()), None)
     if missing is not None:
         raise UserError(f"There is no file or folder {missing}: check the path.")
-    leaps = [holds_results(source) for source in sources] if layout in (None, Layout.AGENTTOLEAP) else [False]
+    leaps = [holds_results(source) for source in sources] if layout in ("", "agenttoleap") else [False]
     if all(leaps):
         return LeapFolders(sources, tasks)
     if any(leaps):
@@ -52,9 +54,7 @@ def open_records(sources: Sequence[Path], layout: Layout | None = None, tasks: f
     return RecordedFiles(sources, layout)
 
 
-def prepared(
-    sources: Sequence[Path], layout: Layout | None = None, loaded: Loaded | None = None, *, public: bool = False
-) -> Scored:
+def prepared(sources: Sequence[Path], layout: str = "", loaded: Loaded | None = None, *, public: bool = False) -> Scored:
     """Read the records once. Raises UserError.
 
     ``loaded``: the benchmark whose accepted answers count. ``public``: a person says that the texts may be published, where
@@ -108,7 +108,7 @@ def _hidden(plan: Plan, loaded: Loaded | None, *, public: bool) -> str:
         )
     if why:
         return f"Its texts are left out of reports and logs: {why}."
-    if Layout.AGENTTOLEAP.value in plan.layouts and loaded is None and not public:
+    if "agenttoleap" in plan.layouts and loaded is None and not public:
         return _UNNAMED
     return ""
 

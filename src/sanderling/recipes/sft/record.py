@@ -9,7 +9,7 @@ from typing import Any
 
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
-from sanderling.data.importers.places import find_places
+from sanderling.data.importing import find_places
 from sanderling.recipes.run_record import RunRecord, flat, model_files, unlike
 from sanderling.recipes.sft.rows import ROWS
 from sanderling.runs.files import content_hash

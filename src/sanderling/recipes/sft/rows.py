@@ -9,7 +9,7 @@ from pathlib import Path
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
-from sanderling.data.files import open_trajectories
+from sanderling.data.importing import open_trajectories
 from sanderling.recipes.progress import Report
 from sanderling.train.encoding import Encoding
 from sanderling.train.row_files import RowCounts, write_rows

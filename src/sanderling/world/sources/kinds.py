@@ -18,8 +18,7 @@ import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.record import Trajectory
-from sanderling.data.importers import open_import
-from sanderling.data.importers.places import importable
+from sanderling.data.importing import importable, open_import
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_pages

@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.evaluate.benchmarks.columns import Columns, Fields, MissingColumnError
-from sanderling.evaluate.benchmarks.unread import RowError
-from sanderling.evaluate.benchmarks.values import answer_list, plain_text, text_list, written, written_list
+from sanderling.data.fields import (
+    Columns,
+    Fields,
+    MissingColumnError,
+    answer_list,
+    plain_text,
+    text_list,
+    written,
+    written_list,
+)
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text == text.strip())
 
@@ -19,7 +26,7 @@ words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lam
     ("value", "text"),
     [
         (None, ""), (math.nan, ""), ("nan", "nan"), ("NaN", "NaN"), ("None", "None"), ("N/A", "N/A"), (0, "0"), ("0", "0"),
-        (2.0, "2"), (2.5, "2.5"), (True, "True"), (" a ", "a"), (b"bytes", "bytes"), (-0.0, "0"), (1e300, "1e+300"),
+        (2.0, "2"), (2.5, "2.5"), (True, "True"), (" a ", "a"), (-0.0, "0"), (1e300, "1e+300"),
     ],
 )  # fmt: skip
 def test_cells_are_taken_as_they_stand(value: object, text: str) -> None:
@@ -47,7 +54,7 @@ def test_lists_in_either_notation(items: list[str]) -> None:
     ],
 )
 def test_what_is_no_list_is_refused(value: str) -> None:
-    with pytest.raises(RowError):
+    with pytest.raises(ValueError):
         written_list(value)
 
 
@@ -67,18 +74,16 @@ def test_an_answer_in_brackets_is_a_list_of_texts_only(value: object, answers: t
 
 
 def test_an_answer_of_numpys_is_refused() -> None:
-    with pytest.raises(RowError, match="numpy"):
+    with pytest.raises(ValueError, match="numpy"):
         answer_list("['a' 'b']")
 
 
 def test_lists_are_flattened_once(tmp_path: object) -> None:
     assert text_list([["a", "b"], ["a"], "c", None, math.nan]) == ("a", "b", "c")
-    with pytest.raises(RowError):
+    with pytest.raises(ValueError):
         text_list([[["a"]]])
-    with pytest.raises(RowError):
+    with pytest.raises(ValueError):
         text_list({"a": 1})
-    np = pytest.importorskip("numpy")
-    assert text_list(np.array(["a", "b"], dtype=object)) == ("a", "b")
     assert written_list("plain, text") == ("plain, text",) and written("{'a': [1]}") == {"a": [1]}
 
 

@@ -1,0 +1,427 @@
+"""A conversation's messages as the nodes of a trajectory, and how it ended.
+
+Contract: every message is in exactly one node, in order, and either the node's text is the message's content, unchanged, or the
+node's ``raw`` is the message (``{"messages": [...]}`` where a node holds several). What cannot be classified becomes a RAW node
+that holds the message itself. Two kinds of nodes hold several messages, as the loop's own records do:
+
+- the results of several calls of one turn are *one* OBSERVATION (it has one event for each call it answers, and rows, rewards
+  and statistics look for the one observation after a turn), each result in its own ``<tool_response>``;
+- reasoning that stands in a message of its own and the turn that follows it are one TURN.
+
+A result beyond the calls of the turn is an OBSERVATION of its own, with the problem ``observation_without_call``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sanderling.core.chat import wrap_observation
+from sanderling.core.observations import read_observation, tool_role
+from sanderling.core.parse import ParseProblem, parse_turn
+from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, question_id
+from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
+from sanderling.data.fields import ANSWER_KEYS, SURE_QUESTION_KEYS, masked_urls, rest
+from sanderling.data.import_report import Notes
+from sanderling.data.messages import Said, Speaker, as_json, calls_in, read_message
+from sanderling.data.transcripts import calls_in_words, result_text
+
+_WRAPPED = "<tool_response>"
+_ENDINGS = {
+    # DR-Venus' inference script
+    "answered": Ending.ANSWERED,
+    "answered_token_limit": Ending.ANSWERED_AT_BUDGET,
+    "answered_max_steps": Ending.ANSWERED_AT_BUDGET,
+    "token_limit_no_answer": Ending.NO_ANSWER,
+    "max_steps": Ending.TURN_LIMIT,
+    "timeout": Ending.TIME_LIMIT,
+    "llm_error": Ending.POLICY_OUTAGE,
+    # Tongyi's agents
+    "answer": Ending.ANSWERED,
+    "generate an answer as token limit reached": Ending.ANSWERED_AT_BUDGET,
+    "format error: generate an answer as token limit reached": Ending.NO_ANSWER,
+    "answer not found": Ending.NO_ANSWER,
+    "exceed available llm calls": Ending.TURN_LIMIT,
+    "No answer found after 2h30mins": Ending.TIME_LIMIT,
+}
+"""What files say in ``termination``."""
+
+
+def trajectory_of(
+    entry: Mapping[str, Any],
+    nodes: Sequence[Node],
+    id: str,
+    notes: Notes,
+    *,
+    question: str | None = None,
+    answers: tuple[str, ...] = (),
+    held: Iterable[str] = (),
+) -> Trajectory:
+    """A trajectory of finished nodes.
+
+    ``question``: what the file calls so; None: its first user message. The question's id is made of its text, so that rollouts
+    of one question share it. ``held``: the entry's fields that need not stay in ``meta``.
+    """
+    if question is None:
+        question = next((node.text for node in nodes if node.kind is NodeKind.QUESTION), "")
+    if not question.strip():
+        notes.add("no_question", id)
+    kept = set(held)
+    if not answers:  # an answer that is not text, in whatever form, stays in ``meta``
+        kept -= {key for key in ANSWER_KEYS if entry.get(key)}
+    # What an environment says after the answer ("episode finished") hangs off the episode's end.
+    last = len(nodes)
+    if last > 1 and nodes[-1].kind is NodeKind.OBSERVATION and nodes[-2].kind is NodeKind.TURN:
+        last -= nodes[-2].answer is not None and not nodes[-2].calls
+    return Trajectory(
+        id=id,
+        question=Question(id=question_id(question), text=question, answers=answers, masked_urls=masked_urls(entry)),
+        nodes=tuple(nodes),
+        leaf=last - 1 if last else None,
+        ending=_ending_of(entry, nodes[:last], id, notes),
+        answer=nodes[last - 1].answer if last and nodes[last - 1].kind is NodeKind.TURN else None,
+        meta=rest(entry, {*kept, *(key for key in SURE_QUESTION_KEYS if entry.get(key) == question)}),
+    )
+
+
+def _ending_of(entry: Mapping[str, Any], nodes: Sequence[Node], where: str, notes: Notes) -> Ending | None:
+    """The ending that ``termination``, ``finished`` or ``success`` tells; None when none of them does. Never guessed."""
+    named = entry.get("termination")
+    if named is not None:
+        if str(named) not in _ENDINGS:
+            notes.add("unknown_termination", where, named)
+        return _ENDINGS.get(str(named))
+    finished = entry.get("finished") is True or entry.get("success") is True
+    if not finished or not nodes or nodes[-1].kind is not NodeKind.TURN or nodes[-1].answer is None:
+        return None  # of a rollout that says that it finished only an answer is beyond doubt
+    was_told = len(nodes) > 1 and nodes[-2].kind is NodeKind.HINT
+    return Ending.ANSWERED_AT_BUDGET if was_told else Ending.ANSWERED
+
+
+def chat_nodes(messages: Sequence[Any], where: str, notes: Notes) -> list[Node]:
+    """A chain of nodes for a list of messages. Odd things go into ``notes``."""
+    chain = _Chain(where, notes)
+    spread = [(index, said) for index, message in enumerate(messages) for said in read_message(message)]
+    notes.tally("messages", sum(said.size for _, said in spread))
+    for number, (index, said) in enumerate(spread, start=1):
+        chain.add(said, f"{where} message {index}", last=number == len(spread))
+    chain.flush()
+    return chain.nodes
+
+
+@dataclass
+class _Chain:
+    """Nodes so far, and what still waits for the messages after it."""
+
+    where: str
+    notes: Notes
+    nodes: list[Node] = field(default_factory=list)
+    results: list[tuple[Said, str]] = field(default_factory=list)
+    """Tool results in a row, and their places."""
+    thought: tuple[Said, str] | None = None
+    call_ids: tuple[str, ...] = ()
+    """Ids of the last turn's calls."""
+    asked: bool = False
+    structured: bool = False
+    """Whether any call came in a field, in a message of its own, or in another system's words."""
+    in_words: bool = False
+    """Whether the last turn calls in another system's words: the next message of the user is what the tools returned."""
+
+    @property
+    def parent(self) -> int | None:
+        return len(self.nodes) - 1 if self.nodes else None
+
+    def add(self, said: Said, place: str, *, last: bool) -> None:
+        """The next piece of a message."""
+        if said.unclear:
+            self.flush()
+            self.put(raw_node(said.original, self.parent, place, self.notes, said.unclear), said.size)
+            return
+        for code in said.oddities:
+            self.notes.add(code, place, said.original)
+        said = self.returned(said)
+        if said.speaker is Speaker.TOOL or (said.speaker is Speaker.USER and said.text.lstrip().startswith(_WRAPPED)):
+            self.flush_thought()
+            self.results.append((said, place))
+            return
+        self.flush_results()
+        if said.speaker is Speaker.THOUGHT:
+            self.flush_thought()
+            self.thought = (said, place)
+        elif said.speaker in (Speaker.SYSTEM, Speaker.USER):
+            self.flush_thought()
+            self.plain(said, place)
+        else:
+            self.turn(self.tagged(said, place) if last else said, place)
+
+    def returned(self, said: Said) -> Said:
+        """A user's message as the tools', where it answers a call in other words or tells that the episode is over."""
+        waits, self.in_words = self.in_words and said.speaker is Speaker.USER, False
+        over = bool(self.nodes) and self.nodes[-1].answer is not None and said.speaker is Speaker.USER
+        inner = result_text(said.text) if waits or over else None
+        if not waits and inner is None:
+            return said
+        return replace(said, speaker=Speaker.TOOL, text=said.text if inner is None else inner, plain=False)
+
+    def put(self, node: Node, messages: int = 1) -> None:
+        """Add a node; a turn before it that called and got no answer is told."""
+        self.notes.tally("raw" if node.kind is NodeKind.RAW else "kept", messages)
+        before = self.nodes[-1] if self.nodes else None
+        if before and before.kind is NodeKind.TURN and before.calls and node.kind is not NodeKind.OBSERVATION:
+            self.notes.add("call_without_response", f"{self.where} node {len(self.nodes) - 1}", before.calls[0].raw)
+            self.nodes[-1] = before.model_copy(update={"problems": (*before.problems, "call_without_response")})
+        self.nodes.append(node)
+
+    def plain(self, said: Said, place: str) -> None:
+        """What the system or the user says."""
+        raw = None if said.plain else said.original
+        if said.speaker is Speaker.SYSTEM:
+            self.put(Node(parent=self.parent, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text=said.text, raw=raw), said.size)
+            return
+        if self.asked:
+            self.notes.add("bare_user_message", place, said.text)
+        kind = NodeKind.HINT if self.asked else NodeKind.QUESTION
+        self.asked = True
+        self.put(Node(parent=self.parent, role=Role.USER, kind=kind, text=said.text, raw=raw), said.size)
+
+    def turn(self, said: Said, place: str) -> None:
+        """What the agent says, with the reasoning that waits for it."""
+        before, self.thought = self.thought, None
+        raw = None if said.plain else said.original
+        if before is not None:
+            raw = {"messages": [before[0].original, said.original]}
+            said = replace(said, think="\n\n".join(part for part in (_bare(before[0].text, "think"), said.think) if part))
+        calling = said.speaker is Speaker.CALL
+        if calling:  # nothing but calls: JSON of one or several, or in their tags
+            called = parse_turn(said.text).calls or calls_in(said.text)
+            said = replace(said, calls=called, text="") if called else replace(said, speaker=Speaker.ASSISTANT)
+        said = self.from_words(said)
+        if calling and not said.calls:
+            self.notes.add("odd_tool_calls", place, said.text)
+        self.structured = self.structured or bool(said.calls)
+        self.call_ids = said.call_ids
+        size = said.size + (0 if before is None else before[0].size)
+        self.put(_turn(said, self.parent, place, self.notes, raw), size)
+
+    def from_words(self, said: Said) -> Said:
+        """A turn with the calls that its text spells in another system's words."""
+        if said.speaker is not Speaker.ASSISTANT or said.calls or parse_turn(said.text).actionable:
+            return said
+        found = calls_in_words(said.text)
+        if found is None:
+            return said
+        think, calls, text = found
+        self.in_words = self.structured = True
+        think = "\n\n".join(part for part in (said.think, think) if part) or None
+        return replace(said, text=text, think=think, calls=calls, plain=False)
+
+    def tagged(self, said: Said, place: str) -> Said:
+        """In a structured conversation the last words, where they call nothing and have no tags, are the answer."""
+        parsed = parse_turn(said.text)
+        answer = said.text.rpartition("</think>")[2].strip()
+        if not self.structured or said.speaker is not Speaker.ASSISTANT or said.calls or parsed.actionable or not answer:
+            return said
+        self.notes.add("answer_without_tags", place, said.text)
+        think = parsed.think if "</think>" in said.text else said.think
+        return replace(said, speaker=Speaker.ANSWER, text=answer, think=think, plain=False)
+
+    def flush(self) -> None:
+        """Nothing more comes that could belong to what waits."""
+        self.flush_results()
+        self.flush_thought()
+
+    def flush_thought(self) -> None:
+        """Reasoning that no turn followed is a turn without an action."""
+        if self.thought is None:
+            return
+        (said, place), self.thought = self.thought, None
+        said = replace(said, think=_bare(said.text, "think"), text="")
+        self.put(_turn(said, self.parent, place, self.notes, said.original), said.size)
+
+    def flush_results(self) -> None:
+        """Results of one turn's calls become one observation; what is left over, one each."""
+        if not self.results:
+            return
+        waiting, self.results = self.results, []
+        before = self.nodes[-1] if self.nodes else None
+        size = max(1, len(_calls_of(before)))
+        first, left = waiting[:size], waiting[size:]
+        observed = joined_observation(first, before, self.call_ids, self.parent, self.notes)
+        self.put(observed, sum(said.size for said, _ in first))
+        for one in left:
+            self.put(joined_observation([one], self.nodes[-1], (), self.parent, self.notes), one[0].size)
+
+
+# -- turns ----------------------------------------------------------------------------------------------------------------
+
+
+def _turn(said: Said, parent: int | None, place: str, notes: Notes, raw: dict[str, Any] | None) -> Node:
+    """A turn out of text, out of fields, or out of both."""
+    if said.speaker is Speaker.ANSWER:
+        answer = _bare(said.text, "answer")
+        return structured_turn(said.think, said.calls, answer, parent, place, notes, raw=raw or said.original)
+    if not said.calls and said.think is None:
+        return text_turn(said.text, parent, place, notes, raw=raw)
+    tagged = parse_turn(said.text)
+    think = said.think if tagged.think is None else tagged.think
+    if tagged.actionable:  # the text has its own tags: it is the turn, and the fields repeat it
+        text = said.text if tagged.think is not None or think is None else f"<think>\n{think}\n</think>\n\n{said.text}"
+        return text_turn(text, parent, place, notes, raw=raw or said.original)
+    said_beside = said.text.rpartition("</think>")[2] if tagged.think is not None else said.text
+    raw = raw or said.original
+    return structured_turn(think, said.calls, None, parent, place, notes, raw=raw, beside=said_beside.strip())
+
+
+def text_turn(text: str, parent: int | None, place: str, notes: Notes, *, raw: dict[str, Any] | None = None) -> Node:
+    """A turn as the tolerant parser reads it."""
+    parsed = parse_turn(text)
+    problems = [problem.value for problem in parsed.problems]
+    return _turn_node(text, parsed.think, parsed.calls, parsed.answer, problems, parent, place, notes, raw)
+
+
+def structured_turn(
+    think: str | None,
+    calls: tuple[ToolCall, ...],
+    answer: str | None,
+    parent: int | None,
+    place: str,
+    notes: Notes,
+    *,
+    raw: dict[str, Any],
+    beside: str = "",
+) -> Node:
+    """A turn whose parts are known: its text is rebuilt, and its fields are the parts.
+
+    The text is the reasoning between ``<think>`` tags, then what was said beside it, then one ``<tool_call>`` for each call or
+    the ``<answer>``. Where the parser reads something else in it than the structure says (an argument or a thought may hold
+    tags), the structure is kept and the node says ``rebuilt_differs``.
+    """
+    parts = [] if think is None else [f"<think>\n{think}\n</think>"]
+    parts += [beside] if beside.strip() else []
+    parts += [f"<tool_call>{call.raw}</tool_call>" for call in calls]
+    parts += [] if answer is None else [f"<answer>\n{answer}\n</answer>"]
+    text, answer = "\n\n".join(parts), (answer or "").strip() or None
+    parsed = parse_turn(text)
+    # A structured turn without reasoning is no accident of its writer.
+    problems = [p.value for p in parsed.problems if think is not None or p is not ParseProblem.MISSING_THINK]
+    meant = [(call.name, call.arguments) for call in calls]
+    if [(call.name, call.arguments) for call in parsed.calls] != meant or parsed.answer != answer:
+        problems.append("rebuilt_differs")
+    return _turn_node(text, think, calls, answer, problems, parent, place, notes, raw)
+
+
+def _turn_node(
+    text: str,
+    think: str | None,
+    calls: tuple[ToolCall, ...],
+    answer: str | None,
+    problems: Sequence[str],
+    parent: int | None,
+    place: str,
+    notes: Notes,
+    raw: dict[str, Any] | None,
+) -> Node:
+    for problem in problems:
+        notes.add(f"turn:{problem}", place, text[-200:])
+    return Node(
+        parent=parent,
+        role=Role.ASSISTANT,
+        kind=NodeKind.TURN,
+        text=text,
+        think=think,
+        calls=calls,
+        answer=answer,
+        problems=tuple(problems),
+        raw=raw,
+    )
+
+
+def _bare(text: str, tag: str) -> str:
+    """Text without the tags that may surround it."""
+    return text.strip().removeprefix(f"<{tag}>").removesuffix(f"</{tag}>").strip()
+
+
+# -- results --------------------------------------------------------------------------------------------------------------
+
+
+def _calls_of(before: Node | None) -> tuple[ToolCall, ...]:
+    """The calls that an observation after this node answers."""
+    return before.calls if before is not None and before.kind is NodeKind.TURN else ()
+
+
+def joined_observation(
+    results: Sequence[tuple[Said, str]], before: Node | None, ids: tuple[str, ...], parent: int | None, notes: Notes
+) -> Node:
+    """One observation for results in a row; ``ids``: those of the calls of the turn before it.
+
+    Results and events stand in the order of the calls, as in our own records: cleaning takes the first for the first call's.
+    """
+    calls, place = _calls_of(before), results[0][1]
+    by_tool = results[0][0].speaker is Speaker.TOOL and bool(calls)
+    answered = _answered(results, ids, len(calls), notes) if by_tool else list(range(len(results)))
+    if answered != sorted(answered):
+        notes.add("results_reordered", place, answered)
+    ordered = [results[k][0] for k in sorted(range(len(results)), key=answered.__getitem__)]
+    texts = [said.text if said.text.strip().startswith(_WRAPPED) else wrap_observation(said.text) for said in ordered]
+    kept = [said.original for said, _ in results]
+    raw = None if len(results) == 1 and results[0][0].plain else kept[0] if len(kept) == 1 else {"messages": kept}
+    node = observation("\n".join(texts), parent, before, place, notes, raw=raw)
+    if not by_tool:
+        return node
+    if len(results) < len(calls):
+        notes.add("results_missing", place, f"{len(results)} of {len(calls)}")
+    reading = read_observation(node.text)
+    statuses = zip(sorted(answered), reading.parts or (reading.status,), strict=False)
+    odd = "odd_block" in reading.problems
+    events = tuple(_event(calls[at].name, status, odd) for at, status in statuses if at < len(calls))
+    return node.model_copy(update={"events": events})
+
+
+def _answered(results: Sequence[tuple[Said, str]], ids: tuple[str, ...], calls: int, notes: Notes) -> list[int]:
+    """For each result the call of the turn that it answers: by its id, and otherwise the first that no other answers."""
+    free = list(range(max(calls, len(results))))
+    places: list[int | None] = []
+    for said, where in results:
+        wanted = said.call_ids[0] if said.call_ids else ""
+        named = next((at for at in free if wanted and at < len(ids) and ids[at] == wanted), None)
+        if named is not None:
+            free.remove(named)
+        elif wanted and any(ids):
+            notes.add("unknown_call_id", where, wanted)
+        places.append(named)
+    return [free.pop(0) if at is None else at for at in places]
+
+
+def observation(
+    text: str, parent: int | None, before: Node | None, place: str, notes: Notes, *, raw: dict[str, Any] | None = None
+) -> Node:
+    """What the tools returned, with one event for each call of the turn before it."""
+    reading, calls = read_observation(text), _calls_of(before)
+    problems = [*dict.fromkeys(reading.problems), *([] if calls else ["observation_without_call"])]
+    for problem in problems:
+        notes.add(problem, place, text[:200])
+    statuses = reading.parts if len(reading.parts) == len(calls) else (reading.status,) * len(calls)
+    odd = "odd_block" in problems
+    events = tuple(_event(call.name, status, odd) for call, status in zip(calls, statuses, strict=True))
+    kind, told = NodeKind.OBSERVATION, tuple(problems)
+    return Node(parent=parent, role=Role.USER, kind=kind, text=text, problems=told, events=events, raw=raw)
+
+
+def _event(name: str, status: ToolStatus, odd: bool) -> ToolEvent:
+    """``odd``: the text looks like search results and holds none, which says nothing of a tool that is no search."""
+    role = tool_role(name)
+    return ToolEvent(name=name, role=role, status=ToolStatus.OK if odd and not role and status is ToolStatus.EMPTY else status)
+
+
+def raw_node(message: Any, parent: int | None, place: str, notes: Notes, code: str) -> Node:
+    """A message that cannot be classified, kept as it was."""
+    notes.add(code, place, message)
+    raw = message if isinstance(message, dict) else {"message": message}
+    role, content = raw.get("role"), raw.get("content")
+    return Node(
+        parent=parent,
+        role=Role(role) if isinstance(role, str) and role in list(Role) else Role.USER,
+        kind=NodeKind.RAW,
+        text=content if isinstance(content, str) else as_json(message),
+        problems=(code,),
+        raw=raw,
+    )

@@ -1,0 +1,260 @@
+"""What a row says of a question: its text, accepted answers, addresses to mask, by the names that published files use.
+
+Two ways to look things up. `asked`, `accepted` and `masked_urls` know the names and take what they find; `Fields` looks for the
+columns of one benchmark, in any case and depth, and lets a person name others (`Columns`). Values stay what they are: "nan" and
+"[1, 5]" are texts, and only a real missing value (None, the float NaN) is nothing.
+"""
+
+import ast
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+from sanderling.core.errors import UserError
+
+QUESTION_KEYS = ("question", "problem", "Question", "query", "prompt", "instruction", "task_question", "input")
+SURE_QUESTION_KEYS = ("question", "problem", "Question")
+"""Names that mean a question even where no answer stands beside them."""
+ANSWER_KEYS = (
+    "answer", "answers", "gt", "ground_truth", "reference_answer", "correct_answer", "expected_answer", "golden_answer",
+    "golden_answers", "gold_answer", "Final answer", "Correct Answer", "target", "aug_answers", "another_answer",
+    "answer_aliases",
+)  # fmt: skip
+ROLES = ("question", "answer", "id", "level", "topic")
+_MASK_KEYS = ("mask_url", "mask_urls", "masked_url", "masked_urls")
+_SPLIT = "<|answer_split|>"
+_LONGEST_LITERAL = 200_000
+"""Characters of a list in Python's notation; longer ones are refused, since reading them takes much memory."""
+_TEXTS = re.compile(r"\s*\[\s*['\"]")
+_NEIGHBOURS = re.compile(r"['\"]\s+['\"]")
+"""Texts side by side, as numpy prints a list; Python would join them."""
+
+
+def opened(value: Any, marks: str = "{[") -> Any:
+    """A value that some files hold as JSON text beginning with one of ``marks``, as the value it spells; others as they are."""
+    if not isinstance(value, str) or not value.lstrip()[:1] or value.lstrip()[0] not in marks:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def record_of(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A field that should be an object (or JSON text of one), or an empty one."""
+    value = opened(entry.get(key))
+    return value if isinstance(value, dict) else {}
+
+
+def rest(entry: Mapping[str, Any], held: Iterable[str]) -> dict[str, Any]:
+    """The fields of an entry but for those that stand elsewhere."""
+    return {key: value for key, value in entry.items() if key not in held}
+
+
+# -- by the names that are known ------------------------------------------------------------------------------------------
+
+
+def asked(entry: Mapping[str, Any], keys: Iterable[str] = QUESTION_KEYS) -> str | None:
+    """The question under the first of the known names that holds text."""
+    return next((entry[key].strip() for key in keys if isinstance(entry.get(key), str) and entry[key].strip()), None)
+
+
+def accepted(entry: Mapping[str, Any], keys: Iterable[str] = ANSWER_KEYS) -> tuple[str, ...]:
+    """All accepted answers, in the order of the known names."""
+    return tuple(dict.fromkeys(answer for key in keys if entry.get(key) is not None for answer in ground_truth(entry[key])))
+
+
+def ground_truth(value: Any) -> tuple[str, ...]:
+    """Accepted answers out of what RL files call ground truth: texts, lists, ``{"target": [...]}``, or JSON text of these.
+
+    Text that spells a list of anything but texts stays as it is: ``[1, 5]`` may well be the answer.
+    """
+    inner = opened(value)
+    if isinstance(inner, dict):
+        named = [inner[key] for key in ("target", *ANSWER_KEYS) if key in inner]
+        return answers_in(named or list(inner.values()))
+    if isinstance(value, str) and not (isinstance(inner, list) and inner and all(isinstance(item, str) for item in inner)):
+        inner = value
+    return answers_in(inner)
+
+
+def answers_in(value: Any) -> tuple[str, ...]:
+    """Accepted answers out of a text, a number, or any nesting of lists; blanks and repetitions are left out."""
+    found: dict[str, None] = {}
+    pending = [value]  # a stack of its own: nesting may be deeper than Python's
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list):
+            pending.extend(reversed(item))
+        elif item is not None and not isinstance(item, dict):
+            found.update((part.strip(), None) for part in str(item).split(_SPLIT) if part.strip())
+    return tuple(found)
+
+
+def masked_urls(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Addresses that the agent must not see: ``mask_url``, and what the tools are made with (``create_kwargs.url``)."""
+    found: list[str] = []
+    for place in (entry, record_of(entry, "extra_info"), record_of(entry, "metadata")):
+        for key in _MASK_KEYS:
+            found += answers_in(opened(place.get(key)))
+        for tool in record_of(place, "tools_kwargs").values():
+            found += answers_in(record_of(tool, "create_kwargs").get("url")) if isinstance(tool, dict) else ()
+    return tuple(dict.fromkeys(found))
+
+
+# -- cells ----------------------------------------------------------------------------------------------------------------
+
+
+def plain_text(value: Any) -> str:
+    """A cell as text without blanks around it: 2 and 2.0 are "2", nothing is empty. Raises ValueError for nested values."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, list | tuple | dict):
+        raise ValueError("a nested value stands where a text is expected")
+    return str(value).strip()
+
+
+def text_list(value: Any) -> tuple[str, ...]:
+    """One text or a list of them (a list of lists is flattened once), each once. Raises ValueError for deeper nesting."""
+    items = value if isinstance(value, list | tuple) else [value]
+    flat = [inner for item in items for inner in (item if isinstance(item, list | tuple) else [item])]
+    return tuple(dict.fromkeys(text for text in map(plain_text, flat) if text))
+
+
+def written(value: Any) -> Any:
+    """What a text spells in JSON's or Python's notation, such as a list or a dict; a value that is no text stays.
+
+    Raises ValueError where it spells nothing.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        pass
+    if len(value) > _LONGEST_LITERAL:
+        raise ValueError("a list in Python's notation is too long to be read")
+    if _NEIGHBOURS.search(value):
+        raise ValueError("a list without commas, as numpy prints it: its items cannot be told apart")
+    try:
+        return ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError("a value is neither JSON nor Python's notation") from error
+
+
+def written_list(value: Any) -> tuple[str, ...]:
+    """`text_list` of what ought to be a list, written as text or not. Raises ValueError for one that is cut short."""
+    return text_list(written(value.strip()) if isinstance(value, str) and value.strip()[:1] == "[" else value)
+
+
+def answer_list(value: Any) -> tuple[str, ...]:
+    """`text_list` of what may be a list of texts written as text; any other text is one answer, "[1, 5]" too."""
+    return written_list(value) if not isinstance(value, str) or _TEXTS.match(value) else text_list(value)
+
+
+# -- by the columns of a benchmark ----------------------------------------------------------------------------------------
+
+
+class MissingColumnError(KeyError):
+    """A record has none of the names under which something is looked for."""
+
+    def __init__(self, role: str, names: Sequence[str]) -> None:
+        super().__init__(role)
+        self.role = role
+        self.names = tuple(names)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A person's word on which column plays which role.
+
+    Example: ``Columns.parse("question=Prompt,answer=Gold,level=meta.level")``
+    """
+
+    names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def parse(cls, text: str) -> "Columns":
+        """Raises UserError for a role that there is not, one given twice, or an empty name."""
+        found: dict[str, str] = {}
+        for part in filter(str.strip, text.split(",")):
+            role, sign, name = (piece.strip() for piece in part.partition("="))
+            if not sign or not name:
+                raise UserError(f"{part.strip()!r} names no column: write for example question=Prompt,answer=Gold.")
+            if role not in ROLES:
+                near = get_close_matches(role, ROLES, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"choose of {', '.join(ROLES)}."
+                raise UserError(f"There is no role {role!r} for a column: {hint}")
+            if role in found:
+                raise UserError(f"The role {role!r} is given to two columns, {found[role]!r} and {name!r}: keep one.")
+            found[role] = name
+        return cls(MappingProxyType(found))
+
+
+@dataclass(frozen=True)
+class Fields:
+    """One record of a file, looked up by roles.
+
+    A name is looked up exactly, then in any case; one with dots (``info.level``, ``prompt.0.content``) goes into nested values,
+    of which some files hold JSON as text.
+    """
+
+    line: int
+    """Its number among the rows of the file."""
+    values: Mapping[str, Any]
+    columns: Columns = field(default_factory=Columns)
+    """Overrule the names that a benchmark knows."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a column of that name, empty or not."""
+        return bool(_looked_up(self.values, name))
+
+    def get(self, *names: str) -> Any:
+        """The value of the first name that the record has; None when it has none."""
+        return next((value for name in names for value in _looked_up(self.values, name)), None)
+
+    def role(self, role: str, *names: str) -> Any:
+        """As `get`, under the name that a person gave to the role, or else the known names."""
+        chosen = self.columns.names.get(role)
+        return self.get(chosen) if chosen else self.get(*names)
+
+    def need(self, role: str, *names: str) -> Any:
+        """As `role`. Raises MissingColumnError when there is no such column at all."""
+        known = (self.columns.names[role],) if role in self.columns.names else names
+        if not any(_looked_up(self.values, name) for name in known):
+            raise MissingColumnError(role, known)
+        return self.get(*known)
+
+    def text(self, role: str, *names: str) -> str:
+        """A value as text without blanks around it; empty where there is none."""
+        return plain_text(self.role(role, *names))
+
+    def texts(self, role: str, *names: str) -> tuple[str, ...]:
+        """A text, or a list of them, as a list without blanks. Raises ValueError for what is neither."""
+        return text_list(self.role(role, *names))
+
+
+def _looked_up(value: Any, name: str) -> tuple[Any, ...]:
+    """The value of a name in a tuple; empty when there is none."""
+    value = opened(value, "{")
+    first, _, more = name.partition(".")
+    if isinstance(value, list | tuple):
+        inside = first.isdecimal() and int(first) < len(value)
+        return () if not inside else (_looked_up(value[int(first)], more) if more else (value[int(first)],))
+    if not isinstance(value, Mapping):
+        return ()
+    if name in value:
+        return (value[name],)
+    folded = [key for key in value if isinstance(key, str) and key.strip().casefold() == name.casefold()]
+    if len(folded) == 1:
+        return (value[folded[0]],)
+    if not more:
+        return ()
+    return next((found for inner in _looked_up(value, first) if (found := _looked_up(inner, more))), ())

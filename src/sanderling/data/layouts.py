@@ -1,0 +1,551 @@
+r"""The layouts in which other systems record trajectories and questions, each a few lines over the one reader of messages.
+
+A layout is recognised by its structure alone, entry by entry: a file may mix them, and nobody is asked. `LAYOUTS` has them in
+the order in which they are asked, the most particular first; ``file.py:name`` adds one of one's own (`layout_named`).
+
+Example: a layout of one's own, for files with ``{"ask", "talk"}``::
+
+    MINE = Layout(lambda e: "talk" in e, lambda e, id, notes: conversation(e, e["talk"], id, notes, question=e["ask"]))
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from sanderling.core.plugins import resolve
+from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_trajectory, question_id
+from sanderling.core.types import Ending, Role
+from sanderling.data.conversation import chat_nodes, observation, raw_node, structured_turn, trajectory_of
+from sanderling.data.fields import (
+    ANSWER_KEYS,
+    QUESTION_KEYS,
+    SURE_QUESTION_KEYS,
+    accepted,
+    answers_in,
+    asked,
+    ground_truth,
+    masked_urls,
+    opened,
+    record_of,
+    rest,
+)
+from sanderling.data.import_report import Notes
+from sanderling.data.messages import Said, Speaker, tool_call, turns_of_items
+from sanderling.data.tables import is_conversation
+from sanderling.data.transcripts import cut_out, is_episode, pieces, turns_of_text
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How entries of one layout are recognised and read."""
+
+    recognises: Callable[[Entry], bool]
+    read: Callable[[Entry, str, Notes], Trajectory | Question | None]
+    """From an entry, the id it gets and where oddities go. None: it could not be read after all, and the notes say why."""
+
+
+def layout_named(name: str) -> Layout:
+    """A layout by its name here, or from outside as ``file.py:name``. Raises UserError when there is none."""
+    return resolve(name, LAYOUTS, "layout")
+
+
+def layout_of(entry: Any, own: Mapping[str, Layout] | None = None) -> str:
+    """The name of an entry's layout; empty when it has none. ``own``: layouts that are asked before the built-in ones."""
+    if not isinstance(entry, dict):
+        return ""
+    layouts = {**(own or {}), **LAYOUTS}
+    return next((name for name, layout in layouts.items() if layout.recognises(entry)), "")
+
+
+def entries_in(value: Any) -> list[Any]:
+    """The entries that one value of a file holds: those of the list it wraps, or the value itself.
+
+    A wrapper is an object with a field that is a list of entries, or one that holds entries by their ids. A bare list of
+    messages is one conversation.
+    """
+    if isinstance(value, list):
+        return [{"messages": value}] if is_conversation(value) else value
+    if not isinstance(value, dict) or layout_of(value):
+        return [value]
+    for key, inner in value.items():
+        if isinstance(inner, list) and (key == "cases" or any(map(layout_of, inner[:3]))):
+            return inner
+    if len(value) > 1 and all(isinstance(item, dict) for item in value.values()):
+        named = [item if "id" in item else {"id": key, **item} for key, item in value.items()]
+        return named if any(map(layout_of, named[:3])) else [value]
+    return [value]
+
+
+def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | None:
+    """A field's list of messages: as it is, as JSON text, or as ``datasets`` stores it, a list for each of their fields."""
+    value = opened(entry.get(key))
+    if isinstance(value, dict) and {"role", "from"} & set(value):
+        columns = list(value.values())
+        if all(isinstance(column, list) for column in columns) and len({len(column) for column in columns}) == 1:
+            return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
+    return value if isinstance(value, list) else None
+
+
+def conversation(
+    entry: Entry,
+    messages: list[Any],
+    id: str,
+    notes: Notes,
+    *,
+    question: str | None = None,
+    answers: tuple[str, ...] = (),
+    held: Iterable[str] = (),
+) -> Trajectory:
+    """A trajectory of a list of messages; see `trajectory_of`."""
+    nodes = chat_nodes(messages, id, notes)
+    return trajectory_of(entry, nodes, id, notes, question=question, answers=answers, held=held)
+
+
+def _with_prompt(entry: Entry, messages: list[Any], keys: Iterable[str]) -> tuple[list[Any], set[str]]:
+    """The messages after the system prompt that stands beside them, unless they have their own; and the field it came from."""
+    first = messages[0] if messages else None
+    has_one = isinstance(first, dict) and first.get("role", first.get("from")) in ("system", "developer")
+    key = next((key for key in keys if isinstance(entry.get(key), str) and entry[key]), None)
+    return (messages, set()) if has_one or key is None else ([{"role": "system", "content": entry[key]}, *messages], {key})
+
+
+def _first_with_messages(entry: Entry, keys: Iterable[str]) -> str:
+    return next((key for key in keys if messages_in(entry, key) is not None), "")
+
+
+# -- chats ----------------------------------------------------------------------------------------------------------------
+
+
+def _is_dr_venus_sft(entry: Entry) -> bool:
+    named = isinstance(entry.get("question"), str) and "answer" not in entry
+    return messages_in(entry) is not None and ("gt" in entry or (named and "prediction" in entry) or "termination" in entry)
+
+
+def _is_dr_venus_rl(entry: Entry) -> bool:
+    return messages_in(entry) is not None and ("request_id" in entry or "sample_idx" in entry)
+
+
+def _dr_venus(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    """The supervised files say what would be right (``gt``), the rollouts that they finished; only inference names its end."""
+    question = entry["question"] if isinstance(entry.get("question"), str) else None
+    held = {"messages", "gt"} | ({"question"} if question is not None else set())
+    answers = answers_in(entry.get("gt"))
+    return conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)
+
+
+def _is_tongyi(entry: Entry) -> bool:
+    return messages_in(entry) is not None and asked(entry, ("question",)) is not None and {"answer", "prediction"} <= set(entry)
+
+
+def _tongyi(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    """The reference stands in ``answer``, the agent's own in ``prediction``."""
+    question, answers = asked(entry, ("question",)), answers_in(entry.get("answer"))
+    held = ("question", "answer", "messages")
+    found = conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)
+    prediction = entry["prediction"]
+    if isinstance(prediction, str) and found.answer is not None and prediction.strip() != found.answer:
+        notes.add("final_answer_differs", id, prediction)
+    return found
+
+
+def _is_webdancer(entry: Entry) -> bool:
+    return messages_in(entry) is not None and (entry.get("type") == "chatml" or "functions" in entry)
+
+
+def _webdancer(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    r"""The first user message holds the tools' description and, after ``User: ``, the question."""
+    messages = messages_in(entry) or []
+    first = next((m.get("content") for m in messages if isinstance(m, dict) and m.get("role") == "user"), None)
+    shown = first if isinstance(first, str) else ""
+    _, mark, question = shown.rpartition("\nUser: ")
+    if not mark:
+        notes.add("no_question_mark", id, shown[-200:])
+    answers = answers_in(entry.get("answer"))
+    held = ("messages", "answer")
+    return conversation(entry, messages, id, notes, question=question.strip(), answers=answers, held=held)
+
+
+def _is_redsearcher(entry: Entry) -> bool:
+    prompted = isinstance(entry.get("system_prompt"), str)
+    return messages_in(entry) is not None and (prompted or asked(record_of(entry, "meta")) is not None)
+
+
+def _redsearcher(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    """Question and answer stand in ``meta``, the system prompt in a column of its own."""
+    messages, prompt = _with_prompt(entry, messages_in(entry) or [], ("system_prompt",))
+    meta = record_of(entry, "meta")
+    question, answers = asked(meta) or asked(entry), accepted(meta) or accepted(entry)
+    return conversation(entry, messages, id, notes, question=question, answers=answers, held={"messages", *prompt})
+
+
+def _plain_chat(keys: tuple[str, ...], prompts: tuple[str, ...]) -> Layout:
+    """Messages under one of the names, and whatever fields beside them."""
+
+    def read(entry: Entry, id: str, notes: Notes) -> Trajectory:
+        key = _first_with_messages(entry, keys)
+        messages, prompt = _with_prompt(entry, messages_in(entry, key) or [], prompts)
+        question, answers = asked(entry, SURE_QUESTION_KEYS), accepted(entry)
+        return conversation(entry, messages, id, notes, question=question, answers=answers, held={key, *prompt})
+
+    return Layout(lambda entry: bool(_first_with_messages(entry, keys)), read)
+
+
+def _is_openai_log(entry: Entry) -> bool:
+    return messages_in(record_of(entry, "request")) is not None and isinstance(entry.get("response"), dict)
+
+
+def _openai_log(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    """The messages of an episode's last request and the message that came back, as AgentToLeaP's ``trace.json`` has them."""
+    request, choices = record_of(entry, "request"), record_of(entry, "response").get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    returned = [first["message"]] if isinstance(first, dict) and isinstance(first.get("message"), dict) else []
+    return conversation(
+        entry | {"request": rest(request, ("messages",))}, [*(messages_in(request) or []), *returned], id, notes
+    )
+
+
+_ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "web_search_call", "mcp_call"})
+_REQUESTS = ("responses_create_params", "request")
+
+
+def _items_back(entry: Entry) -> list[Any]:
+    """The items of the Responses API that came back."""
+    for place in (record_of(entry, "response"), entry):
+        items = place.get("output")
+        if isinstance(items, list) and items and all(isinstance(i, dict) and i.get("type") in _ITEMS for i in items[:3]):
+            return items
+    return []
+
+
+def _responses(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    """``response.output`` after ``responses_create_params.input`` (NeMo Gym) or ``input``, the instructions as the prompt."""
+    sent: list[Any] = []
+    for place in (*(record_of(entry, key) for key in _REQUESTS), entry):
+        if place.get("input") is not None:
+            given, prompt = opened(place["input"]), place.get("instructions")
+            sent = [{"role": "system", "content": prompt}] if isinstance(prompt, str) and prompt else []
+            sent += given if isinstance(given, list) else [{"role": "user", "content": given}]
+            break
+    inner = {"response": "output", **dict.fromkeys(_REQUESTS, "input")}
+    beside = entry | {key: rest(entry[key], (inner[key],)) for key in inner if isinstance(entry.get(key), dict)}
+    if not isinstance(entry.get("response"), dict):
+        beside = rest(beside, ("output", "input"))
+    question, answers = asked(entry, SURE_QUESTION_KEYS), accepted(entry)
+    messages = turns_of_items([*sent, *_items_back(entry)])
+    return conversation(beside, messages, id, notes, question=question, answers=answers)
+
+
+# -- AgentToLeaP ----------------------------------------------------------------------------------------------------------
+
+_HISTORIES = ("conversation_history", "dialog")
+_TAGGED = re.compile(r"(?:<answer\b>?|\banswer>)(.*?)(?:</answer\b>?|/answer>)", re.IGNORECASE | re.DOTALL)
+"""An answer as this harness reads one: a bracket of either tag may be missing."""
+REPEATED = frozenset(
+    {"dialog.json", "trace.json", "tool_calls.json", "meta_config.json", "llm_interactions.json", "logprobs.json"}
+)
+"""Files that repeat a part of AgentToLeaP's ``result.json`` beside them."""
+
+
+def _agenttoleap(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    """``result.json`` of an attempt of AgentCPM-Explore's evaluation, or an entry of its file of right dialogues.
+
+    The accepted answer is not in it: the task joins the result only after it was written, so that ``gaia_sample`` is met in
+    the list of a whole batch (``batch_results.json``) alone. ``success`` says that nothing broke, not that there is an answer:
+    last words without tags are an answer only where turns were left. A run that failed has no ending, as the file does not say
+    whose failure it was. What follows a reset of the context stands in folders ``TASK-context-N``, as bare lists of messages.
+    """
+    key = _first_with_messages(entry, _HISTORIES)
+    messages, sample = messages_in(entry, key) or [], record_of(entry, "gaia_sample")
+    if entry.get("success") is False:
+        notes.add("failed_run", id, entry.get("error", ""))
+    question = asked(sample) or asked(entry, ("query", "question"))
+    answers = accepted(sample) or accepted(entry)
+    found = conversation(entry, messages, id, notes, question=question, answers=answers, held={key})
+    changes: dict[str, Any] = {}
+    seconds = entry.get("execution_time")
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < float("inf"):
+        changes["seconds"] = float(seconds)
+    content = messages[-1].get("content") if messages and isinstance(messages[-1], dict) else None
+    last = content if isinstance(content, str) else ""
+    tagged = [text.strip() for text in _TAGGED.findall(last)][-1:]
+    answer = tagged[0] if tagged and tagged[0] else None
+    if answer is not None and not ("<answer>" in last and "</answer>" in last):
+        notes.add("answer_in_broken_tags", id, last)
+        changes |= {"answer": answer, "ending": Ending.ANSWERED if entry.get("success") is True else found.ending}
+    if entry.get("max_interactions_reached") is True:
+        if answer is None:
+            notes.add("no_answer_at_the_limit", id)
+            changes |= {"nodes": _without_answer(found, id, notes), "ending": Ending.TURN_LIMIT, "answer": None}
+        elif len(messages) > 1 and isinstance(messages[-2], dict) and messages[-2].get("role") == "system":
+            changes["ending"] = Ending.ANSWERED_AT_BUDGET  # the harness asks for the last message when no turn is left
+    return found.model_copy(update=changes)
+
+
+def _without_answer(found: Trajectory, id: str, notes: Notes) -> tuple[Node, ...]:
+    """The nodes without the answer that the last words were taken for."""
+    at = found.leaf
+    last = None if at is None else found.nodes[at]
+    if at is None or last is None or last.kind is not NodeKind.TURN or last.answer is None:
+        return found.nodes
+    beside = last.answer
+    turn = structured_turn(last.think, last.calls, None, last.parent, id, notes, raw=last.raw or {}, beside=beside)
+    return (*found.nodes[:at], turn.model_copy(update={"raw": last.raw}), *found.nodes[at + 1 :])
+
+
+# -- LiteResearcher's cases -----------------------------------------------------------------------------------------------
+
+
+def _is_case(entry: Entry) -> bool:
+    if isinstance(entry.get("steps"), list):
+        return True
+    turns = entry.get("turns")
+    if not isinstance(entry.get("question"), str) or not isinstance(turns, list) or not turns:
+        return False
+    return all(isinstance(turn, dict) and {"think", "tool"} <= set(turn) for turn in turns[:3])
+
+
+def _case(case: Entry, id: str, notes: Notes) -> Trajectory:
+    """The case viewer's files, whose turns are structured steps instead of text.
+
+    A turn's text is rebuilt with the argument names that the checkpoint was trained with (``query``, ``url``, ``goal``); the
+    step itself is kept in ``raw``. The case video's file has turns that hold a call and its result instead.
+    """
+    steps = case["steps"] if isinstance(case.get("steps"), list) else _steps(case)
+    notes.tally("messages", len(steps))
+    nodes: list[Node] = []
+    for index, step in enumerate(steps):
+        node = _step(step, index - 1 if index else None, nodes[-1] if nodes else None, f"{id} step {index}", notes)
+        notes.tally("raw" if node.kind is NodeKind.RAW else "kept")
+        nodes.append(node)
+    question = case["question"] if isinstance(case.get("question"), str) else None
+    held = {"reference_answer", "steps", "turns"} | ({"question"} if question is not None else set())
+    answers = answers_in(case.get("reference_answer"))
+    found = trajectory_of(case, nodes, id, notes, question=question, answers=answers, held=held)
+    if case.get("final_answer") and found.answer != str(case["final_answer"]).strip():
+        notes.add("final_answer_differs", id, case["final_answer"])
+    return found
+
+
+def _steps(case: Entry) -> list[Any]:
+    """The steps of a case whose turns hold their one call and its result, with question and final answer beside them."""
+    steps: list[Any] = [{"type": "question", "content": case["question"]}]
+    for number, turn in enumerate(case["turns"], start=1):
+        tool = turn.get("tool") if isinstance(turn, dict) else None
+        named = isinstance(tool, dict) and isinstance(tool.get("name"), str) and isinstance(tool.get("args"), dict)
+        if not isinstance(turn, dict) or not (tool is None or (named and isinstance(tool.get("result"), str))):
+            steps.append(turn)
+            continue
+        said = rest(turn, ("tool",))
+        if tool is not None:
+            more = rest(tool, ("name", "args", "result", *tool["args"]))
+            said |= {"tool_calls": [{"name": tool["name"], **tool["args"]}], **({"tool": more} if any(more.values()) else {})}
+        elif number == len(case["turns"]) and isinstance(case.get("final_answer"), str):
+            said |= {"answer": case["final_answer"]}
+        steps.append({"type": "assistant", **said})
+        steps += [] if tool is None else [{"type": "tool_response", "content": tool["result"]}]
+    return steps
+
+
+def _step(step: Any, parent: int | None, before: Node | None, place: str, notes: Notes) -> Node:
+    kind = step.get("type") if isinstance(step, dict) else None
+    if kind == "assistant":
+        return _structured_step(step, parent, place, notes)
+    content = step.get("content") if isinstance(step, dict) else None
+    if not isinstance(content, str) or kind not in ("question", "tool_response", "system"):
+        return raw_node(step, parent, place, notes, "unknown_step")
+    raw = step if set(step) - {"type", "content"} else None
+    if kind == "tool_response":
+        return observation(content, parent, before, place, notes, raw=raw)
+    role, node_kind = (Role.SYSTEM, NodeKind.SYSTEM) if kind == "system" else (Role.USER, NodeKind.QUESTION)
+    return Node(parent=parent, role=role, kind=node_kind, text=content, raw=raw)
+
+
+def _structured_step(step: Entry, parent: int | None, place: str, notes: Notes) -> Node:
+    think, given, answer = step.get("think"), step.get("tool_calls") or [], step.get("answer")
+    usual = isinstance(given, list) and all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in given)
+    if not usual or not all(part is None or isinstance(part, str) for part in (think, answer)):
+        return raw_node(step, parent, place, notes, "odd_step")
+    extra = set(step) - {"type", "think", "tool_calls", "answer"}
+    if extra:
+        notes.add("extra_fields", place, sorted(extra))
+    names = {"queries": "query", "urls": "url"}
+    arguments = [{names.get(key, key): value for key, value in call.items() if key != "name"} for call in given]
+    calls = tuple(tool_call(call["name"], own) for call, own in zip(given, arguments, strict=True))
+    return structured_turn(think, calls, answer, parent, place, notes, raw=step)
+
+
+# -- transcripts: an episode in one text ----------------------------------------------------------------------------------
+
+_OUTPUTS = ("output", "response", "response_str", "sequences_str", "generation", "completion", "model_output", "rollout")
+_PROMPTS = ("prompt", "prompt_str", "input", "instruction")
+_QUESTION = re.compile(r".*(?:\A|\s)(?:Question|Query)\s*:\s*(.+)\Z", re.DOTALL)
+
+
+def _output(entry: Entry) -> str:
+    """The field that holds the episode; where a prompt stands beside it, thinking aloud is enough of one."""
+    thinks = _prompt_key(entry) in ("prompt", "prompt_str", "input")
+    given = (key for key in _OUTPUTS if isinstance(entry.get(key), str))
+    return next((key for key in given if is_episode(entry[key]) or (thinks and "</think>" in entry[key])), "")
+
+
+def _prompt_key(entry: Entry) -> str:
+    return next((name for name in _PROMPTS if isinstance(entry.get(name), (str, list)) and entry[name]), "")
+
+
+def _told(entry: Entry) -> str | None:
+    return asked(entry, SURE_QUESTION_KEYS) or asked(record_of(entry, "extra_info"), SURE_QUESTION_KEYS)
+
+
+def _is_transcript(entry: Entry) -> bool:
+    key = _output(entry)
+    return bool(key) and bool(_told(entry) or _prompt_key(entry) or turns_of_text(entry[key]))
+
+
+def _transcript(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    """A question or prompt, and the whole episode in one text; verl's dumps of rollouts are such files."""
+    key, prompt, question = _output(entry), _prompt_key(entry), _told(entry)
+    after = pieces(entry[key])
+    before: list[Any] = []
+    if prompt:
+        text = str(entry[prompt])
+        turns = [turn for turn in turns_of_text(text) if turn[1].strip()] or [("user", text)]
+        before = messages_in(entry, prompt) or [cut_out(role, said, said) for role, said in turns]
+    elif question is not None:
+        before = [cut_out("user", question, question)]
+    answers = accepted(entry) or accepted(record_of(entry, "extra_info"))
+    answers = answers or ground_truth(record_of(entry, "reward_model").get("ground_truth")) or ground_truth(entry.get("gts"))
+    question = question or _question_of(before or after)
+    held = {key, *([prompt] if prompt else [])}
+    return conversation(entry, [*before, *after], id, notes, question=question, answers=answers, held=held)
+
+
+def _question_of(messages: Iterable[Any]) -> str | None:
+    """What the last message of the user asks: after its label, where it has one."""
+    said = [
+        message.text if isinstance(message, Said) else message.get("content")
+        for message in messages
+        if (isinstance(message, Said) and message.speaker is Speaker.USER)
+        or (isinstance(message, dict) and message.get("role") == "user")
+    ]
+    text = next((content for content in reversed(said) if isinstance(content, str) and content.strip()), None)
+    found = None if text is None else _QUESTION.match(text)
+    return None if text is None else (found[1] if found else text).strip()
+
+
+# -- questions, and what is ours ------------------------------------------------------------------------------------------
+
+
+def _own_record(entry: Entry, id: str, notes: Notes) -> Trajectory | None:
+    """Our own record, which comes back exactly as it is, its id included."""
+    try:
+        found = decode_trajectory(entry)
+    except ValueError as error:
+        notes.add("odd_record", id, error)
+        return None
+    count_nodes(found, notes)
+    return found
+
+
+def count_nodes(trajectory: Trajectory, notes: Notes) -> None:
+    """Count the nodes of one of our own records as its messages."""
+    raw = sum(node.kind is NodeKind.RAW for node in trajectory.nodes)
+    notes.tally("messages", len(trajectory.nodes))
+    notes.tally("raw", raw)
+    notes.tally("kept", len(trajectory.nodes) - raw)
+
+
+def _is_own_question(entry: Entry) -> bool:
+    return isinstance(entry.get("id"), str) and isinstance(entry.get("text"), str) and set(entry) <= set(Question.model_fields)
+
+
+def _own_question(entry: Entry, id: str, notes: Notes) -> Question | None:
+    try:
+        return Question.model_validate(entry)
+    except ValidationError as error:
+        notes.add("odd_question", id, error.errors()[0]["msg"])
+        return None
+
+
+def _is_verl(entry: Entry) -> bool:
+    if messages_in(entry) is not None or ("prompt" not in entry and "question" not in entry):
+        return False
+    return "ground_truth" in record_of(entry, "reward_model") or ("label" in entry and _prompted(entry) is not None)
+
+
+def _is_masked_verl(entry: Entry) -> bool:
+    return _is_verl(entry) and ("mask_url" in record_of(entry, "extra_info") or bool(masked_urls(entry)))
+
+
+def _prompted(entry: Entry) -> str | None:
+    """The last user message of the prompt, without the label that LiteResearcher puts before the question."""
+    prompt = messages_in(entry, "prompt")
+    if prompt is None:
+        return asked(entry, ("prompt",))
+    users = [item.get("content") for item in prompt if isinstance(item, dict) and item.get("role") == "user"]
+    text = next((content for content in reversed(users) if isinstance(content, str) and content.strip()), None)
+    return None if text is None else text.strip().removeprefix("Question:").strip()
+
+
+def _verl(entry: Entry, id: str, notes: Notes) -> Question | None:
+    """A question for RL: a prompt, the ground truth in ``reward_model``, the rest in ``extra_info``.
+
+    LiteResearcher's rows name the page a question was made from (``extra_info.mask_url``, and again in ``tools_kwargs``): it
+    becomes the question's masked address. Slime's rows hold ``prompt`` and ``label`` instead.
+    """
+    text = asked(entry, ("question",)) or asked(record_of(entry, "extra_info"), ("question",)) or _prompted(entry)
+    if not text:
+        notes.add("no_question", id, entry)
+        return None
+    truth = record_of(entry, "reward_model").get("ground_truth")
+    answers = ground_truth(truth) or ground_truth(entry.get("label")) or accepted(entry)
+    if not answers:
+        notes.add("no_answer", id, text)
+    masked, meta = masked_urls(entry), rest(entry, ("question",))
+    return Question(id=question_id(text), text=text, answers=answers, masked_urls=masked, meta=meta)
+
+
+def _is_question(entry: Entry) -> bool:
+    if "messages" in entry or "conversations" in entry:
+        return False
+    answered = any(key in entry for key in ANSWER_KEYS)
+    inner = asked(entry, QUESTION_KEYS if answered else SURE_QUESTION_KEYS)
+    return inner is not None or asked(record_of(entry, "meta"), SURE_QUESTION_KEYS) is not None
+
+
+def _question(entry: Entry, id: str, notes: Notes) -> Question:
+    """A question and its answers under any of the known names; an id in the file stays in ``meta``, like every other field."""
+    meta = record_of(entry, "meta")
+    text, answers = asked(entry) or asked(meta) or "", accepted(entry) or accepted(meta)
+    if not answers:
+        notes.add("no_answer", id, text)
+    held = [key for key in QUESTION_KEYS if isinstance(entry.get(key), str) and entry[key].strip()][:1]
+    held += [key for key in ANSWER_KEYS if isinstance(entry.get(key), (str, int, float, list)) and accepted(entry, [key])]
+    masked, fields = masked_urls(entry), rest(entry, held)
+    return Question(id=question_id(text), text=text, answers=answers, masked_urls=masked, meta=fields)
+
+
+LAYOUTS: dict[str, Layout] = {
+    "sanderling": Layout(lambda entry: "schema_version" in entry and "nodes" in entry, _own_record),
+    "sanderling-question": Layout(_is_own_question, _own_question),
+    "literesearcher-cases": Layout(_is_case, _case),
+    "agenttoleap": Layout(lambda entry: bool(_first_with_messages(entry, _HISTORIES)), _agenttoleap),
+    "openai-log": Layout(_is_openai_log, _openai_log),
+    "webdancer-chatml": Layout(_is_webdancer, _webdancer),
+    "dr-venus-rl": Layout(_is_dr_venus_rl, _dr_venus),
+    "tongyi-run": Layout(_is_tongyi, _tongyi),
+    "dr-venus-sft": Layout(_is_dr_venus_sft, _dr_venus),
+    "redsearcher-sft": Layout(_is_redsearcher, _redsearcher),
+    "sharegpt": _plain_chat(("conversations", "conversation"), ("system",)),
+    "openai-responses": Layout(lambda entry: bool(_items_back(entry)), _responses),
+    "openai-messages": _plain_chat(("messages",), ("system_prompt", "system")),
+    "transcript": Layout(_is_transcript, _transcript),
+    "literesearcher-rl": Layout(_is_masked_verl, _verl),
+    "verl": Layout(_is_verl, _verl),
+    "questions": Layout(_is_question, _question),
+}
+"""In the order in which they are asked. docs/data-import.md says by what each is recognised."""

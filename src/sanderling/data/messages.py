@@ -1,0 +1,369 @@
+"""One message of any chat layout: who speaks, what is said, thought, called and returned.
+
+`read_message` never raises and loses nothing: it gives one `Said` for each piece of a message (one that holds results of
+several calls is several pieces), and what nobody can classify says why. ``{"role", "content"}`` and ``{"from", "value"}`` are
+the same here; content may be text or the list of parts of chat APIs; calls and reasoning may stand in fields of their own.
+Fields that are null count as absent: Parquet fills every message of a column with the fields of all.
+
+Example: ``read_message({"role": "human", "content": "why?"})[0].speaker is Speaker.USER``
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby
+from typing import Any, TypeGuard
+
+from sanderling.core.lenient import decode_json, decode_json5
+from sanderling.core.types import ToolCall
+
+
+class Speaker(StrEnum):
+    """Who speaks, whatever the file calls it."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    THOUGHT = "thought"
+    """Reasoning in a message of its own; the next message of the assistant belongs to the same turn."""
+    CALL = "call"
+    """A call in a message of its own, as JSON or in its tags."""
+    ANSWER = "answer"
+    """A final answer in a message of its own."""
+
+
+_ROLES = {
+    Speaker.SYSTEM: ("system", "developer"),
+    Speaker.USER: ("user", "human"),
+    Speaker.ASSISTANT: ("assistant", "gpt", "model", "bot", "ai", "chatgpt"),
+    Speaker.TOOL: (
+        "tool", "function", "observation", "tool_response", "tool_output", "tool_result", "function_response", "ipython",
+    ),
+    Speaker.THOUGHT: ("reasoning", "thought", "think"),
+    Speaker.CALL: ("function_call", "tool_call"),
+    Speaker.ANSWER: ("answer", "final_answer"),
+}  # fmt: skip
+_SPEAKERS = {role: speaker for speaker, roles in _ROLES.items() for role in roles}
+_PLAIN_ROLES = frozenset({"system", "user", "human", "assistant", "gpt"})
+"""Roles whose node says all there is to say."""
+_PLAIN_FIELDS = (frozenset({"role", "content"}), frozenset({"from", "value"}))
+_THINK_FIELDS = ("reasoning_content", "reasoning", "thought", "thinking")
+_CALL_FIELDS = frozenset({"tool_calls", "function_call"})
+_KNOWN_FIELDS = frozenset({"role", "content", "from", "value", "tool_call_id", "name", *_THINK_FIELDS, *_CALL_FIELDS})
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one message says, or one piece of it."""
+
+    original: Any
+    """What it was made of: the message, several that make it up (``{"messages": [...]}``), or the message with this piece."""
+    speaker: Speaker
+    text: str = ""
+    """The content as text; empty where there is none."""
+    think: str | None = None
+    """Reasoning from a field of its own."""
+    calls: tuple[ToolCall, ...] = ()
+    """Calls from fields of their own."""
+    call_ids: tuple[str, ...] = ()
+    """Ids of these calls; for a tool's message the one call that it answers."""
+    oddities: tuple[str, ...] = ()
+    size: int = 1
+    """How many messages of the file it stands for."""
+    plain: bool = False
+    """Whether speaker and text are all there is, so that the message need not be kept beside them."""
+    unclear: str = ""
+    """A code that says why nobody can tell what the message is."""
+
+
+def read_message(message: Any) -> list[Said]:
+    """A message as a file has it, piece by piece; what is read already stays."""
+    if isinstance(message, Said):
+        return [message]
+    if isinstance(message, dict) and has_role(message) and is_parts(message.get("content")):
+        return _pieces_said(message, message["content"])
+    return [understood(message)]
+
+
+def has_role(message: dict[str, Any]) -> bool:
+    """Whether a message says who speaks."""
+    return isinstance(message.get("role", message.get("from")), str)
+
+
+def understood(message: Any, original: Any = None, size: int = 1, oddities: tuple[str, ...] = ()) -> Said:
+    """A message of plain fields. ``original``: what it was made of, where that is something else than the message."""
+    made = original is not None
+    kept = original if made else message
+    role = message.get("role", message.get("from")) if isinstance(message, dict) else None
+    speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
+    if speaker is None:
+        why = "unknown_role" if isinstance(message, dict) else "content_not_text"
+        return Said(kept, Speaker.USER, size=size, unclear=why)
+    given = {key for key, value in message.items() if value is not None}
+    content = message.get("content", message.get("value"))
+    if role == "function" and "name" not in given and calls_in(content):
+        speaker = Speaker.CALL  # OpenAI's messages of a function name it; LLaMA-Factory's call one
+    own = speaker is Speaker.ASSISTANT
+    calls = _calls_of(message) if own else ()
+    think = next((t for k in _THINK_FIELDS if isinstance(t := message.get(k), str) and t.strip()), None) if own else None
+    structured = speaker is Speaker.TOOL and content is not None and not isinstance(content, str)
+    text = as_json(content) if structured else content if isinstance(content, str) else None
+    silent = "content" not in given and (bool(calls) or think is not None or (speaker is Speaker.TOOL and content is None))
+    if calls is None or (text is None and not silent):
+        return Said(kept, speaker, size=size, unclear="odd_tool_calls" if calls is None else "content_not_text")
+    odd = [*oddities, *(["structured_result"] if structured else []), *(["extra_fields"] if given - _KNOWN_FIELDS else [])]
+    odd += [] if (text or "").strip() or calls or think else ["empty_message"]
+    return Said(
+        original=kept,
+        speaker=speaker,
+        text=text or "",
+        think=think,
+        calls=tuple(call for call, _ in calls),
+        call_ids=(_id(message.get("tool_call_id")),) if speaker is Speaker.TOOL else tuple(id for _, id in calls),
+        oddities=tuple(dict.fromkeys(odd)),
+        size=size,
+        plain=not made and role in _PLAIN_ROLES and given <= _PLAIN_FIELDS["from" in message] and not structured,
+    )
+
+
+# -- calls ----------------------------------------------------------------------------------------------------------------
+
+
+def _calls_of(message: dict[str, Any]) -> tuple[tuple[ToolCall, str], ...] | None:
+    """The calls in a message's own fields, with their ids; None when they cannot be read."""
+    given = message.get("tool_calls")
+    if isinstance(given, str):
+        given = _decoded(given) if given.strip() else None
+        if given is None and message["tool_calls"].strip():
+            return None
+    listed = given if isinstance(given, list) else [] if given is None else [given]
+    if not listed and message.get("function_call") is not None:
+        listed = [message["function_call"]]
+    calls = [(read_call(item), _id(item.get("id")) if isinstance(item, dict) else "") for item in listed]
+    return None if any(call is None for call, _ in calls) else tuple((call, id) for call, id in calls if call is not None)
+
+
+def read_call(given: Any) -> ToolCall | None:
+    """One structured call: ``{"function": {"name", "arguments"}}``, ``{"name", "arguments"}``, or JSON text of these.
+
+    Arguments that are JSON text are read; null ones are left out. Arguments that are no object stay in ``raw`` alone.
+    """
+    given = _decoded(given) if isinstance(given, str) else given
+    if not isinstance(given, dict):
+        return None
+    inner = given["function"] if isinstance(given.get("function"), dict) else given
+    name = inner.get("name") or inner.get("function")
+    if not isinstance(name, str) or not name.strip():
+        return None
+    arguments = next((inner[key] for key in ("arguments", "parameters", "args", "input") if inner.get(key) is not None), {})
+    if isinstance(arguments, str):
+        found = _decoded(arguments) if arguments.strip() else {}
+        arguments = found if isinstance(found, dict) else arguments
+    if isinstance(arguments, dict):
+        arguments = {str(key): value for key, value in arguments.items() if value is not None}
+    return tool_call(name, arguments)
+
+
+def tool_call(name: str, arguments: Any) -> ToolCall:
+    """A call with its body as the protocol writes it."""
+    body = as_json({"name": name, "arguments": arguments})
+    return ToolCall(name=name.strip(), arguments=arguments if isinstance(arguments, dict) else {}, raw=f"\n{body}\n")
+
+
+def calls_in(text: Any) -> tuple[ToolCall, ...]:
+    """The calls that a text spells in JSON: one, or a list of them. None of them when any cannot be read."""
+    found = _decoded(text) if isinstance(text, str) and text.lstrip()[:1] in ("{", "[") else None
+    calls = [read_call(item) for item in (found if isinstance(found, list) else [found])]
+    return () if any(call is None for call in calls) else tuple(call for call in calls if call is not None)
+
+
+def as_json(value: Any) -> str:
+    """A value as one line of JSON; one nested too deeply for that as Python shows it."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "(nested too deeply)"
+
+
+def _decoded(text: str) -> Any | None:
+    """The JSON or JSON5 value that the whole text spells, or None."""
+    found = decode_json(text.strip())
+    return found[0] if found is not None and found[1] == len(text.strip()) else decode_json5(text)
+
+
+def _id(value: Any) -> str:
+    """An id, which some files give as a number."""
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
+
+
+# -- content in parts -----------------------------------------------------------------------------------------------------
+
+_TEXTS = frozenset({"text", "output_text", "input_text", "refusal", None})
+_THOUGHTS = frozenset({"reasoning", "thinking", "thought", "think", "summary_text", "reasoning_text"})
+_CALLS = frozenset({"tool_use", "tool_call", "function_call", "server_tool_use", "mcp_call"})
+_RESULTS = frozenset({"tool_result", "function_call_output", "web_search_tool_result", "tool_response"})
+_TEXT_FIELDS = ("text", "value", "content", "thinking", "reasoning", "refusal")
+
+
+@dataclass
+class Piece:
+    """What stands between two results in a list of parts, or one result."""
+
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
+    result: bool = False
+    answers: str = ""
+    """For a result the id of the call it answers."""
+    parts: list[Any] = field(default_factory=list)
+    """The parts that it was read from, and those nobody can read."""
+    left: list[str] = field(default_factory=list)
+    """Kinds of the parts that could not be read, such as images."""
+
+    @property
+    def text(self) -> str:
+        """The texts, joined."""
+        return "".join(self.texts)
+
+    @property
+    def read(self) -> bool:
+        """Whether anything of it could be read."""
+        return self.result or bool(self.texts or self.thoughts or self.calls)
+
+    def add(self, part: Any) -> None:
+        """One part that is no result."""
+        self.parts.append(part)
+        kind = _kind(part)
+        text = part if isinstance(part, str) else plain_part(part)
+        if kind in _CALLS:
+            self.calls.append(part.get("value") if isinstance(part.get("value"), str) else part)
+        elif kind in _THOUGHTS:
+            listed = [item for key in ("summary", "content") if isinstance(part.get(key), list) for item in part[key]]
+            thought = text or "\n\n".join(filter(None, map(plain_part, listed)))
+            (self.thoughts if thought.strip() else self.left).append(thought if thought.strip() else str(kind))
+        elif kind in _TEXTS and text is not None:
+            self.texts.append(text)
+        else:
+            self.left.append(str(kind))
+
+
+def is_parts(content: Any) -> TypeGuard[list[Any]]:
+    """Whether a content is a list of parts: texts, and objects, each with a kind or a text."""
+    if not isinstance(content, list) or not content:
+        return False
+    return all(isinstance(part, str) or _kind(part) is not None or plain_part(part) is not None for part in content)
+
+
+def read_parts(content: Sequence[Any]) -> list[Piece]:
+    """The pieces of a list of parts, in order: never none, never two that are no result in a row."""
+    pieces = [Piece()]
+    for part in content:
+        if _kind(part) not in _RESULTS:
+            pieces[-1].add(part)
+            continue
+        told = next((part[key] for key in ("content", "output", "value") if part.get(key) is not None), "")
+        asked = next((part[key] for key in ("tool_use_id", "tool_call_id", "call_id", "id") if part.get(key)), "")
+        pieces += [Piece([result_text_of(told)], result=True, answers=str(asked), parts=[part]), Piece()]
+    return [piece for piece in pieces if piece.parts] or [Piece()]
+
+
+def _kind(part: Any) -> str | None:
+    """What a part says that it is."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def result_text_of(value: Any) -> Any:
+    """A result's text, where it is one or all its parts are; the value itself otherwise."""
+    if is_parts(value):
+        piece, *more = read_parts(value)
+        if not more and piece.texts and not piece.left:
+            return piece.text
+    return value
+
+
+def plain_part(part: Any) -> str | None:
+    """The text of a part under whatever name, or None."""
+    return next((part[key] for key in _TEXT_FIELDS if isinstance(part.get(key), str)), None) if isinstance(part, dict) else None
+
+
+def _pieces_said(message: dict[str, Any], content: list[Any]) -> list[Said]:
+    """A message whose content is parts; a message nothing of which can be read is itself."""
+    role = message.get("role", message.get("from"))
+    pieces = read_parts(content)
+    left = [kind for piece in pieces for kind in piece.left]
+    if not any(piece.read for piece in pieces) or (left and role in ("tool", "function", "observation")):
+        return [understood(message)]
+    found: list[Said] = []
+    for piece in pieces:
+        own = message if len(pieces) == 1 else {**message, "content": piece.parts}
+        odd = () if found else ("content_in_parts", *(("parts_left_out",) if left else ()))
+        found.append(understood(_of_fields(message, role, piece), own, 0 if found else 1, odd))
+    return found
+
+
+def _of_fields(message: dict[str, Any], role: Any, piece: Piece) -> dict[str, Any]:
+    """One piece as a message of plain fields."""
+    if piece.result:
+        return {"role": "tool", "tool_call_id": piece.answers, "content": piece.texts[0]}
+    fields = {key: value for key, value in message.items() if key not in ("content", "value", "from", "role")}
+    if piece.thoughts and not fields.get("reasoning_content"):
+        fields["reasoning_content"] = "\n\n".join(piece.thoughts)
+    if piece.calls and not fields.get("tool_calls"):
+        fields["tool_calls"] = [_part_call(call) for call in piece.calls]
+    only_fields = role == "assistant" and not piece.texts and (piece.calls or piece.thoughts)
+    return {"role": role, "content": None if only_fields else piece.text, **fields}
+
+
+def _part_call(given: Any) -> Any:
+    """A call of a part as `read_call` reads it."""
+    if not isinstance(given, dict):
+        return given
+    inner = next((given[key] for key in ("input", "arguments", "args", "parameters") if given.get(key) is not None), {})
+    name = given.get("name") or plain_part(given)
+    return {"id": given.get("call_id") or given.get("id") or "", "name": name, "arguments": inner}
+
+
+def turns_of_items(items: list[Any]) -> list[Any]:
+    """Items of OpenAI's Responses API as messages: those of an assistant that follow each other are one turn."""
+    found: list[Any] = []
+    for own, group in groupby(items, _is_of_turn):
+        if own:
+            found.append(_turn_of_items(list(group)))
+            continue
+        for item in group:
+            is_result = isinstance(item, dict) and item.get("type") == "function_call_output"
+            found.append(_result_of_item(item) if is_result else item)
+    return found
+
+
+def _is_of_turn(item: Any) -> bool:
+    own = ("reasoning", "function_call")
+    return isinstance(item, dict) and (item.get("type") in own or item.get("role") == "assistant")
+
+
+def _result_of_item(item: dict[str, Any]) -> Said:
+    told = {"role": "tool", "tool_call_id": item.get("call_id") or "", "content": result_text_of(item.get("output"))}
+    return understood(told, item)
+
+
+def _turn_of_items(items: list[dict[str, Any]]) -> Said:
+    """One turn of several items; reasoning that is encrypted cannot be read."""
+    thoughts: list[str] = []
+    texts: list[str] = []
+    calls: list[Any] = []
+    for item in items:
+        if item.get("type") == "function_call":
+            calls.append({"id": item.get("call_id") or "", "name": item.get("name"), "arguments": item.get("arguments")})
+            continue
+        content = [item] if item.get("type") == "reasoning" else item.get("content")
+        for piece in read_parts(content) if is_parts(content) else []:
+            thoughts += piece.thoughts
+            texts += [piece.text] if piece.texts else []
+        texts += [content] if isinstance(content, str) else []
+    message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) if texts or not (calls or thoughts) else None}
+    message |= {"reasoning_content": "\n\n".join(thoughts)} if thoughts else {}
+    message |= {"tool_calls": calls} if calls else {}
+    return understood(message, items[0] if len(items) == 1 else {"messages": items}, size=len(items))

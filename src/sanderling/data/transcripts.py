@@ -1,0 +1,133 @@
+"""What stands in the text itself: a whole episode in one text, and calls in another form than the protocol's.
+
+verl's dumps of rollouts and Search-R1's files hold an episode as one text: the agent's words and, between marks, what the tools
+gave back (``<information>``, ``<tool_response>``, ``<result>``), or a chat's turns between ``<|im_start|>`` and ``<|im_end|>``
+or after bare lines ``user`` and ``assistant``. `pieces` cuts it there, and its pieces are read like the messages of any
+conversation. `calls_in_words` reads ``<search>`` and ``<python>`` (Search-R1, ToRL) and ``<function=name>`` (Qwen3-Coder).
+"""
+
+import re
+from collections.abc import Iterator
+
+from sanderling.core.types import ToolCall
+from sanderling.data.messages import Said, tool_call, understood
+
+_BLOCKS = ("information", "tool_response", "result", "observation", "search_result")
+_SURE = ("</information>", "</tool_response>")
+"""What stands in nothing but an episode."""
+_RESULT = re.compile("|".join(rf"<{name}>(?:.*?)(?:</{name}>|\Z)" for name in _BLOCKS), re.DOTALL)
+_OUTER = re.compile(r"\A(?:<[^<>]+>)(.*?)(?:</?[^<>]+>)?\Z", re.DOTALL)
+_TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?:<\|im_end\|>\n?|(?=<\|im_start\|>)|\Z)", re.DOTALL)
+_LINE = re.compile(r"(?:\A|\n)(system|user|assistant|tool)\n")
+_WRAP = re.compile(r"\A\s*<(information|result)>(.*?)(?:</\1>)?\s*\Z", re.DOTALL)
+
+
+def is_episode(text: str) -> bool:
+    """Whether a text holds what tools gave back to an agent, or an agent's thought and its answer."""
+    ended = ("</answer>", "</result>", "</tool_call>")
+    return any(mark in text for mark in _SURE) or ("</think>" in text and any(mark in text for mark in ended))
+
+
+def turns_of_text(text: str) -> list[tuple[str, str]]:
+    """The turns of a chat's text, as role and words; none where it is no chat's text."""
+    if "<|im_start|>" in text:
+        first = text.index("<|im_start|>")
+        head = [("assistant", text[:first].replace("<|im_end|>", ""))] if text[:first].strip() else []
+        return head + [(found[1], found[2]) for found in _TURN.finditer(text)]
+    marks = list(_LINE.finditer(text))
+    if not marks or (marks[0].start() > 0 and not {"user", "assistant"} <= {mark[1] for mark in marks}):
+        return []
+    head = [("assistant", text[: marks[0].start()])] if text[: marks[0].start()].strip() else []
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    return head + [(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+
+
+def cut_out(role: str, content: str, original: str) -> Said:
+    """A message that was cut out of a longer text."""
+    return understood({"role": role, "content": content}, {"role": role, "content": original})
+
+
+def pieces(text: str) -> list[Said]:
+    """The messages of an episode's text, in order: nothing of it is left out but blanks and the marks of turns."""
+    found: list[Said] = []
+    for role, said in turns_of_text(text) or [("assistant", text)]:
+        said = said.removesuffix("<|im_end|>").removesuffix("<|endoftext|>")
+        if role != "assistant":
+            found += [cut_out(role, said, said)] if said.strip() else []
+            continue
+        found += _reopened(list(_cut(said)))
+    return found
+
+
+def _cut(text: str) -> Iterator[tuple[str, str]]:
+    """The agent's words and the tools', in turns."""
+    at = 0
+    for hit in _RESULT.finditer(text):
+        if text[at : hit.start()].strip():
+            yield "assistant", text[at : hit.start()].strip()
+        yield "tool", hit[0]
+        at = hit.end()
+    if text[at:].strip():
+        yield "assistant", text[at:].strip()
+
+
+def _reopened(cut: list[tuple[str, str]]) -> list[Said]:
+    """The pieces with reasoning that was opened by the prompt, or before a result, opened in each piece that it goes on in."""
+    found: list[Said] = []
+    first = next((text for role, text in cut if role == "assistant" and "think>" in text), "")
+    open = "</think>" in first and "<think>" not in first.partition("</think>")[0]
+    for role, text in cut:
+        if role == "tool":
+            inner = None if text.startswith("<tool_response>") else _OUTER.match(text)
+            found.append(cut_out("tool", inner[1].strip() if inner else text, text))
+            continue
+        shown = f"<think>\n{text}" if open and not text.startswith("<think>") else text
+        open = shown.rfind("<think>") > shown.rfind("</think>")
+        found.append(cut_out("assistant", shown, text))
+    return found
+
+
+# -- calls in other words -------------------------------------------------------------------------------------------------
+
+
+def _between(tag: str) -> re.Pattern[str]:
+    """What stands in a tag, from the last opening one, which keeps the time linear."""
+    return re.compile(rf"<{tag}>((?:(?!<{tag}>).)*?)</{tag}>", re.DOTALL)
+
+
+_TAGS = ((_between("search"), "search", "query"), (_between("python"), "python", "code"))
+_FUNCTION = re.compile(r"(?:<tool_call>\s*)?<function=([^<>\n]+)>(.*?)(?:</function>|\Z)(?:\s*</tool_call>)?", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^<>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_CALLING = ("<function=", "</search>", "</python>")
+
+
+def calls_in_words(text: str) -> tuple[str | None, tuple[ToolCall, ...], str] | None:
+    """Reasoning, calls and what stands beside them, of a turn in other words; None where there is no call in any of them.
+
+    Example: ``calls_in_words("<think>a</think><search>b</search>")`` is ``"a"``, a call of search for ``b``, and ``""``.
+    """
+    if not any(mark in text for mark in _CALLING):
+        return None
+    thought, mark, rest = text.rpartition("</think>")
+    calls: list[tuple[int, ToolCall]] = []
+    for pattern, name, argument in _TAGS:
+        calls += [(hit.start(), tool_call(name, {argument: hit[1].strip()})) for hit in pattern.finditer(rest)]
+        rest = pattern.sub(lambda hit: " " * len(hit[0]), rest)
+    for hit in _FUNCTION.finditer(rest):
+        if not hit[1].strip():
+            return None
+        calls.append((hit.start(), tool_call(hit[1].strip(), dict(_PARAMETER.findall(hit[2])))))
+    said = _FUNCTION.sub("", rest).strip()
+    if not calls:
+        return None
+    read = tuple(call for _, call in sorted(calls, key=lambda one: one[0]))
+    if not mark and said.startswith("<think>"):  # reasoning that goes on after the result
+        return said.removeprefix("<think>").strip() or None, read, ""
+    think = thought.partition("<think>")[2] if "<think>" in thought else thought
+    return (think.strip() or None) if mark else None, read, said
+
+
+def result_text(text: str) -> str | None:
+    """What a message of results holds, without its wrapping; None where it has none."""
+    found = _WRAP.match(text)
+    return found[2].strip() if found else None

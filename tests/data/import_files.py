@@ -1,0 +1,114 @@
+"""Made-up files to import, and the messages that most of them hold."""
+
+import gzip
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sanderling.core.record import Trajectory
+from sanderling.data.import_report import ImportReport
+from sanderling.data.importing import import_all
+
+SEARCH = '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>'
+SEEN = "<tool_response>\n[]\n</tool_response>"
+DONE = "<think>\nok\n</think>\n\n<answer>\n42\n</answer>"
+TALK = [
+    {"role": "user", "content": "why?"},
+    {"role": "assistant", "content": SEARCH},
+    {"role": "user", "content": SEEN},
+    {"role": "assistant", "content": DONE},
+]
+
+
+def call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    """A call as OpenAI's messages hold one."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def tool(id: Any, content: Any, **more: Any) -> dict[str, Any]:
+    """A result as OpenAI's messages hold one."""
+    return {"role": "tool", "tool_call_id": id, "content": content, **more}
+
+
+def save(path: Path, value: Any) -> Path:
+    """A file in the format that its name says; text and bytes as they are."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".parquet") and not isinstance(value, bytes):
+        pq.write_table(pa.Table.from_pylist(list(value)), path)
+        return path
+    if name.endswith(".xlsx") and not isinstance(value, bytes):
+        return _workbook(path, [list(value[0]), *[list(row.values()) for row in value]])
+    if isinstance(value, bytes):
+        data = value
+    elif isinstance(value, str):
+        data = value.encode()
+    elif name.endswith((".csv", ".tsv")):
+        cells = [list(value[0]), *[[str(cell) for cell in row.values()] for row in value]]
+        comma = "\t" if name.endswith(".tsv") else ","
+        data = "".join(comma.join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row) + "\n" for row in cells).encode()
+    elif name.endswith(".jsonl"):
+        data = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in value).encode()
+    else:
+        data = json.dumps(value, ensure_ascii=False).encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+def read(tmp_path: Path, value: Any, name: str = "a.json") -> tuple[tuple[Trajectory, ...], ImportReport]:
+    """The trajectories of a file, and what the import noted."""
+    result = import_all(save(tmp_path / name, value))
+    return result.trajectories, result.report
+
+
+def one(tmp_path: Path, entry: Any) -> Trajectory:
+    """The one trajectory of a file with this entry; nothing of it is raw."""
+    (found,), report = read(tmp_path, [entry])
+    assert report.messages == report.kept
+    return found
+
+
+def codes(report: ImportReport) -> dict[str, int]:
+    """Odd things and how often they were met."""
+    return {oddity.code: oddity.count for oddity in report.odd}
+
+
+def kinds(trajectory: Trajectory) -> list[str]:
+    """What each node is."""
+    return [node.kind.value for node in trajectory.nodes]
+
+
+def called(trajectory: Trajectory) -> list[tuple[str, dict[str, Any]]]:
+    """All calls, in order."""
+    return [(call.name, call.arguments) for node in trajectory.nodes for call in node.calls]
+
+
+def _workbook(path: Path, table: Sequence[Sequence[Any]]) -> Path:
+    """Numbers as numbers, anything else as texts in the cells; empty cells are left out."""
+    office = "http://schemas.openxmlformats.org"
+    main, kin = f"{office}/spreadsheetml/2006/main", f"{office}/officeDocument/2006/relationships"
+    rows = ""
+    for number, row in enumerate(table, start=1):
+        rows += f'<row r="{number}">'
+        for at, value in enumerate(row):
+            text = escape(str(value), {"\r": "_x000D_"})
+            is_text = f't="inlineStr"><is><t xml:space="preserve">{text}</t></is>'
+            cell = f"><v>{value}</v>" if isinstance(value, int | float) else " " + is_text
+            rows += f'<c r="{chr(65 + at)}{number}"{cell}</c>' if value not in (None, "") else ""
+        rows += "</row>"
+    relation = f'<Relationship Id="r1" Type="{kin}/%s" Target="%s"/>'
+    relations = f'<Relationships xmlns="{office}/package/2006/relationships">{relation}</Relationships>'
+    sheets = '<sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets>'
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("_rels/.rels", relations % ("officeDocument", "xl/workbook.xml"))
+        archive.writestr("xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{kin}">{sheets}</workbook>')
+        sheet = relations % ("worksheet", "worksheets/sheet1.xml")
+        archive.writestr("xl/_rels/workbook.xml.rels", sheet)
+        archive.writestr("xl/worksheets/sheet1.xml", f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>')
+    return path

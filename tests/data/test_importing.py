@@ -1,0 +1,257 @@
+"""Files and folders as a stream: which are read, ids, what cannot be read, reports; question files; layouts from outside."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from import_files import DONE, SEARCH, SEEN, TALK, call, codes, read, save
+from strategies import JSON, OBJECT, TEXT
+
+from sanderling.core.errors import UserError
+from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
+from sanderling.data import importing
+from sanderling.data.importing import LeftOutWarning, import_all, open_import, open_trajectories
+from sanderling.data.questions import read_questions, write_questions
+from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.parquet import write_parquet
+
+ROW = {"question": "why?", "messages": TALK}
+GOOD = json.dumps(ROW)
+
+# -- nothing is lost ------------------------------------------------------------------------------------------------------
+
+ROLES = ["system", "user", "assistant", "tool", "human", "gpt", "function_call", "observation", "reasoning", "answer", "x"]
+CALLS = JSON | st.lists(
+    st.builds(call, st.sampled_from(["1", "2", 3]), st.sampled_from(["search", "f", "", None]), JSON), max_size=3
+)
+CONTENT = st.one_of(TEXT, JSON, st.sampled_from([SEARCH, SEEN, DONE, "</think>", '{"name": "f", "arguments": {}}']))
+MESSAGE = st.fixed_dictionaries(
+    {},
+    optional={
+        "role": st.sampled_from(ROLES) | JSON,
+        "from": st.sampled_from(ROLES),
+        "content": CONTENT,
+        "value": CONTENT,
+        "tool_calls": CALLS,
+        "function_call": CALLS,
+        "tool_call_id": st.sampled_from(["1", "2", 3, None]),
+        "reasoning_content": CONTENT,
+        "type": st.sampled_from(["assistant", "question", "tool_response"]),
+    },
+)
+NAMES = ["question", "answer", "gt", "meta", "system_prompt", "system", "termination", "type", "request_id", "response"]
+NAMES += ["prompt", "reward_model", "extra_info", "prediction", "gaia_sample", "functions", "label"]
+FIELDS = st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, JSON | OBJECT))
+HOLDERS = ["messages", "conversations", "steps", "conversation_history", "dialog", "request", "cases"]
+
+
+def recoverable(t: Trajectory) -> list[object]:
+    """The messages that a trajectory's nodes hold, as far as they tell."""
+    found: list[object] = []
+    for node in t.nodes:
+        if node.raw is None:
+            found.append(node.text)
+        elif node.kind is NodeKind.RAW:
+            found.append(node.raw.get("message", node.raw) if set(node.raw) == {"message"} else node.raw)
+        else:
+            found += node.raw["messages"] if set(node.raw) == {"messages"} else [node.raw]
+    return found
+
+
+@given(st.sampled_from(HOLDERS), st.lists(MESSAGE | JSON, max_size=6), FIELDS)
+@settings(deadline=None, max_examples=300)
+def test_no_message_of_any_layout_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, holder: str, messages: list[Any], fields: dict[str, Any]
+) -> None:
+    held = {"messages": messages} if holder == "request" else [{"steps": messages}] if holder == "cases" else messages
+    entry = fields | ({"response": {}} if holder == "request" else {}) | {holder: held}
+    try:
+        trajectories, report = read(tmp_path_factory.mktemp("i"), json.dumps([entry]))
+    except UserError:
+        return
+    assert report.messages == report.kept + report.raw
+    assert report.entries == report.trajectories + report.questions + report.unread
+    for t in trajectories:
+        encode_trajectory(t)
+        assert sum(node.kind is NodeKind.RAW for node in t.nodes) == report.raw
+        found = recoverable(t)
+        prompts = len(found) - len(messages)
+        assert prompts in (0, 1) or holder == "request"  # a system prompt that stood beside the messages
+        for message, kept in zip(messages, found[max(0, prompts) :], strict=False):
+            text = message.get("content", message.get("value")) if isinstance(message, dict) else message
+            assert kept in (message, text)
+
+
+@given(JSON, st.booleans())
+@settings(deadline=None)
+def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, value: Any, lines: bool) -> None:
+    more = b'\n{"question": "q", "answer": "a"}\n' if lines else b""
+    try:
+        _, report = read(tmp_path_factory.mktemp("j"), encode_record(value) + more, "a.jsonl")
+    except UserError:
+        return
+    assert report.entries == report.trajectories + report.questions + report.unread
+
+
+def test_values_nested_as_deeply_as_json_goes_are_read(tmp_path: Path) -> None:
+    deep = "[" * 900 + '"x"' + "]" * 900
+    told = '{"question": "q", "gt": %s, "extra": %s, "messages": [%s, {"role": "user", "content": %s}]}'
+    (t,), _ = read(tmp_path, told % (deep, deep, deep, deep))
+    assert t.question.answers == ("x",) and [node.kind for node in t.nodes] == [NodeKind.RAW, NodeKind.RAW]
+
+
+def test_two_thousand_turns(tmp_path: Path) -> None:
+    said = [TALK[0], *[m for n in range(2_000) for m in (TALK[1], {"role": "user", "content": f"{SEEN} {n}"})], TALK[3]]
+    (t,), _ = read(tmp_path, json.dumps({"messages": said}), "a.jsonl")
+    assert len(t.nodes) == 4_002 and t.leaf == 4_001 and t.answer == "42"
+
+
+# -- files and ids --------------------------------------------------------------------------------------------------------
+
+
+def test_folders_give_distinct_ids_and_skip_other_files(tmp_path: Path) -> None:
+    for place in ("a/x/0.json", "b/x/0.json", "c/1.json"):
+        save(tmp_path / place, {"messages": TALK})
+    save(tmp_path / "c" / "package.json", {"name": "x"})
+    result = import_all(tmp_path)
+    assert [t.id for t in result.trajectories] == ["a/x/0.json#0", "b/x/0.json#0", "c/1#0"]
+    assert codes(result.report) == {"not_a_recording": 1} and result.report.files == 3 and result.report.messages == 12
+    assert len({t.question.id for t in result.trajectories}) == 1, "rollouts of one question share its id"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("c.json", '{"x": 1}', "no recorded trajectory or question"),
+        ("d.json", "junk", "no recorded trajectory or question"),
+        ("e.json", b"\xff\xfe\x00", "no recorded trajectory or question"),
+        ("log.jsonl", '{"level": "info"}\n' * 5_000, "no recorded trajectory or question"),
+        ("e/x.txt", "", "holds no recorded file"),
+        ("none", None, "check the path"),
+    ],
+)
+def test_what_is_no_recording_is_refused(tmp_path: Path, name: str, text: str | bytes | None, said: str) -> None:
+    path = tmp_path / name if text is None else save(tmp_path / name, text)
+    with pytest.raises(UserError, match=said):
+        import_all(path.parent if name.endswith(".txt") else path)
+
+
+def test_wrapped_lists_and_entries_by_their_ids(tmp_path: Path) -> None:
+    entry = {"question": "a?", "answer": "1"}
+    assert len(read(tmp_path, {"data": [{"messages": TALK}] * 3})[0]) == 3
+    by_id = import_all(save(tmp_path / "b.json", {"7": entry, "9": entry}))
+    assert [question.meta for question in by_id.questions] == [{"id": "7"}, {"id": "9"}]
+    assert len(import_all(save(tmp_path / "c.json", {"info": {"n": 1}, "qa_pairs": [entry]})).questions) == 1
+
+
+def test_our_own_files_come_back_as_they_are(tmp_path: Path) -> None:
+    imported, _ = read(tmp_path, [{"messages": TALK}, ROW], "x/a.json")
+    store = TrajectoryStore(tmp_path / "own" / "t.jsonl")
+    for t in imported:
+        store.append(t)
+    write_parquet(tmp_path / "t.parquet", imported)
+    assert import_all(store.path).trajectories == imported == import_all(tmp_path / "t.parquet").trajectories
+    again = import_all(tmp_path)
+    assert len({t.id for t in again.trajectories}) == len(again.trajectories) == 6 and codes(again.report)["duplicate_id"] == 4
+
+
+def test_our_own_parquet_that_breaks_off_counts_all_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (t,), _ = read(tmp_path, GOOD)
+    write_parquet(tmp_path / "t.parquet", [t.model_copy(update={"id": str(number)}) for number in range(5)])
+
+    def breaks_off(path: Path) -> Any:
+        yield t
+        raise UserError("damaged")
+
+    monkeypatch.setattr(importing, "read_parquet", breaks_off)
+    report = import_all(tmp_path / "t.parquet").report
+    assert (report.entries, report.trajectories, report.unread) == (5, 1, 4)
+
+
+# -- what cannot be read --------------------------------------------------------------------------------------------------
+
+
+def test_entries_that_could_not_be_read_are_handed_on_in_order_and_those_of_no_recording_are_not(tmp_path: Path) -> None:
+    save(tmp_path / "a" / "x.jsonl", f'nonsense\n{GOOD}\n{{"messages": null}}\nmore')
+    save(tmp_path / "a" / "y.json", '{"no": "recording"}')
+    met: list[tuple[Any, ...]] = []
+    reading = open_import(tmp_path / "a", on_unread=lambda *told: met.append(told))
+    assert [one.id for one in reading] == ["a/x#1"]
+    assert met == [
+        ("a/x#0", "nonsense", "unreadable_line", 1),
+        ("a/x#2", {"messages": None}, "odd_entry", 1),
+        ("a/x#3", "more", "unreadable_line", 1),
+    ]
+    assert reading.report.unread == 3
+    with pytest.warns(LeftOutWarning, match="3 entries that could not be read and 1 file without a recording"):
+        assert len(list(open_trajectories(tmp_path / "a"))) == 1
+
+
+def test_reading_twice_gives_the_same(tmp_path: Path) -> None:
+    save(tmp_path / "a.jsonl", f"{GOOD}\nx\n{GOOD}")
+    reading = open_import(tmp_path, tmp_path / "a.jsonl")
+    first, report = list(reading), reading.report
+    assert first == list(reading) and report == reading.report and len(first) == 2
+    assert reading.bytes_done == reading.bytes_total
+
+
+# -- question files -------------------------------------------------------------------------------------------------------
+
+RIGHT = '{"question": "Who is the mayor?", "answer": "Nolhum"}'
+OTHER = '{"question": "Who is the potter?", "answer": "Tessam"}'
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.tsv", "q.jsonl", "q.json", "q.parquet", "q.xlsx"])
+def test_questions_of_any_format(tmp_path: Path, name: str) -> None:
+    rows = [json.loads(RIGHT), json.loads(OTHER)]
+    found = read_questions(save(tmp_path / name, rows))
+    assert [(q.text, q.answers) for q in found] == [(row["question"], (row["answer"],)) for row in rows]
+    write_questions(tmp_path / "own.jsonl", found)
+    assert read_questions(tmp_path / "own.jsonl") == found
+
+
+def test_questions_of_trajectories_are_those_they_were_asked(tmp_path: Path) -> None:
+    asked = read_questions(save(tmp_path / "t.json", [{"messages": TALK, "gt": "42"}] * 3))
+    assert [(q.text, q.answers) for q in asked] == [("why?", ("42",))]
+
+
+@pytest.mark.parametrize("wrong", ['{"question": "Who is', '{"quest": "Who is the third?", "answer": "Ulm"}'])
+def test_an_entry_that_is_no_question_is_left_out_with_a_warning_or_refused(tmp_path: Path, wrong: str) -> None:
+    file = save(tmp_path / "mine.jsonl", f"{RIGHT}\n{wrong}\n{OTHER}\n")
+    with pytest.warns(LeftOutWarning, match=r"mine\.jsonl: left out are 1 entry that could not be read; sanderling data"):
+        assert len(read_questions(file)) == 2
+    with pytest.raises(UserError, match=r"1 of the 3 entries of .* cannot be read as questions, first entry 2 of .*mine: mend"):
+        read_questions(file, whole=True)
+
+
+def test_a_file_that_is_all_questions_says_nothing_and_one_beside_it_refuses_nothing(tmp_path: Path) -> None:
+    save(tmp_path / "mine.jsonl", f"{RIGHT}\n{OTHER}\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(read_questions(tmp_path / "mine.jsonl")) == len(read_questions(tmp_path / "mine.jsonl", whole=True)) == 2
+    save(tmp_path / "settings.json", '{"colour": "red"}')
+    with pytest.warns(LeftOutWarning, match="1 file without a recording"):
+        assert len(read_questions(tmp_path, whole=True)) == 2
+
+
+# -- layouts from outside -------------------------------------------------------------------------------------------------
+
+
+def test_a_layout_of_ones_own_is_asked_first(tmp_path: Path) -> None:
+    source = (
+        "from sanderling.data.layouts import Layout, conversation\n"
+        "MINE = Layout(lambda e: 'talk' in e, lambda e, id, notes: conversation(e, e['talk'], id, notes, question=e['ask']))\n"
+    )
+    (tmp_path / "mine.py").write_text(source)
+    file = save(tmp_path / "a.jsonl", [{"ask": "Who?", "talk": TALK, "messages": []}, ROW])
+    name = f"{tmp_path}/mine.py:MINE"
+    first, second = open_import(file, layout=name)
+    assert isinstance(first, Trajectory) and isinstance(second, Trajectory)
+    assert (first.question.text, len(first.nodes), first.meta["layout"]) == ("Who?", 4, name)
+    assert second.meta["layout"] == "openai-messages"
+    with pytest.raises(UserError, match="did you mean 'sharegpt'"):
+        open_import(file, layout="sharegtp")

@@ -1,0 +1,235 @@
+"""Files as people have them: formats, encodings, damage, other things under the same name."""
+
+import datetime
+import decimal
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from import_files import TALK, save
+
+from sanderling.core.errors import UserError
+from sanderling.data.tables import Remark, Unread, Value, open_rows, question_rows
+
+ROWS = [{"a": "1", "b": 'x, "y"\nz'}, {"a": "", "b": "灯\t\r塔\u2028"}]
+ROW = {"question": "Où est-ce ?", "messages": TALK}
+GOOD = json.dumps(ROW)
+NAMES = ["t.csv", "t.tsv", "t.jsonl", "t.json", "t.parquet", "t.xlsx", "t.csv.gz", "t.json.gz"]
+
+
+def rows_of(path: Path) -> list[Any]:
+    return list(question_rows(path))
+
+
+def told(path: Path) -> tuple[int, int, set[str]]:
+    """How many values there are, how many rows are unread, and the codes of all that was odd."""
+    found = list(open_rows(path))
+    unread = sum(item.entries for item in found if isinstance(item, Unread))
+    return (
+        sum(isinstance(item, Value) for item in found),
+        unread,
+        {item.code for item in found if isinstance(item, Remark | Unread)},
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_format_gives_the_same_rows_whatever_its_name(name: str, tmp_path: Path) -> None:
+    path = save(tmp_path / name, ROWS).rename(tmp_path / "data")
+    assert [{key: value or "" for key, value in row.items()} for row in rows_of(path)] == ROWS
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_encodings_with_a_mark_are_read(name: str, encoding: str, tmp_path: Path) -> None:
+    path = save(tmp_path / name, [{"a": "1", "b": "lamp"}, {"a": "2", "b": "灯塔"}])
+    path.write_bytes(path.read_text("utf-8").encode(encoding))
+    assert rows_of(path) == [{"a": "1", "b": "lamp"}, {"a": "2", "b": "灯塔"}]
+
+
+def test_other_encodings_are_windows_ones_and_refused_for_questions(tmp_path: Path) -> None:
+    line = json.dumps(ROW, ensure_ascii=False)
+    path = save(tmp_path / "a.jsonl", line.encode() + b"\n" + line.encode("latin-1") + b"\n" + line.encode() + b"\n")
+    found = list(open_rows(path))
+    assert [item.value for item in found if isinstance(item, Value)] == [ROW] * 3
+    assert [item.code for item in found if isinstance(item, Remark)] == ["not_utf8"]
+    with pytest.raises(UserError, match="not UTF-8"):
+        rows_of(path)
+
+
+@given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), st.text('ab, ";\t\r\n'))))
+def test_cells_come_out_as_they_were_written(tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str]]) -> None:
+    table = [{"a": f"x{a}", "b": b} for a, b in cells]
+    if table:
+        assert rows_of(save(tmp_path_factory.mktemp("c") / "t.csv", table)) == table
+
+
+def test_long_cells_and_semicolons(tmp_path: Path) -> None:
+    long = "lamp " * 500_000
+    assert rows_of(save(tmp_path / "t.csv", [{"a": long, "b": "1"}, {"a": "2", "b": long}]))[1]["b"] == long
+    assert rows_of(save(tmp_path / "s.csv", "question;answer\nWhich, then?;this\n")) == [
+        {"question": "Which, then?", "answer": "this"}
+    ]
+
+
+def test_bad_rows_of_a_table_cost_themselves(tmp_path: Path) -> None:
+    found = rows_of(save(tmp_path / "t.csv", 'a,b\n1,2\n\n3\n4,5,6\n"x"y,1\n7,8\n"open,9\n'))
+    assert [row for row in found if isinstance(row, dict)] == [{"a": "1", "b": "2"}, {"a": "7", "b": "8"}]
+    assert [isinstance(row, Unread) for row in found] == [False, True, True, True, False, True]
+
+
+def test_cells_of_a_workbook(tmp_path: Path) -> None:
+    table = [
+        {"Topic": "艺术", "Question": "x\ny", "n": 2, "f": 2.5},
+        {"Topic": "a & <b>", "Question": "a\rb", "n": "", "f": "007"},
+    ]
+    assert rows_of(save(tmp_path / "t.xlsx", table)) == table
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"PK\x03\x04 and then nothing", "no workbook"),
+        (b"a,b,a\n1,2,3\n", "two columns 'a'"),
+        (b"", "no heading"),
+        (b",,\n1,2,3\n", "no heading"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", "git lfs pull"),
+        (b"<!DOCTYPE html><html><title>Log in</title>", "log in"),
+        (b"\n <html lang=en>", "log in"),
+        (b"a\0\0\0b", "no table"),
+        (b"%PDF-1.7 x", "no table"),
+    ],
+)
+def test_what_is_no_table_is_said(data: bytes, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=said):
+        rows_of(save(tmp_path / "t.csv", data))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Cannot read"):
+        open_rows(tmp_path / "none.csv")
+
+
+def test_bad_lines_of_json_cost_themselves(tmp_path: Path) -> None:
+    found = rows_of(save(tmp_path / "t.jsonl", '{"a": 1}\n{"a": \n\n[1]\n"text"\n{"a": NaN}\n'))
+    assert found[0] == {"a": 1} and [isinstance(one, Unread) for one in found] == [False, True, True, True, False]
+
+
+def test_an_object_that_holds_the_list(tmp_path: Path) -> None:
+    for indent in (None, 2):
+        path = save(tmp_path / "t.json", json.dumps({"Version": 1, "Data": [{"a": 1}, {"a": 2}, 3]}, indent=indent))
+        assert rows_of(path)[:2] == [{"a": 1}, {"a": 2}] and isinstance(rows_of(path)[2], Unread)
+    save(tmp_path / "t.json", '{"data": [{"x": 1}], "question": "q1"}\n{"data": [], "question": "q2"}\n')
+    assert [row["question"] for row in rows_of(tmp_path / "t.json")] == ["q1", "q2"], "several objects are the rows themselves"
+
+
+def test_cut_files_are_said(tmp_path: Path) -> None:
+    packed = gzip.compress(("a,b\n" + "1,2\n" * 50_000).encode())[:-40]
+    whole = save(tmp_path / "t.parquet", ROWS).read_bytes()
+    for name, data in (("t.csv.gz", packed), ("t.json", b'[{"a": 1},\n{"a": 2},\n'), ("t.parquet", whole[:-9])):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(UserError, match="again"):
+            rows_of(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "unread"),
+    [
+        (f"[{GOOD}, {GOOD}, {GOOD[:90]}", 2, 1),
+        (f"[{GOOD}, {GOOD[:-5]} , {GOOD}]", 2, 1),
+        (f'[{GOOD}, {{"question": {"[" * 5_000}{"]" * 5_000}}}, {GOOD}]', 2, 1),
+        (json.dumps([ROW] * 3, indent=2).replace('"question"', "question", 2).replace("question:", '"question":', 1), 2, 1),
+        (f"{GOOD[:50]}\n{GOOD}\n{GOOD}", 2, 1),
+        (f"{GOOD},\n{GOOD},\n", 2, 0),
+        (f"{GOOD}{GOOD}{GOOD}", 3, 0),
+        (json.dumps(ROW, indent=1) + "\n" + json.dumps(ROW, indent=1), 2, 0),
+        (f"\n\n  {GOOD}\r\n\r\n{GOOD}\r\n", 2, 0),
+        (json.dumps(TALK) + "\n" + json.dumps(TALK), 2, 0),
+        (json.dumps(TALK, indent=1), 1, 0),
+        (json.dumps(TALK)[:-9], 1, 1),
+        ("", 0, 0),
+        ("7", 1, 0),
+        ('{"a": "b\0c"}', 1, 0),
+    ],
+)
+def test_damaged_json(tmp_path: Path, text: str, read: int, unread: int) -> None:
+    assert told(save(tmp_path / "a.json", text))[:2] == (read, unread)
+
+
+def test_long_values_come_in_pieces(tmp_path: Path) -> None:
+    long = [{"a": "x" * 3_000_000, "n": n} for n in range(3)]
+    for indent in (None, 1):
+        assert told(save(tmp_path / "a.json", json.dumps(long, indent=indent)))[0] == 3
+    assert told(save(tmp_path / "b.jsonl", long)) == (3, 0, set())
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_packed_files_and_their_torn_ends(tmp_path: Path, whole: bool) -> None:
+    data = gzip.compress("\n".join([GOOD] * 2_000).encode(), mtime=0)
+    read, _, odd = told(save(tmp_path / "a.jsonl.packed", data if whole else data[:-60]))
+    assert (read == 2_000) == whole and read > 0 and (whole or "truncated_file" in odd)
+    with pa.CompressedOutputStream(str(tmp_path / "a.jsonl.zst"), "zstd") as file:
+        file.write((GOOD + "\n").encode() * 3)
+    assert told(tmp_path / "a.jsonl.zst")[0] == 3
+
+
+@given(
+    st.binary(max_size=60),
+    st.sampled_from([b"", b'[{"question": "q"},', b'{"question": "q"}\n', b"PAR1", b"\x1f\x8b\x08\x00", b"\xff\xfe", b"a,b\n"]),
+)
+@settings(deadline=None)
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes, head: bytes) -> None:
+    path = save(tmp_path_factory.mktemp("b") / "a.json", head + data)
+    try:
+        told(path)
+    except UserError as error:
+        assert str(path.parent) in str(error)
+
+
+def parquet(rows: list[dict[str, Any]], group: int = 10) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=group, compression="none")
+    return file.getvalue()
+
+
+def test_a_damaged_row_group_costs_its_own_rows(tmp_path: Path) -> None:
+    data = bytearray(parquet([{**ROW, "number": n} for n in range(40)]))
+    about = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(1)
+    for column in range(about.num_columns):
+        start = about.column(column).dictionary_page_offset or about.column(column).data_page_offset
+        data[start : start + 40] = b"\xff" * 40
+    path = save(tmp_path / "a.parquet", bytes(data))
+    assert told(path) == (30, 10, {"damaged_row_group"})
+    with pytest.raises(UserError, match="no whole Parquet file"):
+        rows_of(path)
+
+
+def test_parquet_values_that_json_has_not(tmp_path: Path) -> None:
+    row = {
+        "at": datetime.datetime(2026, 1, 2),
+        "cost": decimal.Decimal("1.50"),
+        "image": b"\xff\xfe",
+        "q": b"why?",
+        "gap": None,
+    }
+    path = save(tmp_path / "a.parquet", [row])
+    assert rows_of(path) == [{"at": "2026-01-02T00:00:00", "cost": "1.50", "image": "//4=", "q": "why?", "gap": None}]
+    assert list(question_rows(path, {"image", "at", "cost", "q"})) == [{"gap": None}]
+    found = list(open_rows(path, texts={"q"}))
+    assert found[0] == Remark("bytes_left_out", "image") and isinstance(found[1], Value) and found[1].value["q"] == "why?"
+
+
+def test_parquet_is_read_a_few_rows_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [str(number) for number in range(14_267)]}), path)
+    before, most, count = pa.total_allocated_bytes(), 0, 0
+    for count, row in enumerate(question_rows(path)):
+        assert row == {"a": str(count)}
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert count == 14_266 and most < 4 << 20
