@@ -70,7 +70,7 @@ print("LOADED", *[name for name in ("torch", "numpy", "tantivy", "pyarrow", "tra
 print("ROOMS", *[name for name in sys.modules if name.startswith("sanderling.") and not name.startswith("sanderling.cli")])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "LOADED\nROOMS sanderling.core.errors\n" in done.stdout
+    assert "LOADED\nROOMS sanderling.core sanderling.core.errors\n" in done.stdout
 
 
 @pytest.mark.parametrize(
