@@ -13,9 +13,8 @@ from rich.console import Console
 
 from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
-from sanderling.evaluate.page_reader import extractor_of
 from sanderling.policy.request_client import ReplyCache
-from sanderling.tools.page_reader import Counts, OnOutage, PageReader
+from sanderling.tools.page_reader import Counts, OnOutage, PageReader, reader_over
 
 ExtractorSpec = Annotated[
     str | None,
@@ -52,7 +51,7 @@ async def opened_extractor(choice: ExtractorChoice | None, console: Console) -> 
         raise UserError(f"--extractor {choice.spec!r} is no endpoint: write http://host:port/v1#model.")
     policy = open_policy(choice.spec, on_retry=partial(show_retry, console))
     cache = ReplyCache(choice.cache or extracts_directory(), private=choice.private)
-    extractor = extractor_of(policy, cache, choice.on_outage)
+    extractor = reader_over(policy, cache, choice.on_outage)
     try:
         yield extractor
     finally:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from sanderling.agent.silence import Silence, silence
+from sanderling.agent.agent import Silence, silence
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory

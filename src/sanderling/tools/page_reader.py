@@ -18,8 +18,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
+from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
-from sanderling.core.types import Message, Role, ToolStatus
+from sanderling.core.types import Message, Role, Sampling, ToolStatus
+from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
 from sanderling.tools.quotes import PageText, Stretch
 from sanderling.world.addresses import asked_part
 from sanderling.world.contract import VisitReply
@@ -55,6 +57,10 @@ _MERGE = (
 _AGAIN = "This was not the one JSON object that was asked for. Reply again, with the JSON object alone."
 _PAGE_END = re.compile(r"<(?=/\s*page\b)", re.IGNORECASE)
 _LONGEST_GOAL = 2_000
+_KEY = SampleKey(seed=0, question="extract", attempt=0, turn=0)
+_REPLY_TOKENS = 4_096
+_TOKENS_A_WORD = 2
+_PROMPT_TOKENS = 1_000
 _LONGEST_FAILURE = 2_000
 
 
@@ -296,6 +302,39 @@ class PageReader:
                     self._cache.put(self._model, asking, reply)
                 return report
         return None
+
+
+def reader_over(policy: Policy, cache: Replies, on_outage: OnOutage) -> PageReader:
+    """A page reader that asks a policy, in parts that leave its context room for prompt and reply.
+
+    Whoever opened the policy closes it. Raises UserError for one that takes token ids, or that sees too little.
+    """
+    from sanderling.policy.endpoint import RefusedError  # brings a client of HTTP
+
+    if policy.tokenizer is not None:
+        raise UserError("An extractor is asked in words: leave ?tokenizer= out of --extractor.")
+    limits, context = ReadingLimits(), policy.context_length
+    if context is not None:
+        room = (context - _REPLY_TOKENS - _PROMPT_TOKENS) // _TOKENS_A_WORD
+        if room < 1:
+            raise UserError(
+                f"context={context} leaves an extractor no room: it needs more than {_REPLY_TOKENS + _PROMPT_TOKENS}."
+            )
+        limits = ReadingLimits(part_words=min(limits.part_words, room))
+
+    async def complete(messages: Sequence[Message]) -> str:
+        session = policy.open(_KEY)
+        try:
+            done = await session.generate(Delta(tuple(messages)), Sampling(temperature=0.0, max_tokens=_REPLY_TOKENS), _KEY)
+        except PolicyOutageError as error:
+            raise ReaderOutageError(str(error)) from error
+        except RefusedError as error:
+            raise ReaderRefusedError(str(error)) from error
+        finally:
+            session.close()
+        return done.text
+
+    return PageReader(complete, policy.name, cache=cache, limits=limits, on_outage=on_outage)
 
 
 def _affordable(text: str, stretches: Sequence[Stretch], budget: int) -> list[Stretch]:

@@ -17,7 +17,6 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Clock, FixedClock, SystemClock
-from sanderling.evaluate.page_reader import extractor_of
 from sanderling.policy.contract import Policy, PolicyOutageError, WeightSync
 from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy
 from sanderling.policy.request_client import ReplyCache
@@ -26,7 +25,7 @@ from sanderling.recipes.rl.judging import opened_judge, score_by
 from sanderling.recipes.rl.places import Dynamics, Places, directories
 from sanderling.recipes.rl.plan import context_name
 from sanderling.recipes.rl.seldom import Seldom
-from sanderling.tools.page_reader import OnOutage, PageReader
+from sanderling.tools.page_reader import OnOutage, PageReader, reader_over
 from sanderling.train.rl.config import Placement
 from sanderling.train.rl.contract import Actor, Ask, Score
 
@@ -176,7 +175,7 @@ async def opened_reader(spec: str, directory: Path) -> AsyncIterator[PageReader 
     check_reader(spec)
     policy = open_policy(spec, on_retry=Seldom())
     try:
-        yield extractor_of(policy, ReplyCache(directory / "extracts"), OnOutage.REFUSE)
+        yield reader_over(policy, ReplyCache(directory / "extracts"), OnOutage.REFUSE)
     finally:
         await close_policy(policy)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from sanderling.agent.silence import silence
+from sanderling.agent.agent import silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.train.rl.config import RlConfig, Straggler
