@@ -1,0 +1,484 @@
+"""Sources that are one file: WARC, MediaWiki dumps, ZIM, JSON lines, Parquet; cuts, damage, bombs, and what is no page."""
+
+import bz2
+import gzip
+import json
+import resource
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from libzim.writer import Creator
+from source_makers import BODY, HEAD, Entry, block, element, record, write_parquet
+
+from sanderling.core.errors import UserError
+from sanderling.world.contract import Page
+from sanderling.world.sources.base import Limits, Reason, Skipped
+from sanderling.world.sources.kinds import kind_of
+from sanderling.world.sources.records import JsonlSource, ParquetSource
+from sanderling.world.sources.warc import WarcSource
+from sanderling.world.sources.wikipedia import WikipediaSource, elements, nesting, read_wikitext
+from sanderling.world.sources.zim import ZimSource
+
+# WARC
+
+
+def warc(tmp_path, data: bytes, limits: Limits | None = None) -> list[Page | Skipped]:
+    file = tmp_path / "crawl.warc.gz"
+    file.write_bytes(data)
+    return list(WarcSource(file, limits=limits or Limits()).items())
+
+
+def kinds(found) -> list[str]:
+    return [item.url if isinstance(item, Page) else f"{item.where} {item.reason}" for item in found]
+
+
+def chunked(body: bytes) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(body[i : i + 9]), body[i : i + 9]) for i in range(0, len(body), 9)) + b"0\r\n\r\n"
+
+
+def test_records_of_every_kind(tmp_path):
+    records = [
+        block("", b"software: x", "warcinfo", "application/warc-fields"),
+        record("https://w.example/a_(b)"),
+        record("https://w.example/z", gzip.compress(BODY), head="Content-Encoding: gzip\r\n"),
+        record("https://w.example/c", chunked(BODY), head="Transfer-Encoding: chunked\r\n"),
+        record("https://w.example/t", b"Plain words.", "text/plain; charset=utf-8"),
+        record("https://w.example/l", "<p>café</p>".encode("latin-1"), "text/html; charset=ISO-8859-1"),
+        block("https://w.example/r", b"Raw words.", "resource", "text/plain"),
+        block("https://w.example/w", b"Words of a page.", "conversion", "text/plain"),
+        record("https://w.example/i.png", b"\x89PNG", "image/png"),
+        record("https://w.example/m", b"", head="Location: /a\r\n", status="301 Moved"),
+        record("https://w.example/n", status="404 Not Found"),
+        record("https://w.example/e", b""),
+        record("https://w.example/d", b"\x1f\x8bnot gzip", head="Content-Encoding: gzip\r\n"),
+        record("https://w.example/q", kind="request"),
+    ]
+    expected = [
+        *(f"https://w.example/{name}" for name in ("a_(b)", "z", "c", "t", "l", "r", "w")),
+        "https://w.example/i.png other-kind",
+        "https://w.example/m redirect",
+        "https://w.example/n not-ok",
+        "https://w.example/e empty",
+        "https://w.example/d damaged",
+    ]
+    plain = warc(tmp_path, b"".join(records))
+    assert kinds(plain) == expected
+    assert warc(tmp_path, b"".join(gzip.compress(one) for one in records)) == plain
+    first, packed, parts, *_ = (item for item in plain if isinstance(item, Page))
+    assert (first.title, first.links) == ("Orlo", ("https://w.example/x",))
+    assert "known for its herring" in first.text
+    assert packed.text == parts.text == first.text
+    assert next(item.text for item in plain if isinstance(item, Page) and item.url.endswith("/l")) == "café"
+
+
+def test_answers_that_were_unpacked_before_are_read_as_they_are(tmp_path):
+    records = [
+        record("https://w.example/g", head="Content-Encoding: gzip\r\n"),
+        record("https://w.example/c", head="Transfer-Encoding: chunked\r\n"),
+        record("https://w.example/b", head="Transfer-Encoding: chunked\r\nContent-Encoding: x-gzip\r\n"),
+        record(
+            "https://w.example/p", chunked(gzip.compress(BODY)), head="Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n"
+        ),
+    ]
+    found = warc(tmp_path, b"".join(records))
+    assert [isinstance(one, Page) and one.title for one in found] == ["Orlo"] * 4
+    assert len({one.text for one in found if isinstance(one, Page)}) == 1
+
+
+def test_a_canonical_address_is_believed_only_about_the_query(tmp_path):
+    own = b"<link rel=canonical href='https://w.example/a'><p>Words.</p>"
+    found = warc(tmp_path, record("https://w.example/a?utm=1", own) + record("https://w.example/b", own))
+    assert kinds(found) == ["https://w.example/a", "https://w.example/b"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_cut_anywhere_keeps_what_came_before(tmp_path, packed):
+    records = [record(f"https://w.example/{i}", BODY + b"<p>%d</p>" % i) for i in range(3)]
+    records = [gzip.compress(one) for one in records] if packed else records
+    whole = b"".join(records)
+    full = warc(tmp_path, whole)
+    ends = [len(b"".join(records[:n])) for n in range(4)]
+    for cut in range(ends[1] + 1, len(whole), 7):
+        found = warc(tmp_path, whole[:cut])
+        complete = max(n for n in range(4) if ends[n] <= cut)
+        assert found[:complete] == full[:complete]
+        assert len(found) <= complete + 1
+        if len(found) > complete and found[-1] != full[complete]:  # only the blank lines after a record may be missing
+            assert isinstance(found[-1], Skipped)
+            assert found[-1].reason in (Reason.TRUNCATED, Reason.DAMAGED)
+
+
+def test_a_bomb_is_not_unpacked(tmp_path):
+    bomb = gzip.compress(b"<p>" + b"word " * 40_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    data = record("https://w.example/bomb", bomb, head="Content-Encoding: gzip\r\n") + record("https://w.example/a")
+    assert kinds(warc(tmp_path, data, Limits(document_bytes=2**20))) == [
+        "https://w.example/bomb too-large",
+        "https://w.example/a",
+    ]
+    outer = gzip.compress(record("https://w.example/bomb", b"word " * 2_000_000)) + gzip.compress(record("https://w.example/a"))
+    assert kinds(warc(tmp_path, outer, Limits(document_bytes=2**20))) == [
+        "https://w.example/bomb too-large",
+        "https://w.example/a",
+    ]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000, "kilobytes"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"hello " * 100, b"WARC/1.0\r\n\r\n", b"WARC/1.0\r\nContent-Length: zz\r\n\r\n\x00", b"\x1f\x8b\x08"]
+)
+def test_noise_is_a_reason_or_nothing(tmp_path, data):
+    assert all(isinstance(item, Skipped) for item in warc(tmp_path, data))
+
+
+# MediaWiki dumps
+
+DUMP = (
+    HEAD
+    + "".join(
+        [
+            element("Orlo (town)", "'''Orlo''' is a [[Town|town]] on the [[river Venn#Course|Venn]].&lt;ref&gt;x&lt;/ref&gt;"),
+            element("Orlo", "#REDIRECT [[Orlo (town)]]", extra='<redirect title="Orlo (town)" />'),
+            element("Talk:Orlo (town)", "chat", ns=1),
+            element("Bare", "{{Infobox|a=b}}"),
+            element("Long", "word " * 1_000),
+            element("Ærø &amp; co", "An island."),
+        ]
+    )
+    + "</mediawiki>"
+)
+
+
+def wiki(tmp_path, data: str | bytes, base: str = "", limits: Limits | None = None) -> list[Page | Skipped]:
+    file = tmp_path / "pages-articles.xml"
+    file.write_bytes(data.encode() if isinstance(data, str) else data)
+    return list(WikipediaSource(file, base, limits or Limits()).items())
+
+
+def test_articles_and_reasons(tmp_path):
+    found = wiki(tmp_path, DUMP, limits=Limits(document_bytes=4_000))
+    orlo, *_, island = found
+    assert isinstance(orlo, Page) and isinstance(island, Page)
+    assert (orlo.url, orlo.title) == ("https://en.example/wiki/Orlo_(town)", "Orlo (town)")
+    town, venn = "[town](https://en.example/wiki/Town)", "[Venn](https://en.example/wiki/River_Venn)"
+    assert orlo.text == f"Orlo is a {town} on the {venn}."
+    assert orlo.links == ("https://en.example/wiki/Town", "https://en.example/wiki/River_Venn")
+    assert island.url == "https://en.example/wiki/%C3%86r%C3%B8_%26_co"
+    assert found[1:-1] == [
+        Skipped("Orlo", Reason.REDIRECT),
+        Skipped("Talk:Orlo (town)", Reason.NOT_AN_ARTICLE),
+        Skipped("Bare", Reason.EMPTY),
+        Skipped("Long", Reason.TOO_LARGE),
+    ]
+    moved = wiki(tmp_path, DUMP, "https://mirror.example/")
+    assert isinstance(moved[0], Page) and moved[0].url == "https://mirror.example/Orlo_(town)"
+
+
+def test_compressed_dumps_are_the_same(tmp_path):
+    plain = wiki(tmp_path, DUMP)
+    assert wiki(tmp_path, bz2.compress(DUMP.encode())) == plain
+    assert wiki(tmp_path, gzip.compress(DUMP.encode())) == plain
+
+
+def test_a_billion_laughs_are_refused_and_what_came_before_is_kept(tmp_path):
+    laughs = '<!DOCTYPE m [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>' + DUMP.replace("An island", "&b;")
+    assert wiki(tmp_path, laughs) == [Skipped("after the start", Reason.ENTITIES)]
+    outside = '<!DOCTYPE m [<!ENTITY a SYSTEM "file:///etc/hostname">]>' + DUMP.replace("An island", "&a;")
+    assert wiki(tmp_path, outside) == [Skipped("after the start", Reason.ENTITIES)]
+
+
+@pytest.mark.parametrize("pack", [lambda data: data, bz2.compress, gzip.compress])
+def test_a_cut_dump_keeps_what_came_before(tmp_path, pack):
+    many = HEAD + "".join(
+        element(f"A{i}", f"Words number {i} of {hash(str(i))}.") for i in range(40_000 if pack is bz2.compress else 3_000)
+    )
+    data = pack(many.encode())
+    found = wiki(tmp_path, data[: len(data) * 3 // 4])
+    assert isinstance(found[0], Page) and len(found) > 1_000
+    assert isinstance(found[-1], Skipped) and found[-1].reason is Reason.TRUNCATED
+    assert all(isinstance(item, Page) for item in found[:-1])
+
+
+@pytest.mark.parametrize("data", [b"", b"noise", b"<a><b></a>", b"\x00\x01\x02", b"BZh9noise", b"\x1f\x8bnoise"])
+def test_noise_is_no_dump(tmp_path, data):
+    (found,) = wiki(tmp_path, data)
+    assert isinstance(found, Skipped) and found.reason in (Reason.DAMAGED, Reason.TRUNCATED)
+
+
+def test_wikitext():
+    text, links = read_wikitext(
+        "Lead [[a b|''c'']] and [[Self]], [[#part|above]], [[d_(e)]]s, [[x|]], [https://o.example o].\n"
+        "== [[H]]istory ==\n# one\n* two {{cite|[[hidden]]}}\n[[File:X.png|thumb|Caption [[inner]]]]\n=== Late ===\n"
+        "<ref name=x>gone [[a b]]</ref>End[[Category:Y]].",
+        lambda title: "" if title == "Self" else f"https://w.example/{title.replace(' ', '_')}",
+    )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    assert lines[0] == "Lead [c](https://w.example/A_b) and Self, above, [d_(e)](https://w.example/D_(e))s, , o."
+    assert "## [H](https://w.example/H)istory" in lines and "### Late" in lines and lines[-1] == "End."
+    assert "gone" not in text and "Caption" not in text and "cite" not in text
+    assert links[:2] == ("https://w.example/A_b", "https://w.example/D_(e)")
+
+
+@given(st.text(alphabet="[]|{}<>=#'ab:\n \ue001\ue002\ue003\ue0040", max_size=60))
+def test_no_mark_is_left_in_any_wikitext(text):
+    read, _ = read_wikitext(text, lambda title: "https://w.example/" + title)
+    assert not set(read) & set("\ue000\ue001\ue002\ue003\ue004")
+
+
+@pytest.mark.parametrize(
+    "opening", ["{{a|", "[[a|", "{|\n", "&lt;ref>", "&lt;!--", "[http://a ", "{{a|]]", "&lt;b>&lt;/i>", "&lt;b a='&lt;/b>"]
+)
+def test_openings_without_end_are_refused(tmp_path, opening):
+    found = wiki(tmp_path, HEAD + element("Bad", opening * 100_000) + element("Good", "Words.") + "</mediawiki>")
+    assert found[0] == Skipped("Bad", Reason.TOO_NESTED)
+    assert isinstance(found[1], Page)
+
+
+@pytest.mark.parametrize("element_of_many", ["\n:", "#", "''x", "<br>", "|"])
+def test_more_elements_than_any_article_has_are_refused(tmp_path, element_of_many):
+    many = element_of_many.replace("<", "&lt;") * 250_000
+    found = wiki(tmp_path, HEAD + element("Bad", many) + element("Good", "Words.") + "</mediawiki>")
+    assert found[0] == Skipped("Bad", Reason.TOO_LARGE)
+    assert isinstance(found[1], Page)
+
+
+def test_equals_signs_without_end_end_no_process(tmp_path):
+    found = wiki(tmp_path, HEAD + element("Odd", "= " * 200_000) + element("Good", "=a\n b=c= \n= d") + "</mediawiki>")
+    assert isinstance(found[0], Page) and found[0].text.startswith("= = =")
+    assert isinstance(found[1], Page) and [line.strip() for line in found[1].text.splitlines()] == ["=a", "b=c=", "= d"]
+
+
+def test_blanks_after_an_equals_sign_cost_nothing():
+    text, _ = read_wikitext(f"={' ' * 200_000}\n==   Part\t ==  \nWords.", str)
+    assert [line for line in text.splitlines() if line.strip(" =")] == ["## Part", "Words."]
+
+
+def test_elements_are_counted():
+    assert elements("a {{b|c|d}} [[e]] &amp; ''f''\n** g: h\n; i <br> #") == 1 + 2 + 1 + 1 + 2 + 2 + 1 + 1
+
+
+def test_nesting_counts_what_is_open_at_once():
+    assert nesting("{{a}} [[b]] <ref>c</ref> <ref/> <br><br> {| |} [http://a b] <!-- -->" * 9) == 1
+    assert nesting("{{a|[[b|<i>{|") == 4
+    assert nesting("a <b <i>x</i>") == 12
+    assert nesting("}} ]] </i> {{") == 1
+
+
+# ZIM
+
+
+@pytest.fixture
+def zim(tmp_path):
+    file = tmp_path / "little wiki.zim"
+    with Creator(file).config_indexing(False, "en") as creator:
+        creator.set_mainpath("Orlo_(town)")
+        creator.add_item(Entry("Orlo_(town)", "<h1>Orlo</h1><p>A town.</p><a href='Old_name'>x</a><a href='none'>y</a>"))
+        creator.add_item(Entry("Venn", "<title>Venn river</title><p>A river.</p><a href='./Orlo_%28town%29#top'>Orlo</a>"))
+        creator.add_item(Entry("empty", "<p> </p>"))
+        creator.add_item(Entry("long", "<p>" + "word " * 2_000))
+        creator.add_item(Entry("style.css", "p {}", "text/css"))
+        creator.add_redirection("Old_name", "Old name", "Venn", {})
+    return file
+
+
+def test_articles_with_links_through_redirects(zim):
+    found = list(ZimSource(zim, limits=Limits(document_bytes=5_000)).items())
+    pages = {item.url: item for item in found if isinstance(item, Page)}
+    base = "local://little%20wiki/"
+    assert list(pages) == [base + "Orlo_(town)", base + "Venn"]
+    assert pages[base + "Orlo_(town)"].links == (base + "Venn", base + "none")
+    assert pages[base + "Venn"].links == (base + "Orlo_(town)",)
+    assert [page.title for page in pages.values()] == ["Orlo", "Venn river"]
+    assert {item.where: item.reason for item in found if isinstance(item, Skipped)} == {
+        "Old_name": Reason.REDIRECT,
+        "empty": Reason.EMPTY,
+        "long": Reason.TOO_LARGE,
+        "style.css": Reason.OTHER_KIND,
+    }
+
+
+def test_the_base_is_the_callers(zim):
+    found = [item.url for item in ZimSource(zim, "https://en.example/wiki").items() if isinstance(item, Page)]
+    assert found[0] == "https://en.example/wiki/Orlo_(town)"
+
+
+def test_paths_that_climb_lead_nowhere(tmp_path):
+    with Creator(tmp_path / "t.zim").config_indexing(False, "en") as creator:
+        creator.set_mainpath("../../etc/passwd")
+        creator.add_item(Entry("../../etc/passwd", "<p>Words.<a href='../../../etc/shadow'>x</a><a href='a%00b'>y</a>"))
+        creator.add_item(Entry("x\ny", "<p>More words."))
+    pages = [item for item in ZimSource(tmp_path / "t.zim").items() if isinstance(item, Page)]
+    assert [page.text for page in pages] == ["Words.[x](local://t/etc/shadow)[y](local://t/etc/a%00b)", "More words."]
+    assert pages[1].url == "local://t/x%0Ay"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.9])
+def test_a_cut_file_is_one_sentence(zim, share):
+    data = zim.read_bytes()
+    zim.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(UserError, match="no ZIM file, or not a whole one"):
+        ZimSource(zim)
+    with pytest.raises(UserError, match="There is no file"):
+        ZimSource(zim.with_name("none.zim"))
+
+
+# JSON lines
+
+
+def jsonl(tmp_path, data: bytes, limits: Limits | None = None, name: str = "pages.jsonl") -> list[Page | Skipped]:
+    file = tmp_path / name
+    file.write_bytes(data)
+    return list(JsonlSource(file, limits=limits or Limits()).items())
+
+
+@pytest.mark.parametrize(
+    ("record", "page"),
+    [
+        ({"url": "https://w.example/a_(b)", "title": "A", "doc": "words"}, ("https://w.example/a_(b)", "A", "words")),
+        (
+            {"id": "7", "text": "words", "metadata": {"url": "https://w.example/x", "title": "X"}},
+            ("https://w.example/x", "X", "words"),
+        ),
+        ({"id": "7", "contents": '"A title"\nThe passage.'}, ("local://7", "A title", "The passage.")),
+        ({"id": 7, "contents": "One line."}, ("local://7", "", "One line.")),
+        ({"docid": "d7", "url": "https://w.example/o", "text": "words"}, ("https://w.example/o", "", "words")),
+        ({"docid": "d7", "text": "words"}, ("local://d7", "", "words")),
+        ({"id": "https://w.example/i", "text": "words", "metadata": {"title": "X"}}, ("https://w.example/i", "X", "words")),
+        ({"link": "https://w.example/l", "title": "L", "content": "", "snippet": "s"}, ("https://w.example/l", "L", "s")),
+        (
+            {
+                "docid": 7,
+                "url": "https://w.example/o",
+                "text": "---\ntitle: Of: it\nauthor: A\ndate: 2020\n---\nBody\n---\nmore",
+            },
+            ("https://w.example/o", "Of: it", "Body\n---\nmore"),
+        ),
+        ({"docid": "d7", "text": "---\nno head\n---\nwords"}, ("local://d7", "", "---\nno head\n---\nwords")),
+    ],
+)
+def test_layouts(tmp_path, record, page):
+    (found,) = jsonl(tmp_path, json.dumps(record).encode())
+    assert isinstance(found, Page)
+    assert (found.url, found.title, found.text) == page
+
+
+def test_lines_that_are_no_pages_are_told_and_the_rest_is_read(tmp_path):
+    good = b'{"url": "u", "text": "words"}\n'
+    lines = [b"{", b"[]", b"7", b'{"url": 7, "text": []}', b'{"text": "no address"}', b"\xff\xfe", b"[" * 100_000]
+    data = good + b"\n".join(lines) + b'\n\n{"url": " ", "text": "x"}\n{"url": "e", "text": " "}\n' + good
+    found = jsonl(tmp_path, data)
+    assert [item.reason for item in found if isinstance(item, Skipped)] == [Reason.NOT_A_PAGE] * len(lines) + [
+        Reason.NO_URL,
+        Reason.EMPTY,
+    ]
+    assert isinstance(found[0], Page) and isinstance(found[-1], Page)
+    assert found[1] == Skipped("line 2", Reason.NOT_A_PAGE)
+
+
+def test_what_is_odd_beside_the_words_costs_no_page(tmp_path):
+    records = [
+        {"url": "https://w.example/a", "text": "words", "links": ["https://w.example/b", {"href": "c"}, None]},
+        {"url": "https://w.example/b", "text": "words", "title": 1984},
+    ]
+    data = b"\xef\xbb\xbf" + "\n".join(map(json.dumps, records)).encode()
+    first, second = jsonl(tmp_path, data)
+    assert isinstance(first, Page) and first.links == ("https://w.example/b",)
+    assert isinstance(second, Page) and second.title == "1984"
+
+
+def test_a_line_past_the_limit_is_not_held(tmp_path):
+    long = b'{"url": "u", "text": "' + b"x" * 5_000 + b'"}\n'
+    exact = b'{"url": "u", "text": "' + b"x" * (1_000 - 25) + b'"}\n'
+    found = jsonl(tmp_path, long + exact + long + b'{"url": "v", "text": "w"}', Limits(document_bytes=len(exact)))
+    assert [item.url if isinstance(item, Page) else item.reason for item in found] == [
+        Reason.TOO_LARGE,
+        "u",
+        Reason.TOO_LARGE,
+        "v",
+    ]
+
+
+def test_a_cut_or_damaged_gzip_file_keeps_what_came_before(tmp_path):
+    rows = b"".join(b'{"url": "https://w.example/%d", "text": "%s"}\n' % (i, str(hash(str(i))).encode()) for i in range(3_000))
+    packed = gzip.compress(rows)
+    assert len(jsonl(tmp_path, packed, name="a.jsonl.gz")) == 3_000
+    cut = jsonl(tmp_path, packed[: len(packed) // 2], name="b.jsonl.gz")
+    assert isinstance(cut[0], Page) and len(cut) > 1_000
+    assert isinstance(cut[-1], Skipped) and cut[-1].reason is Reason.TRUNCATED
+    damaged = jsonl(tmp_path, packed + b"trailing noise", name="c.jsonl.gz")
+    assert len(damaged) == 3_001
+    assert isinstance(damaged[-1], Skipped) and damaged[-1].reason is Reason.DAMAGED
+
+
+def test_zstd_as_literesearchers_corpus(tmp_path):
+    rows = b"".join(b'{"url": "https://w.example/%d", "title": "T", "doc": "%d"}\n' % (i, i * 7_919) for i in range(3_000))
+    packed = pa.compress(rows, "zstd", asbytes=True)
+    assert len(jsonl(tmp_path, packed, name="a.jsonl.zst")) == 3_000
+    cut = jsonl(tmp_path, packed[: len(packed) // 2], name="b.jsonl.zst")
+    assert isinstance(cut[-1], Skipped) and cut[-1].reason in (Reason.TRUNCATED, Reason.DAMAGED)
+    damaged = jsonl(tmp_path, packed[:2_000] + b"noise" * 100 + packed[3_000:], name="c.jsonl.zst")
+    assert isinstance(damaged[-1], Skipped) and damaged[-1].reason is Reason.DAMAGED
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=300) | st.text(alphabet='{}[]":,urltexid0\n ', max_size=200).map(str.encode))
+def test_no_bytes_break_it(tmp_path_factory, data):
+    for item in jsonl(tmp_path_factory.getbasetemp(), data):
+        assert isinstance(item, Page | Skipped)
+
+
+# Parquet
+
+
+def test_rows_with_a_head_are_pages(tmp_path):
+    file = write_parquet(tmp_path)
+    first, *_ = ParquetSource(file).items()
+    assert isinstance(first, Page)
+    assert (first.url, first.title, first.date, first.text) == ("https://w.example/0", "T0", "2020-01-02", "Words of 0.")
+    file.rename(tmp_path / "odd-name")
+    assert kind_of(tmp_path / "odd-name") == "parquet"
+
+
+def test_rows_that_are_no_pages(tmp_path):
+    rows = {"docid": ["1", None, "3", "4"], "url": ["u", "v", None, " "], "text": ["x" * 500, None, "words", "w"]}
+    pq.write_table(pa.table(rows | {"picture": [b"x" * 900] * 4}), tmp_path / "a.parquet")
+    found = list(ParquetSource(tmp_path / "a.parquet", limits=Limits(document_bytes=300)).items())
+    assert found[0] == Skipped("row 1", Reason.TOO_LARGE)
+    assert found[1] == Skipped("row 2", Reason.NOT_A_PAGE)
+    assert isinstance(found[2], Page) and found[2].url == "local://3"
+    assert found[3] == Skipped("row 4", Reason.NO_URL)
+
+
+def test_damaged_rows_are_counted(tmp_path):
+    file = write_parquet(tmp_path)
+    data = bytearray(file.read_bytes())
+    data[200:400] = b"\xff" * 200
+    file.write_bytes(data)
+    source = ParquetSource(file)
+    found = list(source.items())
+    assert len(found) == source.total()
+    assert any(isinstance(item, Skipped) and item.reason is Reason.DAMAGED for item in found)
+    for skip in range(len(found)):
+        assert list(source.items(skip)) == found[skip:]
+
+
+def test_what_is_no_parquet_file_is_one_sentence(tmp_path):
+    file = tmp_path / "a.parquet"
+    for data in (b"", b"noise", write_parquet(tmp_path).read_bytes()[:-9]):
+        file.write_bytes(data)
+        with pytest.raises(UserError, match="no Parquet file"):
+            ParquetSource(file)
+    pq.write_table(pa.table({"x": [1]}), file)
+    with pytest.raises(UserError, match="none of the columns"):
+        ParquetSource(file)
+    with pytest.raises(UserError, match="There is no file"):
+        ParquetSource(tmp_path / "none")
+
+
+@pytest.mark.parametrize("kind", [WarcSource, WikipediaSource, ZimSource, JsonlSource, ParquetSource])
+def test_no_file(tmp_path, kind):
+    with pytest.raises(UserError, match="There is no file"):
+        kind(tmp_path / "none")

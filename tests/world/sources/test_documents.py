@@ -1,0 +1,493 @@
+"""Documents of every kind as text: HTML by both extractors, links, Markdown, plain text, PDF; no bytes break a reader."""
+
+import io
+import random
+import subprocess
+import sys
+
+import pypdf
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from sanderling.cli.world import app
+from sanderling.core.errors import UserError
+from sanderling.world.addresses import canonical_url
+from sanderling.world.cutting import find_links
+from sanderling.world.filters import without_links
+from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason
+from sanderling.world.sources.documents import read_markdown, read_pdf
+from sanderling.world.sources.html import main_content, markdown, read_html
+from sanderling.world.sources.links import Resolver, address, link_address, markdown_link, resolve
+from sanderling.world.store import open_world
+from sanderling.world.text import plain
+
+# HTML
+
+URL = "https://w.example/docs/a/page.html"
+LIMITS = Limits()
+ARTICLE = """<!doctype html><html><head><title> Alien
+ (film) </title><link rel="canonical" href="/docs/a/page.html?x=1"><meta property="article:published_time" content="1979-05-25">
+<style>body { color: red }</style></head><body>
+<nav><ul><li><a href="/home">Home</a></li><li><a href="../b/">Up</a></li></ul></nav>
+<main><h1>Alien (film)<a class="headerlink" href="#alien">¶</a></h1>
+<p>Alien is a film of 1979. It was directed by <a href="Ridley_(director).html#life">Ridley Scott</a>, who was born in
+South Shields. It is about a crew that meets a creature far from home.</p>
+<h2>Cast &amp; crew</h2>
+<ul><li>Sigourney Weaver plays the warrant officer of the ship, her first leading role in a film.</li>
+<li>Tom Skerritt plays the captain of the ship, who had been cast before and then again.</li></ul>
+<pre># not a heading
+	x = 1</pre>
+<p>More is on <a href="//other.example/x">another site</a> and in <a href="page.html#cast">this page</a>,
+<a href="mailto:a@w.example">by mail</a> or <a href="javascript:void(0)">by script</a>. Again
+<a href="Ridley_(director).html">Scott</a>.</p></main>
+<footer>All rights reserved.</footer><script>var a = "<p>never</p>";</script></body></html>"""
+
+
+def html(source: str | bytes, **options) -> Document:
+    found = read_html(source.encode() if isinstance(source, str) else source, URL, LIMITS, **options)
+    assert isinstance(found, Document), found
+    return found
+
+
+def test_an_article_as_a_reader_sees_it():
+    page = html(ARTICLE)
+    assert page.title == "Alien (film)"
+    assert page.date == "1979-05-25"
+    assert page.canonical == URL + "?x=1"
+    lines = page.text.splitlines()
+    assert lines[0] == "# Alien (film)"
+    assert "## Cast & crew" in lines
+    assert any(line.strip().startswith("- Sigourney Weaver") for line in lines)
+    assert "    # not a heading" in lines and "    " + "    x = 1" in lines
+    assert "directed by [Ridley Scott](https://w.example/docs/a/Ridley_(director).html), who" in page.text
+    for gone in ("never", "color", "¶"):
+        assert gone not in page.text
+
+
+def test_links_come_from_the_whole_document_in_order_each_once():
+    assert html(ARTICLE).links == (
+        "https://w.example/home",
+        "https://w.example/docs/b/",
+        "https://w.example/docs/a/Ridley_(director).html",
+        "https://other.example/x",
+    )
+
+
+def test_a_base_element_moves_the_links():
+    page = html('<base href="/else/"><p>Some words.</p><a href="x.html">x</a><a href="http://[bad">y</a>')
+    assert page.links == ("https://w.example/else/x.html",)
+
+
+def test_without_main_content_the_whole_body_is_the_text():
+    page = html("<ul><li><a href=x>Short</a><li><a href=y>List</a></ul>")
+    assert "Short" in page.text and "List" in page.text
+
+
+def test_the_first_heading_stands_in_for_a_title():
+    assert html("<h1>Named <i>here</i> ¶</h1><p>Words.</p>").title == "Named here"
+
+
+@pytest.mark.parametrize(
+    ("data", "charset"),
+    [
+        ("<p>café über</p>".encode(), ""),
+        ("<p>café über</p>".encode("utf-16"), ""),
+        ("<meta charset=iso-8859-1><p>café über</p>".encode("latin-1"), ""),
+        ("<p>café über</p>".encode("latin-1"), "iso-8859-1"),
+        ("<p>café über</p>".encode("latin-1"), "nonsense-encoding"),
+        ("\ufeff<p>café über</p>".encode(), "latin-1"),
+    ],
+)
+def test_encodings(data, charset):
+    assert "café über" in html(data, charset=charset).text
+
+
+def test_broken_utf8_stays_utf8():
+    page = html("<p>東京は日本の首都である。".encode() + b"\xff\xfe and more" + b" words" * 20)
+    assert page.text.startswith("東京は日本の首都である。\ufffd")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", Reason.EMPTY),
+        (b" \n\t", Reason.EMPTY),
+        (b"<html><head><title>T</title></head><body><script>x()</script></body></html>", Reason.EMPTY),
+        (bytes(range(1, 32)) * 300, Reason.NOT_TEXT),
+        (b"\x00" * 5_000, Reason.NOT_TEXT),
+        (b"<p>" + b"word " * 20_000, Reason.TOO_LARGE),
+        (b"<div>" * 200_000 + b"deep", Reason.TOO_NESTED),
+        (b"<div></span>" * 700 + b"deep", Reason.TOO_NESTED),
+    ],
+)
+def test_what_is_no_page_has_a_reason(data, reason):
+    limits = Limits(document_bytes=50_000) if reason is Reason.TOO_LARGE else Limits()
+    assert read_html(data, URL, limits) is reason
+
+
+def test_of_a_deep_and_long_page_the_whole_is_read():
+    """Finding its main content would take time that grows with depth times length."""
+    page = html("<nav>Go home</nav>" + "<div>" * 400 + "<p>" + "word " * 600_000)
+    assert page.text.startswith("Go home") and page.text.count("word") == 600_000
+
+
+def test_many_open_elements_that_do_not_nest_are_no_depth():
+    page = html("<br><p>word" * 3_000 + "<em>x</em>" * 600 + "</div>" * 600)
+    assert page.text.count("word") == 3_000
+
+
+@settings(max_examples=150)
+@given(
+    st.binary(max_size=400)
+    | st.text(alphabet='<>/ab "=&;#hrefdivpre\x00\ud800é\n', max_size=300).map(
+        lambda text: text.encode("utf-8", "surrogatepass")
+    )
+)
+def test_no_bytes_break_it(data):
+    found = read_html(b"<a href='" + data + b"'>" + data, URL, LIMITS)
+    assert isinstance(found, Document | Reason)
+    if isinstance(found, Document):
+        found.text.encode()
+
+
+def test_a_page_of_many_links_and_headings():
+    page = html("<h2>part</h2><p>see <a href=x>y</a></p><ul><li>item of a list<li>other</ul>" * 5_000)
+    assert page.links == ("https://w.example/docs/a/x",)
+    assert page.text.count("## part") == page.text.count("- item of a list") == 5_000
+
+
+def test_iso_2022_jp_is_told_by_its_escapes():
+    page = read_html("<title>日本</title><p>日本語のテキスト、長い文章です。</p>".encode("iso2022_jp"), URL, Limits())
+    assert isinstance(page, Document)
+    assert (page.title, page.text) == ("日本", "日本語のテキスト、長い文章です。")
+
+
+# Links within texts
+
+MAIN = "<p>" + "Orlo is a town by the sea that is known for its herring, and for little else. " * 3 + "</p>"
+
+
+def text_of(body: str) -> str:
+    """The last line of the main content that a paragraph becomes."""
+    found = read_html(f"<main>{MAIN}{body}</main>".encode(), URL, Limits())
+    assert isinstance(found, Document)
+    return found.text.partition("little else.\n\n")[2] or found.text.rpartition("else.")[2]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("<p>See <a href='../b/x.html#y'>the <b>x</b></a>.</p>", "See [the x](https://w.example/docs/b/x.html)."),
+        ("<p>See <a href='#part'>below</a> or <a href='page.html#q'>here</a>.</p>", "See below or here."),
+        ("<p>A <a href='x_(y)'>y</a></p>", "A [y](https://w.example/docs/a/x_(y))"),
+        ("<p>A <a href='x_(y'>y</a></p>", "A [y](https://w.example/docs/a/x_%28y)"),
+        ("<p>A <a href='x_((y))'>y</a></p>", "A [y](https://w.example/docs/a/x_%28%28y%29%29)"),
+        ("<p>A <a href='a b<c>'>y</a></p>", "A [y](https://w.example/docs/a/a%20b%3Cc%3E)"),
+        ("<p>A <a href='x?a=1&amp;b=2'>y &amp; z</a></p>", "A [y & z](https://w.example/docs/a/x?a=1&b=2)"),
+        ("<p>A <a href=x>[1]</a> and <a href='x'>two\n words </a>end</p>", None),
+        ("<p>A <a href=x><img src=p alt=pic></a> <a href='#z'>¶</a> <a href='mailto:a@b'>mail</a></p>", "A   mail"),
+        ("<a href=x><h3>Head</h3><p>More words.</p></a>", "### [Head](https://w.example/docs/a/x)\n\nMore words."),
+        ("<pre>code <a href=x>y</a>(z)</pre>", "    code y(z)"),
+        ("<ol><li><p>one</p><ul><li><a href=x>in</a> ner</ul><li>two</ol>", None),
+        ("<p>A <a name=x>place</a> <a href='javascript:f()'>s</a></p>", "A place s"),
+    ],
+)
+def test_a_paragraph(body, text):
+    expected = {
+        7: "A [(1)](https://w.example/docs/a/x) and [two words](https://w.example/docs/a/x) end",
+        11: "1. one\n  - [in](https://w.example/docs/a/x) ner\n2. two",
+    }
+    assert text_of(body).strip() == (text or expected[7 if "[1]" in body else 11]).strip()
+
+
+def test_navigation_is_beside_the_text_only():
+    lists = "<nav><a href=/home>Home</a></nav><ul><li><a href=p1>One page</a><li><a href=p2>Another</a></ul>"
+    found = read_html(f"<body>{lists}<main>{MAIN}</main>".encode(), URL, Limits())
+    assert isinstance(found, Document)
+    assert "](" not in found.text and len(found.links) == 3
+
+
+def test_links_are_followed_to_where_they_lead():
+    def follow(url: str) -> str:
+        return URL if url.endswith("me") else url.replace("old", "new")
+
+    found = read_html(f"<main>{MAIN}<p><a href=old>x</a> <a href=me>y</a></p>".encode(), URL, Limits(), follow=follow)
+    assert isinstance(found, Document)
+    assert found.text.endswith("[x](https://w.example/docs/a/new) y")
+    assert found.links == ("https://w.example/docs/a/new",)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("[a](../b.md#c)", "[a](https://w.example/docs/b.md)"),
+        ('[a](<b c.md> "title")', "[a](https://w.example/docs/a/b%20c.md)"),
+        ("[a](#part) ![pic](p.png) [![badge](b.png)](x)", "a pic [badge](https://w.example/docs/a/x)"),
+        ("[a][r] [R][] [n][none]\n\n[r]: /x (title)", "[a](https://w.example/x) [R](https://w.example/x) [n][none]"),
+        ("`[a](b)` and\n\n```\n[a](b)\n```\n[c](d)", "`[a](b)` and\n\n```\n[a](b)\n```\n[c](https://w.example/docs/a/d)"),
+        ("~~~\n[a](b)", "~~~\n[a](b)"),
+        ("see https://o.example/y.", "see https://o.example/y."),
+        ("[mail](mailto:a@b) [a](b", "mail [a](b"),
+    ],
+)
+def test_markdown_is_written_out(written, text):
+    found = read_markdown(written.encode(), URL, Limits())
+    assert isinstance(found, Document) and found.text.strip() == text
+
+
+ODD = st.text(alphabet="ab()[]<>\\ \"'\n%#&é\u00a0\u2028\x00*_", max_size=12)
+
+
+@given(words=ODD, path=ODD)
+def test_every_reader_takes_a_link_whole(words, path):
+    url = f"https://w.example/{path}"
+    written = markdown_link(f"x{words}", url)
+    around = f"before {written} after"
+    shown = " ".join(f"x{words}".split()).translate(str.maketrans("[]", "()"))
+    assert plain(around).split() == plain(f"before {shown} after").split()
+    (found,) = find_links(around)
+    assert around[found.start : found.end] == written
+    hidden = without_links(around, "https://w.example/", lambda key: key == canonical_url(link_address(url)))
+    assert "w.example" not in hidden
+
+
+PATHS = st.text(alphabet="ab./:?#;(%~ ", max_size=10)
+
+
+@given(page=PATHS, link=PATHS | PATHS.map(lambda path: "../" + path))
+def test_the_resolver_says_what_resolve_says(page, link):
+    for start in ("https://w.example/", "local://w/a/", "https://w.example/d/e/f?x/"):
+        base = start + page
+        expected = resolve(base, link)
+        assert Resolver("", base)(link) == expected
+
+
+@given(st.text(alphabet="ab<>/&;=\"' \t\n", max_size=80), st.sampled_from(["p", "h2", "pre", "li", "a", "ol"]))
+def test_any_reduced_html_becomes_text_without_private_signs(inner, name):
+    found = markdown(f"<{name}>{inner}</{name}>\n<ol>\n  <li>{inner}", lambda link: link)
+    assert not set(found) & set("\ue000\ue001")
+
+
+# HTML by trafilatura
+
+QUALITY = Limits(extractor=HtmlExtractor.TRAFILATURA)
+BODY = " ".join(f"The mill of Orlo was built in 12{n} by the river, and burnt down twice since then." for n in range(10, 22))
+PAGE = f"""<html><head><title>Orlo</title><meta name="date" content="2020-01-02"></head><body>
+<nav><a href="/shop">Buy our hats</a> <a href="/login">Log in now</a></nav>
+<article><h1>Orlo</h1><p>{BODY} See <a href="../Venn_(town).html">the town of Venn</a> and <code>mill()</code>.</p>
+<h2>Floods</h2><ul><li>The flood of 1403, which took the bridge.</li><li>The flood of 1571, which took the church.</li></ul>
+<table><tr><th>Year</th><th>People</th></tr><tr><td>1403</td><td>112</td></tr></table></article>
+<footer>Subscribe to our newsletter for more hats.</footer></body></html>"""
+
+
+def article(source: str, limits: Limits = QUALITY) -> Document:
+    pytest.importorskip("trafilatura")
+    document = read_html(source.encode(), "https://w.example/towns/orlo.html", limits)
+    assert isinstance(document, Document)
+    return document
+
+
+def test_a_document_is_read_as_with_the_quick_extractor_but_for_its_surroundings():
+    found, quick = article(PAGE), article(PAGE, Limits())
+    assert (found.title, found.date, found.links) == (quick.title, quick.date, quick.links) and len(found.links) == 3
+    assert "[the town of Venn](https://w.example/Venn_(town).html)" in found.text
+    assert "# Orlo" in found.text and "## Floods" in found.text and "- The flood of 1571" in found.text
+    assert "1403 | 112" in found.text and "mill()." in found.text
+    assert "hats" not in found.text and "Log in" not in found.text
+
+
+def test_where_it_finds_nothing_the_quick_one_is_asked(monkeypatch):
+    monkeypatch.setattr("sanderling.world.sources.html.main_content", lambda _source: "")
+    assert article(PAGE) == article(PAGE, Limits())
+
+
+def test_what_would_take_it_long_is_left_to_the_other():
+    assert main_content("<p>word</p>" * 20_000) == "" == main_content("<p>" + "word " * 300_000)
+    assert article("<main>" + "<p>word of it</p>" * 20_000).text.count("word of it") == 20_000
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff" * 90, b"<", b"<html>", b"<p>" * 3_000, b"\xff\xfe<p>a"])
+def test_bad_input_is_a_reason_or_a_document(data):
+    assert isinstance(read_html(data, "https://w.example/", QUALITY), Reason | Document)
+
+
+def test_from_the_command_line(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "orlo.html").write_text(PAGE)
+    arguments = ["build", "from", str(tmp_path / "docs"), "--extractor", "trafilatura", "--out", str(tmp_path / "w")]
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+    page = open_world(tmp_path / "w").page("local://docs/orlo.html")
+    assert page is not None and "hats" not in page.text and "flood of 1403" in page.text
+
+
+def test_without_the_extra_it_is_one_sentence(tmp_path):
+    code = (
+        "import sys; sys.modules['trafilatura'] = None\n"
+        "from sanderling.world.sources.html import require_trafilatura\nrequire_trafilatura()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert UserError.__name__ in done.stderr and "pip install '.[quality]'" in done.stderr
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "full"),
+    [
+        ("https://w.example/a/b.html", "c.html", "https://w.example/a/c.html"),
+        ("https://w.example/a/b.html", "../c_(d).html#e", "https://w.example/c_(d).html"),
+        ("https://w.example/a/b.html", "/c?q=1&r", "https://w.example/c?q=1&r"),
+        ("https://w.example/a/b.html", "//o.example/c", "https://o.example/c"),
+        ("http://w.example/a/b.html", "c", "http://w.example/a/c"),
+        ("local://docs/a/b.html", "c.html", "local://docs/a/c.html"),
+        ("local://docs/a/b.html", "../../../c.html", "local://docs/c.html"),
+        ("local://docs/a/b.html", "//o.example/c", "https://o.example/c"),
+        ("local://docs/a/b.html", "https://o.example/c", "https://o.example/c"),
+        ("https://w.example/a", "#top", ""),
+        ("https://w.example/a", " ", ""),
+        ("https://w.example/a", "MAILTO:x@w.example", ""),
+        ("https://w.example/a", "data:text/html,x", ""),
+        ("https://w.example/a", "http://[", ""),
+    ],
+)
+def test_links(page, link, full):
+    assert resolve(page, link) == full
+
+
+def test_addresses_of_files():
+    assert address("local://d/", "a b/c(1)#2?.html") == "local://d/a%20b/c(1)%232%3F.html"
+    assert address("local://d/", b"caf\xe9.html") == "local://d/caf%E9.html"
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_no_link_breaks_it(page, link):
+    assert isinstance(resolve(page, link), str)
+    assert isinstance(resolve("local://" + page, link), str)
+
+
+# Markdown and plain text
+
+NOTE = "local://notes/sub/page.md"
+
+
+def note(text: str, **options) -> Document:
+    found = read_markdown(text.encode(), NOTE, Limits(), **options)
+    assert isinstance(found, Document), found
+    return found
+
+
+def test_a_note():
+    page = note(
+        "---\ntitle: 'Of Orlo'\ndate: 2020-03-01\ntags: [a]\n---\n# Orlo\n\nA [town](../Orlo_(town).md#top) by the"
+        " ![pic](p.png) sea, see https://w.example/x(1). and [ref][1].\n\n[1]: http://o.example/y\n"
+    )
+    assert (page.title, page.date) == ("Of Orlo", "2020-03-01")
+    assert page.text.startswith("# Orlo")
+    assert page.links == ("local://notes/Orlo_(town).md", "https://w.example/x(1)", "http://o.example/y")
+
+
+def test_titles_from_headings():
+    assert note("## A [linked](x) *title* ##\n\nwords").title.startswith("A linked")
+    page = note("Under lined\n===========\n\nPart\n----\nwords")
+    assert page.title == "Under lined"
+    assert page.text.splitlines()[0] == "# Under lined" and "## Part" in page.text
+
+
+def test_code_is_as_it_was_written():
+    code = "```sh\n# install\nfoo\n---\n[x]: http://y.example\n```"
+    page = note(f"{code}\n\n# Of [x] and `# y`\n\nwords")
+    assert (page.title, page.links) == ("Of [x] and # y", ())
+    assert page.text == f"{code}\n\n# Of [x] and `# y`\n\nwords"
+
+
+def test_plain_text_has_no_headings():
+    page = note("# just a line\nmore", marked=False)
+    assert (page.title, page.text) == ("", "# just a line\nmore")
+
+
+def test_reasons():
+    limits = Limits(document_bytes=100)
+    assert read_markdown(b"", NOTE, limits) is Reason.EMPTY
+    assert read_markdown(b"---\ntitle: x\n---\n", NOTE, limits) is Reason.EMPTY
+    assert read_markdown(b"x" * 101, NOTE, limits) is Reason.TOO_LARGE
+    assert read_markdown(b"\x01\x02\x03" * 30, NOTE, limits) is Reason.NOT_TEXT
+
+
+def test_a_megabyte_of_marks_is_read_in_time_that_grows_evenly():
+    marks = ["[" * 1_000_000, "# a" + " #" * 500_000, "(" * 1_000_000, " " * 1_000_000 + "x", "https://" * 120_000]
+    marks += ["`" * 1_000_000, "~~~\n" * 250_000, "[a](" * 250_000]
+    for text in marks:
+        assert isinstance(note(text), Document)
+
+
+@settings(max_examples=150)
+@given(
+    st.binary(max_size=300)
+    | st.text(alphabet="-#[]()<>: =\n\x00ab\ud800", max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass"))
+)
+def test_no_bytes_break_markdown(data):
+    assert isinstance(read_markdown(data, NOTE, Limits()), Document | Reason)
+
+
+# PDF
+
+
+def written(texts: list[str], password: str | None = None, owner: str | None = None) -> bytes:
+    """A PDF with one line on each page."""
+    writer = pypdf.PdfWriter()
+    name, table = pypdf.generic.NameObject, pypdf.generic.DictionaryObject
+    font = table({name("/Type"): name("/Font"), name("/Subtype"): name("/Type1"), name("/BaseFont"): name("/Helvetica")})
+    fonts = table({name("/F1"): writer._add_object(font)})
+    for text in texts:
+        page = writer.add_blank_page(600, 200)
+        page[name("/Resources")] = table({name("/Font"): fonts})
+        stream = pypdf.generic.StreamObject()
+        stream.set_data(f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode())
+        page[name("/Contents")] = writer._add_object(stream)
+    writer.add_metadata({"/Title": "Of herring", "/CreationDate": "D:20200301120000Z"})
+    if password is not None:
+        writer.encrypt(password, owner)
+    held = io.BytesIO()
+    writer.write(held)
+    return held.getvalue()
+
+
+def test_text_title_and_day():
+    found = read_pdf(written(["First page.", "", "Third page."]), Limits())
+    assert found == Document("Of herring", "First page.\n\nThird page.", (), "2020-03-01")
+
+
+def test_encrypted():
+    assert read_pdf(written(["Secret"], "word"), Limits()) is Reason.ENCRYPTED
+    opened = read_pdf(written(["Not printed, but read."], "", "owner"), Limits())
+    assert isinstance(opened, Document) and "Not printed" in opened.text
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(b"", Reason.EMPTY), (b"%PDF-1.4", Reason.DAMAGED), (b"hello", Reason.DAMAGED), (b"x" * 200_000, Reason.TOO_LARGE)],
+)
+def test_what_is_none(data, reason):
+    assert read_pdf(data, Limits(document_bytes=100_000)) is reason
+
+
+def test_without_words_and_with_too_many_pages():
+    assert read_pdf(written(["", ""]), Limits()) is Reason.EMPTY
+    assert read_pdf(written(["a"] * 4), Limits(pdf_pages=3)) is Reason.TOO_LARGE
+
+
+def test_damage_anywhere_is_a_reason_or_a_text():
+    whole = written(["First page.", "Second page."])
+    rng = random.Random(0)
+    seen = set()
+    for _ in range(150):
+        data = bytearray(whole[: rng.randrange(len(whole) // 2, len(whole))] if rng.random() < 0.5 else whole)
+        for _ in range(rng.randrange(1, 12)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        found = read_pdf(bytes(data), Limits())
+        assert isinstance(found, Document | Reason)
+        seen.add(type(found))
+    assert seen == {Document, Reason}
