@@ -7,10 +7,10 @@ apart exactly where ours did. A failing server is a `MilvusOutageError`.
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.world.dense.embedders import Vectors
@@ -25,7 +25,6 @@ _TOKEN = "MILVUS_TOKEN"
 _TIMEOUT_S = 120.0
 _BM25 = {"bm25_k1": 1.2, "bm25_b": 0.75}
 """As in tantivy, whose BM25 has no other values."""
-Result = TypeVar("Result")
 
 
 class VectorIndex(StrEnum):
@@ -71,44 +70,52 @@ class MilvusStore:
         self._uri = uri
         self._pages = name
         self._passages = passages
-        self._client = self._call(partial(MilvusClient, uri, token=os.environ.get(_TOKEN, ""), timeout=_TIMEOUT_S))
+        with self._told():
+            self._client: Any = MilvusClient(uri, token=os.environ.get(_TOKEN, ""), timeout=_TIMEOUT_S)
+
+    def _there(self) -> list[str]:
+        """Those of the two collections that there are."""
+        names = filter(None, (self._pages, self._passages))
+        return [name for name in names if self._call("has_collection", name)]
 
     def create(self, dimension: int | None, vector_index: VectorIndex) -> None:
         """Make the collections that are missing; ``dimension`` None: without vectors."""
-        if not self._has(self._pages):
+        there = self._there()
+        if self._pages not in there:
             self._create_pages()
-        if dimension is not None and not self._has(self._passages):
+        if dimension is not None and self._passages not in there:
             self._create_passages(dimension, vector_index)
 
     def load(self) -> None:
         """Bring the collections into the servers' memory, which searches and reads want."""
-        for name in filter(None, (self._pages, self._passages)):
-            if self._has(name):
-                self._call(partial(self._client.load_collection, name))
+        for name in self._there():
+            self._call("load_collection", name)
 
     def drop(self) -> None:
         """Remove the collections."""
-        for name in filter(None, (self._pages, self._passages)):
-            if self._has(name):
-                self._call(partial(self._client.drop_collection, name))
+        for name in self._there():
+            self._call("drop_collection", name)
 
     def put_pages(self, rows: Sequence[dict[str, Any]]) -> None:
         """Store pages in place of those with the same number."""
-        self._call(partial(self._client.upsert, self._pages, list(rows)))
+        self._call("upsert", self._pages, list(rows))
 
     def put_passages(self, rows: Sequence[dict[str, Any]]) -> None:
         """Store passages in place of those with the same id."""
-        self._call(partial(self._client.upsert, self._passages, list(rows)))
+        self._call("upsert", self._passages, list(rows))
 
     def flush(self) -> None:
         """Bring everything to the server's storage, so that it is counted and indexed."""
-        for name in filter(None, (self._pages, self._passages)):
-            if self._has(name):
-                self._call(partial(self._client.flush, name))
+        for name in self._there():
+            self._call("flush", name)
 
     def count(self) -> tuple[int, int]:
         """Pages and passages that are there, as of now; 0 where there is no collection."""
-        return self._count(self._pages), self._count(self._passages)
+        found = dict.fromkeys(self._there(), 0)
+        for name in found:
+            counted = self._call("query", name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+            found[name] = int(counted[0]["count(*)"])
+        return found.get(self._pages, 0), found.get(self._passages, 0)
 
     def numbers(self, keys: Collection[str]) -> dict[str, int]:
         """The page numbers of keys, where there are such pages."""
@@ -155,7 +162,7 @@ class MilvusStore:
         indexes = self._client.prepare_index_params()
         indexes.add_index("terms_sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=dict(_BM25))
         indexes.add_index("key", index_type="INVERTED")
-        self._call(partial(self._client.create_collection, self._pages, schema=schema, index_params=indexes))
+        self._call("create_collection", self._pages, schema=schema, index_params=indexes)
 
     def _create_passages(self, dimension: int, vector_index: VectorIndex) -> None:
         from pymilvus import DataType
@@ -167,45 +174,27 @@ class MilvusStore:
         indexes = self._client.prepare_index_params()
         parameters = dict(_VECTOR_PARAMETERS[vector_index])
         indexes.add_index("vector", index_type=vector_index.value, metric_type="IP", params=parameters)
-        self._call(partial(self._client.create_collection, self._passages, schema=schema, index_params=indexes))
-
-    def _has(self, name: str) -> bool:
-        return bool(self._call(partial(self._client.has_collection, name)))
-
-    def _count(self, name: str) -> int:
-        if not name or not self._has(name):
-            return 0
-        counted = partial(self._client.query, name, filter="", output_fields=["count(*)"], consistency_level="Strong")
-        return int(self._call(counted)[0]["count(*)"])
+        self._call("create_collection", self._passages, schema=schema, index_params=indexes)
 
     def _query(self, condition: str, fields: list[str]) -> list[dict[str, Any]]:
-        return list(self._call(partial(self._client.query, self._pages, filter=condition, output_fields=fields)))
+        return list(self._call("query", self._pages, filter=condition, output_fields=fields))
 
     def _search(
-        self,
-        name: str,
-        data: list[Any],
-        field: str,
-        metric: str,
-        limit: int,
-        hidden: Collection[int],
-        parameters: dict[str, int],
+        self, name: str, data: list[Any], field: str, metric: str, limit: int, hidden: Collection[int], params: dict[str, int]
     ) -> list[Any]:
-        call = partial(
-            self._client.search,
-            name,
-            data=data,
-            anns_field=field,
-            limit=min(limit, MOST_HITS),
-            filter=f"page not in {sorted(hidden)}" if hidden else "",
-            output_fields=["page"],
-            search_params={"metric_type": metric, "params": parameters},
-        )
-        return list(self._call(call))
+        hides = f"page not in {sorted(hidden)}" if hidden else ""
+        asked = {"data": data, "anns_field": field, "search_params": {"metric_type": metric, "params": params}}
+        return list(self._call("search", name, filter=hides, limit=min(limit, MOST_HITS), output_fields=["page"], **asked))
 
-    def _call(self, call: Callable[[], Result]) -> Result:
+    def _call(self, method: str, *given: Any, **named: Any) -> Any:
+        with self._told():
+            return getattr(self._client, method)(*given, **named)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """A failure of the server as an outage, in one sentence."""
         try:
-            return call()
+            yield
         except self._failures as error:
             said = " ".join(str(error).split())[:300]
             raise MilvusOutageError(f"Milvus at {self._uri} refused a call ({said}): see to the server, then go on.") from error
