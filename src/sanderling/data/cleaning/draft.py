@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
 from sanderling.core.chat import strip_think_prefix, wrap_observation
@@ -115,17 +115,11 @@ class Draft:
         self.profile_name = trajectory.profile
         """What the record will say."""
         self.notes: list[Note] = []
-        self.head: list[Kept] = []
+        branch: list[Kept] = [(index, trajectory.nodes[index]) for index in trajectory.path()]
+        turns = [place for place, (_, node) in enumerate(branch) if node.kind is NodeKind.TURN]
+        self.head = branch[: turns[0]] if turns else branch
         """What stands before the first turn."""
-        self.rounds: list[Round] = []
-        for index in trajectory.path():
-            kept = (index, trajectory.nodes[index])
-            if kept[1].kind is NodeKind.TURN:
-                self.rounds.append(Round(kept))
-            elif self.rounds:
-                self.rounds[-1] = replace(self.rounds[-1], replies=(*self.rounds[-1].replies, kept))
-            else:
-                self.head.append(kept)
+        self.rounds = [Round(branch[at], tuple(branch[at + 1 : end])) for at, end in pairwise([*turns, len(branch)])]
 
     def note(self, code: str, number: int = 1, before: str = "", after: str = "") -> None:
         """Write down what was done."""

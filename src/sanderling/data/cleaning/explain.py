@@ -8,7 +8,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate, islice, zip_longest
+from itertools import accumulate, islice
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -110,7 +110,8 @@ def _compared(before: list[str], after: list[str], turn: int) -> Iterator[Text]:
                 continue
             starts = [common_start(old, new) for old, new in zip(before[i1:i2], after[j1:j2], strict=False)]
             for mark, side, style in (("-", before[i1:i2], "red"), ("+", after[j1:j2], "green")):
-                yield from (_line(mark, line, at, style) for line, at in zip_longest(side, starts[: len(side)], fillvalue=0))
+                places = [*starts, *[0] * len(side)]
+                yield from (_line(mark, line, at, style) for line, at in zip(side, places, strict=False))
 
 
 def _line(mark: str, text: str, at: int, style: str) -> Text:
