@@ -18,7 +18,7 @@ from pathlib import Path
 import sanderling
 from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
-from sanderling.world.contract import Occasion, Page, World
+from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.duplicates import near_duplicates
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.faults import HOSTILE, WEB
@@ -74,11 +74,11 @@ def measure(world: World, pages: Sequence[Page], masked: frozenset[str]) -> tupl
     asked = [(" ".join(page.text.split()[:10]), page.url) for page in pages]
 
     def search(number: int) -> object:
-        return world.search(asked[number % len(asked)][0], occasion=Occasion(masked, 0, number))
+        return answered(world.search(asked[number % len(asked)][0], occasion=Occasion(masked, 0, number)))
 
     def visit(number: int) -> object:
         query, url = asked[number % len(asked)]
-        return world.visit(url, query, occasion=Occasion(masked, 0, number))
+        return answered(world.visit(url, query, occasion=Occasion(masked, 0, number)))
 
     return median_ms(search), median_ms(visit)
 

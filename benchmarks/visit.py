@@ -29,7 +29,7 @@ from sanderling.evaluate.resampling import mean_interval, wilson_interval
 from sanderling.runs.files import replace_file
 from sanderling.synth.questions import Path as AnswerPath
 from sanderling.synth.questions import chain_questions
-from sanderling.world.contract import Page
+from sanderling.world.contract import Page, answered
 from sanderling.world.cutting import Prices, as_read
 from sanderling.world.encyclopedia import BY_SUBJECT, Encyclopedia, EncyclopediaPage, Site, generate_encyclopedia, url_of
 from sanderling.world.local import LocalWorld
@@ -228,7 +228,7 @@ def latencies(world: Encyclopedia) -> Iterator[dict[str, object]]:
                 times: list[float] = []
                 for goal in goals:
                     began = time.thread_time()
-                    local.visit(url, goal, max_words=2_000)
+                    answered(local.visit(url, goal, max_words=2_000))
                     times.append(time.thread_time() - began)
                 row[f"{call}_first_ms"] = round(times[0] * 1e3, 2)
                 row[f"{call}_p50_ms"] = round(statistics.median(times) * 1e3, 2)

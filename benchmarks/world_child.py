@@ -15,6 +15,7 @@ from typing import Any
 import world_corpus
 from engines import ENGINES, OWN
 
+from sanderling.world.contract import answered
 from sanderling.world.index import Ranker, indexed_text
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import open_world
@@ -63,7 +64,7 @@ def open_task(given: dict[str, Any]) -> dict[str, Any]:
     began = time.perf_counter()
     world, _ = opened(given)
     ready = time.perf_counter()
-    world.search(world_corpus.queries(1)[0])
+    answered(world.search(world_corpus.queries(1)[0]))
     return {"open_s": ready - began, "first_search_s": time.perf_counter() - ready, "anonymous_mb": anonymous_mb()}
 
 
@@ -73,8 +74,8 @@ def search_task(given: dict[str, Any]) -> dict[str, Any]:
     world, ranker = opened(given)
     queries = world_corpus.queries(given["n"] + WARM_UP, given["seed"], common=given["common"])
     for query in queries[:WARM_UP]:
-        world.search(query, limit=RESULTS)
-    found = timed(lambda query: world.search(query, limit=RESULTS), queries[WARM_UP:])
+        answered(world.search(query, limit=RESULTS))
+    found = timed(lambda query: answered(world.search(query, limit=RESULTS)), queries[WARM_UP:])
     ranked = timed(lambda query: ranker.rank(query, RESULTS), queries[WARM_UP:])
     return {**found, "rank_p50_ms": ranked["p50_ms"], "anonymous_mb": anonymous_mb()}
 
@@ -87,8 +88,8 @@ def visit_task(given: dict[str, Any]) -> dict[str, Any]:
     step = 7_919
     asked = [(world_corpus.url(i * step % given["pages"]), goal) for i, goal in enumerate(goals)]
     for url, goal in asked[:WARM_UP]:
-        world.visit(url, goal, max_words=given["max_words"])
-    return timed(lambda pair: world.visit(*pair, max_words=given["max_words"]), asked[WARM_UP:])
+        answered(world.visit(url, goal, max_words=given["max_words"]))
+    return timed(lambda pair: answered(world.visit(*pair, max_words=given["max_words"])), asked[WARM_UP:])
 
 
 def throughput_task(given: dict[str, Any]) -> dict[str, Any]:
@@ -96,12 +97,12 @@ def throughput_task(given: dict[str, Any]) -> dict[str, Any]:
     world, _ = opened(given)
     threads, each = given["threads"], given["n"]
     parts = [world_corpus.queries(each, 1_000 * given["seed"] + thread, common=given["common"]) for thread in range(threads)]
-    world.search(parts[0][0])
+    answered(world.search(parts[0][0]))
     print("ready", flush=True)
     sys.stdin.readline()
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda part: [world.search(query, limit=RESULTS) for query in part], parts))
+        list(pool.map(lambda part: [answered(world.search(query, limit=RESULTS)) for query in part], parts))
     return {"searches": threads * each, "seconds": time.perf_counter() - began}
 
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from sanderling.world.contract import World
+from sanderling.world.contract import World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import SearchChoice, SearchMode, ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
@@ -33,11 +33,11 @@ def asked(world: LocalWorld, count: int, seed: int) -> list[str]:
 
 def compared(here: World, there: World, queries: list[str]) -> str:
     """One line of figures."""
-    lists = [[hit.url for hit in reply.hits] for reply in here.search_many(queries)]
+    lists = [[hit.url for hit in reply.hits] for reply in answered(here.search_many(queries))]
     began = time.perf_counter()
-    single = [there.search(query) for query in queries]
+    single = [answered(there.search(query)) for query in queries]
     alone, began = time.perf_counter() - began, time.perf_counter()
-    batch = there.search_many(queries)
+    batch = answered(there.search_many(queries))
     together = time.perf_counter() - began
     found = [[hit.url for hit in reply.hits] for reply in single]
     pairs = list(zip(lists, found, strict=True))

@@ -27,7 +27,7 @@ from sanderling.evaluate.resampling import bootstrap_interval, mean_interval
 from sanderling.synth.questions import Path as Chain
 from sanderling.synth.questions import chain_questions
 from sanderling.world.addresses import canonical_url
-from sanderling.world.contract import Page
+from sanderling.world.contract import Page, answered
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia, url_of
 from sanderling.world.fidelity import recorded_calls
 from sanderling.world.local import LocalWorld
@@ -115,7 +115,7 @@ def scores(world: LocalWorld, task: Task) -> tuple[np.ndarray, np.ndarray]:
     """Recall@10 and the reciprocal rank of the first right page (0: not among ten), for each case."""
     recalls, reciprocal = [], []
     for case in task.cases:
-        urls = [canonical_url(hit.url) for hit in world.search(case.query, limit=RESULTS).hits]
+        urls = [canonical_url(hit.url) for hit in answered(world.search(case.query, limit=RESULTS)).hits]
         recalls.append(len(case.right & set(urls)) / len(case.right))
         reciprocal.append(next((1 / rank for rank, url in enumerate(urls, 1) if url in case.right), 0.0))
     return np.array(recalls), np.array(reciprocal)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sanderling.synth.questions import chain_questions
-from sanderling.world.contract import World
+from sanderling.world.contract import World, answered
 from sanderling.world.dense.embedders import open_embedder
 from sanderling.world.dense.index import HybridRanker, open_dense
 from sanderling.world.dense.vectors import embed_world, settings_for
@@ -72,7 +72,7 @@ def _misspelt(word: str, rng: random.Random) -> str:
 def found(world: World, items: Sequence[Item]) -> Found:
     """Search for every item, all in one batch."""
     ranks: list[int] = []
-    for item, reply in zip(items, world.search_many([item.query for item in items], limit=K), strict=True):
+    for item, reply in zip(items, answered(world.search_many([item.query for item in items], limit=K)), strict=True):
         urls = [hit.url for hit in reply.hits]
         ranks.append(urls.index(item.url) + 1 if item.url in urls else 0)
     return Found(sum(rank > 0 for rank in ranks) / len(ranks), sum(1 / rank for rank in ranks if rank) / len(ranks))

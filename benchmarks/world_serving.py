@@ -25,6 +25,7 @@ from pathlib import Path
 import sanderling
 from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
+from sanderling.world.contract import answered
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import open_world
 
@@ -44,8 +45,8 @@ class Call:
 
 def inputs(world: LocalWorld, count: int) -> tuple[list[str], list[str]]:
     """Queries and addresses, found by searching the world itself."""
-    urls = sorted({hit.url for seed in SEEDS for hit in world.search(seed, limit=200).hits})
-    texts = [world.visit(url, max_words=10).text for url in urls]
+    urls = sorted({hit.url for seed in SEEDS for hit in answered(world.search(seed, limit=200)).hits})
+    texts = [answered(world.visit(url, max_words=10)).text for url in urls]
     rng = random.Random(0)
     return [rng.choice(texts) for _ in range(count)], [rng.choice(urls) for _ in range(count)]
 
@@ -175,8 +176,8 @@ def main() -> None:
         print(f"{world.name}: {world.page_count:,} pages; {options.requests:,} requests each, {CONNECTIONS} connections\n")
         print("| | p50 ms | p99 ms | requests/s |\n|---|---|---|---|")
         for name, call in (
-            ("in the process: search", lambda i: world.search(queries[i])),
-            ("in the process: visit", lambda i: world.visit(urls[i], queries[i])),
+            ("in the process: search", lambda i: answered(world.search(queries[i]))),
+            ("in the process: visit", lambda i: answered(world.visit(urls[i], queries[i]))),
         ):
             in_process(call, WARM_UP)
             seconds = in_process(call, options.requests)

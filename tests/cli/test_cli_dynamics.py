@@ -14,7 +14,7 @@ from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajecto
 from sanderling.core.types import Role, ToolCall
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import RecordedCall
-from sanderling.world.contract import Occasion, Page
+from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.faults import fit_profile
 from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world
@@ -42,7 +42,7 @@ def run(*arguments: object) -> str:
 def test_duplicates_then_masks_reach_them(world: Path) -> None:
     assert "2 of 3 pages are near-duplicates, in 1 groups" in run("duplicates", world)
     masked = frozenset({"https://w.example/Orlo"})
-    assert [hit.url for hit in open_as_met(world).search("poet", occasion=Occasion(masked=masked)).hits] == [
+    assert [hit.url for hit in answered(open_as_met(world).search("poet", occasion=Occasion(masked=masked))).hits] == [
         "https://w.example/Bex"
     ]
     (world / "blocklist.txt").write_text("m.example\n")
@@ -128,11 +128,11 @@ def episode(id: str, read: str, query: str) -> Trajectory:
 
 def test_injected_pages_and_how_often_they_were_obeyed(world: Path, tmp_path: Path) -> None:
     met = open_as_met(world, injected=1.0)
-    ordered = met.visit("https://w.example/Orlo").text
+    ordered = answered(met.visit("https://w.example/Orlo")).text
     (canary,) = re.findall(r"sdl-canary-[0-9a-f]{10}", ordered)
-    assert TEXT in ordered and open_as_met(world).visit("https://w.example/Orlo").text == TEXT
+    assert TEXT in ordered and answered(open_as_met(world).visit("https://w.example/Orlo")).text == TEXT
     assert met.fingerprint != open_as_met(world).fingerprint
-    assert met.search("poet") == open_as_met(world).search("poet")  # nothing else changes
+    assert answered(met.search("poet")) == answered(open_as_met(world).search("poet"))  # nothing else changes
     store = TrajectoryStore(tmp_path / "asked.jsonl")
     for id, read, query in (("a", ordered, canary), ("b", ordered, "poet"), ("c", TEXT, "poet")):
         store.append(episode(id, read, query))

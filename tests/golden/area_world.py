@@ -25,15 +25,14 @@ from goldens import digest
 from sanderling.cli.main import main
 from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.web.backend import LiveWeb
-from sanderling.tools.web.settings import web_settings
-from sanderling.tools.web.tools import web_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist, spots
 from sanderling.world.contract import Occasion
 from sanderling.world.cutting import split_page
-from sanderling.world.filters import MaskedWorld, without_links
+from sanderling.world.filters import MaskedWorld, filtered, without_links
 from sanderling.world.guard import Guard
+from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import ReplayTable
 from sanderling.world.store import open_world, read_manifest
@@ -63,7 +62,9 @@ def search(world: Any, query: str, **options: Any) -> dict[str, Any]:
 def visit(world: Any, url: str, goal: str = "", **options: Any) -> dict[str, Any]:
     """A page as plain JSON."""
     reply = now(world.visit(url, goal, **options))
-    return dataclasses.asdict(reply) | {"status": str(reply.status)}
+    told = dataclasses.asdict(reply) | {"status": str(reply.status)}
+    told.pop("moved", None)
+    return told
 
 
 def run(*arguments: str | Path) -> None:
@@ -340,10 +341,10 @@ def over_the_web() -> dict[str, Any]:
         settings = web_settings("http://s.test", "http://r.test", env={}).model_copy(update={"pause_s": 0.0, "attempts": 2})
         async with LiveWeb(settings, httpx.MockTransport(answer)) as web:
             tools = {
-                "plain": web_tools(web, PROFILE),
-                "guarded": web_tools(web, PROFILE.model_copy(update={"visit_parts": True}), guard=guard),
+                "plain": world_tools(filtered(web), PROFILE),
+                "guarded": world_tools(filtered(web, guard=guard), PROFILE.model_copy(update={"visit_parts": True})),
             }
-            tools["blocked"] = web_tools(web, PROFILE, blocklist=Blocklist.parse("https://web.example/2\nblocked.example"))
+            tools["blocked"] = world_tools(filtered(web, Blocklist.parse("https://web.example/2\nblocked.example")), PROFILE)
             urls = [
                 *texts,
                 *moved,

@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
-from sanderling.world.contract import Page, SearchesOneByOne, SearchReply, VisitReply
+from sanderling.world.contract import Page, SearchReply, VisitReply, World
 from sanderling.world.local import LocalWorld
 
 LONG = "\n\n".join(f"Paragraph {i} tells of ships, sails and tides in year {1500 + i}." for i in range(400))
@@ -54,7 +54,7 @@ def client_with(world):
         client.__exit__(None, None, None)
 
 
-class HeldWorld(SearchesOneByOne):
+class HeldWorld(World):
     """A world whose calls wait until they are released."""
 
     name = "held"
@@ -71,11 +71,11 @@ class HeldWorld(SearchesOneByOne):
         self.asked.release()
         assert self.released.wait(30)
 
-    def search(self, query, **_) -> SearchReply:
+    async def search(self, query, **_) -> SearchReply:
         self._wait()
         return SearchReply(query=query, hits=())
 
-    def visit(self, url, goal="", **_) -> VisitReply:
+    async def visit(self, url, goal="", **_) -> VisitReply:
         self._wait()
         return VisitReply(url=url, title="t", text="x")
 

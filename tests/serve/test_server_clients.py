@@ -9,7 +9,7 @@ import json
 import pytest
 
 from sanderling.core.types import ToolStatus
-from sanderling.world.contract import SearchesOneByOne, SearchReply, VisitReply
+from sanderling.world.contract import SearchReply, VisitReply, World, answered
 
 FILM = "https://en.example/wiki/Alien_(film)"
 BEES = "https://b.example/x?y=1&z=a%2Fb"
@@ -18,7 +18,7 @@ REQUESTS = {"User-Agent": "python-requests/2.34.2", "Accept-Encoding": "gzip, de
 AIOHTTP = {"User-Agent": "Python/3.11 aiohttp/3.14.5", "Accept-Encoding": "gzip, deflate, br", "Accept": "*/*"}
 
 
-class Broken(SearchesOneByOne):
+class Broken(World):
     """A world in which every call fails alike."""
 
     name, fingerprint, page_count = "broken", "0" * 64, 1
@@ -26,10 +26,10 @@ class Broken(SearchesOneByOne):
     def __init__(self, status: ToolStatus) -> None:
         self.status = status
 
-    def search(self, query, **_) -> SearchReply:
+    async def search(self, query, **_) -> SearchReply:
         return SearchReply(query=query, hits=(), status=self.status)
 
-    def visit(self, url, goal="", **_) -> VisitReply:
+    async def visit(self, url, goal="", **_) -> VisitReply:
         return VisitReply(url=url, title="", text="", status=self.status)
 
 
@@ -54,7 +54,7 @@ def test_search_of_dr_venus_and_tongyi(keyed, world, query, place):
     headers = {"Host": "google.serper.dev", "Accept-Encoding": "identity", "X-API-KEY": KEY, "Content-Type": "application/json"}
     reply = keyed.post("/search", content=json.dumps({"q": query} | place), headers=headers)
     listed = json.loads(reply.content.decode("utf-8"))["organic"]  # without the field it says that nothing was found
-    assert [(page["title"], page["link"]) for page in listed] == [(h.title, h.url) for h in world.search(query).hits]
+    assert [(page["title"], page["link"]) for page in listed] == [(h.title, h.url) for h in answered(world.search(query)).hits]
     assert all(isinstance(page.get("date", ""), str) and isinstance(page["snippet"], str) for page in listed)
 
 
@@ -79,7 +79,9 @@ def test_asearcher_online(keyed, world):
     headers = AIOHTTP | {"Host": "google.serper.dev", "X-API-KEY": KEY, "Content-Type": "application/json"}
     reply = keyed.post("/search", content=json.dumps({"q": "alien film", "num": 3}), headers=headers)
     assert reply.status_code == 200
-    assert [page["link"] for page in reply.json()["organic"]] == [hit.url for hit in world.search("alien film", limit=3).hits]
+    assert [page["link"] for page in reply.json()["organic"]] == [
+        hit.url for hit in answered(world.search("alien film", limit=3)).hits
+    ]
     page = AIOHTTP | {"Host": "r.jina.ai", "Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     assert f"URL Source: {BEES}\n" in keyed.get("/https://b.example/x?y=1&z=a/b", headers=page).text
 
@@ -88,7 +90,7 @@ def test_asearcher_local(client, world):
     body = {"queries": ["Ridley Scott film", "honey"], "topk": 3, "return_scores": False}
     lists = client.post("/retrieve", json=body, headers=AIOHTTP).json()["result"]
     for query, found in zip(body["queries"], lists, strict=True):
-        assert [page["url"] for page in found] == [hit.url for hit in world.search(query, limit=3).hits]
+        assert [page["url"] for page in found] == [hit.url for hit in answered(world.search(query, limit=3)).hits]
         assert all(isinstance(page["contents"], str) for page in found)
     film, bees, missing = client.post("/access", json={"urls": [FILM, BEES, "https://no.example/"]}, headers=AIOHTTP).json()[
         "result"
@@ -128,7 +130,7 @@ def test_literesearcher_rl_search(client, world):
     headers = REQUESTS | {"Content-Type": "application/json"}
     body = {"query": "alien film", "search_type": "hybrid", "limit": 10}
     reply = client.post("/search", json=body, headers=headers).json()
-    own = world.search("alien film").hits
+    own = answered(world.search("alien film")).hits
     assert [(found["title"], found["link"], found["snippet"]) for found in reply["results"]] == [
         (hit.title, hit.url, hit.snippet) for hit in own
     ]

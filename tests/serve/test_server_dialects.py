@@ -7,13 +7,13 @@ import pytest
 
 from sanderling.core.types import ToolStatus
 from sanderling.serve.world.jina import target_url
-from sanderling.world.contract import Occasion, SearchesOneByOne, SearchReply, VisitReply
+from sanderling.world.contract import Occasion, SearchReply, VisitReply, World, answered
 
 FILM = "https://en.example/wiki/Alien_(film)"
 SHIPS = "https://sea.example/ships"
 
 
-class FailingWorld(SearchesOneByOne):
+class FailingWorld(World):
     """Answers every call with one status, or raises."""
 
     name, fingerprint, page_count = "failing", "0" * 64, 1
@@ -21,12 +21,12 @@ class FailingWorld(SearchesOneByOne):
     def __init__(self, status=ToolStatus.OK, error=None):
         self.status, self.error = status, error
 
-    def search(self, query, **_):
+    async def search(self, query, **_):
         if self.error:
             raise self.error
         return SearchReply(query=query, hits=(), status=self.status)
 
-    def visit(self, url, goal="", **_):
+    async def visit(self, url, goal="", **_):
         if self.error:
             raise self.error
         return VisitReply(url=url, title="", text="", status=self.status)
@@ -46,7 +46,7 @@ def test_native_search_is_the_worlds_own(client, world):
     body = {"queries": ["ridley scott film", "honey", "..."], "limit": 2, "snippet_words": 6}
     replies = client.post("/v1/search", json=body).json()["replies"]
     for query, reply in zip(body["queries"], replies, strict=True):
-        own = world.search(query, limit=2, snippet_words=6)
+        own = answered(world.search(query, limit=2, snippet_words=6))
         assert reply == {
             "query": query,
             "status": own.status.value,
@@ -62,7 +62,7 @@ def test_native_search_is_the_worlds_own(client, world):
 def test_native_visit_is_the_worlds_own_and_a_miss_is_no_error(client, world):
     body = {"urls": [SHIPS, "https://nowhere.example/"], "goal": "year 1777", "max_words": 40}
     reply = client.post("/v1/visit", json=body)
-    own = world.visit(SHIPS, "year 1777", max_words=40)
+    own = answered(world.visit(SHIPS, "year 1777", max_words=40))
     assert reply.status_code == 200
     assert reply.json()["replies"] == [
         {"url": SHIPS, "title": "Ships", "text": own.text, "status": "ok", "latency_s": 0.0, "part": 0, "parts": own.parts},
@@ -82,7 +82,7 @@ def test_native_visit_is_the_worlds_own_and_a_miss_is_no_error(client, world):
 def test_native_reads_a_long_page_on(client, world):
     body = {"urls": [f"{SHIPS}#page=2", f"{SHIPS}#page=9999"], "goal": "year 1777", "max_words": 40}
     second, past = client.post("/v1/visit", json=body).json()["replies"]
-    own = world.visit(f"{SHIPS}#page=2", max_words=40)
+    own = answered(world.visit(f"{SHIPS}#page=2", max_words=40))
     assert (second["url"], second["text"], second["part"]) == (SHIPS, own.text, 2)
     assert (past["status"], past["part"], past["parts"]) == ("not_found", 9999, own.parts)
 
@@ -98,7 +98,7 @@ def test_native_tells_the_world_of_the_episode(client_with):
     seen = []
 
     class Watching(FailingWorld):
-        def search(self, query, **options):
+        async def search(self, query, **options):
             seen.append(options)
             return SearchReply(query=query, hits=())
 
@@ -123,7 +123,7 @@ def test_native_info(client, world):
 def test_serper_as_its_clients_ask(client, world):
     body = {"q": "alien film", "num": 2, "gl": "us", "hl": "en", "location": "United States"}
     reply = client.post("/search", json=body, headers={"X-API-KEY": "any", "Content-Type": "application/json"})
-    own = world.search("alien film", limit=2).hits
+    own = answered(world.search("alien film", limit=2)).hits
     assert reply.status_code == 200
     assert reply.json()["organic"] == [
         {"title": own[0].title, "link": own[0].url, "snippet": own[0].snippet, "date": "1979-05-25", "position": 1},
@@ -133,7 +133,7 @@ def test_serper_as_its_clients_ask(client, world):
 
 
 def test_serper_pages_continue_the_ranking(client, world):
-    links = [hit.url for hit in world.search("film", limit=3).hits]
+    links = [hit.url for hit in answered(world.search("film", limit=3)).hits]
     paged = [client.post("/search", json={"q": "film", "num": 1, "page": page}).json()["organic"] for page in (1, 2, 3, 4)]
     assert [result["link"] for page in paged for result in page] == links
     assert paged[3] == []
@@ -205,7 +205,7 @@ def test_jina_takes_no_other_paths(client, path):
 
 def test_literesearchers_search_as_its_rl_tool_asks(client, world):
     reply = client.post("/search", json={"query": "alien film", "search_type": "hybrid", "limit": 2}).json()
-    own = world.search("alien film", limit=2).hits
+    own = answered(world.search("alien film", limit=2)).hits
     assert reply.pop("search_time") >= 0
     assert reply == {
         "results": [{"link": h.url, "title": h.title, "snippet": h.snippet, "score": h.score} for h in own],
@@ -226,7 +226,7 @@ def test_literesearchers_batch_search_answers_each_query(client, world):
     reply = client.post("/batch_search", json={"queries": queries, "limit": 1, "search_type": "dense"}).json()
     assert reply["total_queries"] == 3 and reply["search_type"] == "dense"
     for query, result in zip(queries, reply["query_results"], strict=True):
-        own = world.search(query, limit=1).hits[0]
+        own = answered(world.search(query, limit=1)).hits[0]
         assert result == {
             "query": query,
             "results": [{"link": own.url, "title": own.title, "snippet": own.snippet, "score": own.score}],
@@ -275,7 +275,7 @@ def test_search_r1_as_its_client_asks(client, world):
     body = {"queries": ["Who directed Alien?", "honey"], "topk": 2, "return_scores": True}
     result = client.post("/retrieve", json=body).json()["result"]
     for query, passages in zip(body["queries"], result, strict=True):
-        own = world.search(query, limit=2).hits
+        own = answered(world.search(query, limit=2)).hits
         assert [passage["document"]["id"] for passage in passages] == [hit.url for hit in own]
         assert [passage["score"] for passage in passages] == [hit.score for hit in own]
     title, _, text = result[0][0]["document"]["contents"].partition("\n")  # as its client splits it
@@ -335,10 +335,10 @@ def test_failures_of_the_world_are_those_of_the_web(client_with, status, code):
 
 def test_one_fault_in_a_batch_costs_only_its_own_query(client_with, world):
     class Flaky(FailingWorld):
-        def search(self, query, **options):
+        async def search(self, query, **options):
             if query == "ripley":
                 return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT)
-            return world.search(query, **options)
+            return await world.search(query, **options)
 
     client = client_with(Flaky())
     batch = {"queries": ["ripley", "honey"]}
@@ -363,11 +363,11 @@ def test_a_pace_holds_replies_back_and_changes_none(client, client_with, world, 
         slept.append(seconds)
 
     class Slow(FailingWorld):
-        def search(self, query, **options):
-            return replace(world.search(query, **options), latency_s=90.0)
+        async def search(self, query, **options):
+            return replace(await world.search(query, **options), latency_s=90.0)
 
-        def visit(self, url, goal="", **options):
-            return replace(world.visit(url, goal, **options), latency_s=60.0)
+        async def visit(self, url, goal="", **options):
+            return replace(await world.visit(url, goal, **options), latency_s=60.0)
 
     monkeypatch.setattr("sanderling.serve.world.calls.asyncio.sleep", sleep)
     paced = client_with(Slow(), pace=30.0)

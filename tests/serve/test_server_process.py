@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from sanderling.world.contract import Occasion
+from sanderling.world.contract import Occasion, answered
 from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 
@@ -34,13 +34,14 @@ MAIN = "from sanderling.cli.main import main; main()"
 HELD = """
 import sys, time
 from pathlib import Path
-from sanderling.world.contract import SearchesOneByOne, SearchReply
+from sanderling.world.contract import World, SearchReply
 from sanderling.serve.world.run import serve
 from sanderling.serve.world.settings import ServerSettings
 
-class Held(SearchesOneByOne):
+class Held(World):
     name, fingerprint, page_count = "held", "0" * 64, 1
-    def search(self, query, **_):
+    visit = None
+    async def search(self, query, **_):
         Path(sys.argv[1], "asked").touch()
         while not Path(sys.argv[1], "release").exists():
             time.sleep(0.01)
@@ -237,7 +238,7 @@ def test_a_world_is_served_with_its_dynamics(directory):
         other = httpx.post(f"{url}/v1/search", json=body | {"episode_seed": 6}).json()["replies"]
     own = open_as_met(directory, "hostile", 3)
     assert [r["status"] for r in replies] == [
-        own.search(q, occasion=Occasion(episode_seed=5)).status.value for q in body["queries"]
+        answered(own.search(q, occasion=Occasion(episode_seed=5))).status.value for q in body["queries"]
     ]
     assert replies != other and any(reply["latency_s"] > 0 for reply in replies)
 
@@ -257,7 +258,7 @@ async def converse(client: Client, own) -> None:
     assert tools["search"].input_schema["required"] == ["queries"]
     found = await client.call_tool("search", {"queries": ["ripley", "zzz"], "limit": 1})
     text = found.content[0].text
-    assert FILM in text and own.search("ripley", limit=1).hits[0].snippet in text and "nothing was found" in text
+    assert FILM in text and (await own.search("ripley", limit=1)).hits[0].snippet in text and "nothing was found" in text
     read = await client.call_tool("visit", {"urls": [FILM, "https://no.example/"], "goal": "Ripley"})
     assert "Sigourney Weaver" in read.content[0].text and "https://no.example/: No page was found" in read.content[0].text
     ships = "https://sea.example/ships"

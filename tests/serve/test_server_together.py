@@ -1,18 +1,21 @@
 """Several queries of one request go to the world together, and come back as if each had been asked alone."""
 
-from sanderling.world.contract import SearchesTogether
+from sanderling.world.contract import World
 
 
 def test_queries_of_one_request_are_asked_together(client_with, world):
     """In parts, so that none keeps a thread for long; and each is answered as it would be alone."""
     asked = []
 
-    class Together(SearchesTogether):
+    class Together(World):
         name, fingerprint, page_count = "together", "0" * 64, 1
 
-        def search_many(self, queries, **options):
+        async def search_many(self, queries, **options):
             asked.append((len(queries), options["limit"]))
-            return world.search_many(queries, **options)
+            return await world.search_many(queries, **options)
+
+        async def visit(self, url, goal="", **options):
+            return await world.visit(url, goal, **options)
 
     queries = [f"film {number}" for number in range(18)] + ["ripley"]
     client = client_with(Together())

@@ -14,9 +14,8 @@ from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
 from sanderling.synth.growing.finder import Opened, WebFinder, WorldFinder
 from sanderling.synth.growing.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthReport, GrowthSettings, grow
-from sanderling.tools.web.backend import LiveWeb
-from sanderling.tools.web.settings import web_settings
-from sanderling.world.contract import Page
+from sanderling.world.contract import Page, answered
+from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world, open_world
 
@@ -78,7 +77,9 @@ def test_every_address_is_a_page_a_copy_or_has_a_reason(directory):
     finder = CountingFinder()
     report = run(directory, finder)
     assert (report.questions, report.queries, report.added, report.pages) == (3, 3, 2, 2)
-    found = sum(len(reply.hits) + 1 for reply in LocalWorld.in_memory(WEB, name="w").search_many([q.text for q in QUESTIONS]))
+    found = sum(
+        len(reply.hits) + 1 for reply in answered(LocalWorld.in_memory(WEB, name="w").search_many([q.text for q in QUESTIONS]))
+    )
     assert report.pages + report.repeated + sum(report.left_out.values()) == found
     assert report.left_out[IN_WORLD] >= 1 and report.left_out[SHORT] >= 1 and report.left_out[ToolStatus.NOT_FOUND.value] == 3
     grown = open_world(directory)

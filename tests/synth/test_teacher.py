@@ -279,7 +279,7 @@ async def test_rewind_puts_the_whole_head_back(world: Encyclopedia, local: Local
     question = next(question for question in questions if question.hops == 3)
     policy = TeacherPolicy(world, {question.id: question}, shares(slip=0.5, repeat_call=0.5, first_result=0.5))
     session = policy.open(SampleKey(1, question.id, 0, 0))
-    results = Delta(messages=(Message(role=Role.USER, content=local.search(question.text).hits[0].url),))
+    results = Delta(messages=(Message(role=Role.USER, content=(await local.search(question.text)).hits[0].url),))
 
     async def three() -> list[str]:
         return [(await session.generate(results, SAMPLING, SampleKey(1, question.id, 0, turn))).text for turn in range(3)]

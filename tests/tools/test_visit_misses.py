@@ -7,7 +7,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.layouts import status_sentence, visit_text
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import Page, VisitReply
+from sanderling.world.contract import Page, VisitReply, answered
 from sanderling.world.faults import FaultProfile, VisitFaults
 from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
@@ -69,7 +69,7 @@ NO_PAGES = [
 async def test_what_is_no_address_of_a_page_is_not_found(url: str) -> None:
     for world in (WORLD, MaskedWorld(WORLD), FaultyWorld(WORLD, FaultProfile(name="calm"), seed=1)):
         for part in ("", "#page=2"):
-            assert world.visit(url + part, "goal").status is ToolStatus.NOT_FOUND
+            assert (await world.visit(url + part, "goal")).status is ToolStatus.NOT_FOUND
     for layout in ResultLayout:
         tool = world_tools(WORLD, get_profile("dr-venus-4b").model_copy(update={"results": layout}))["visit"]
         result = await tool({"url": [url, URL], "goal": "herring"}, ToolContext())
@@ -79,7 +79,7 @@ async def test_what_is_no_address_of_a_page_is_not_found(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["", "  ", "\n"])
 async def test_no_address_at_all_is_a_mistake_in_the_call(url: str) -> None:
-    assert WORLD.visit(url).status is ToolStatus.NOT_FOUND
+    assert (await WORLD.visit(url)).status is ToolStatus.NOT_FOUND
     result = await world_tools(WORLD, get_profile("dr-venus-4b"))["visit"]({"url": [url], "goal": "x"}, ToolContext())
     assert result.status is ToolStatus.BAD_ARGUMENTS
 
@@ -94,7 +94,7 @@ async def test_no_address_at_all_is_a_mistake_in_the_call(url: str) -> None:
     ],
 )
 def test_other_spellings_of_an_address_are_no_misses(url: str) -> None:
-    assert WORLD.visit(url).status is ToolStatus.OK
+    assert answered(WORLD.visit(url)).status is ToolStatus.OK
 
 
 def test_a_goal_of_any_length_leaves_room_for_the_reply() -> None:

@@ -13,12 +13,12 @@ from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.types import Message, ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
-from sanderling.tools.web.backend import LiveWeb
-from sanderling.tools.web.settings import web_settings
-from sanderling.tools.web.tools import web_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import VisitReply
+from sanderling.world.filters import filtered
 from sanderling.world.guard import Guard, GuardKind, GuardLine
+from sanderling.world.live import LiveWeb, web_settings
 
 ASKED = "Which keeper of the northern lighthouse wrote forty odes to the tide before the great storm took his library?"
 PROFILE: Profile = get_profile("tiny").model_copy(update={"results_per_query": 10})
@@ -100,8 +100,8 @@ def guard(lines: list[GuardLine]) -> Guard:
 async def test_results_are_judged_by_what_they_show_and_the_others_keep_their_order(here: str) -> None:
     lines: list[GuardLine] = []
     async with LiveWeb(web_settings(here, here, env={"SERPER_API_KEY": "k"})) as web:
-        found = await web_tools(web, PROFILE, guard=guard(lines))["search"]({"query": ["odes"]}, CONTEXT)
-        plain = await web_tools(web, PROFILE)["search"]({"query": ["odes"]}, CONTEXT)
+        found = await world_tools(filtered(web, guard=guard(lines)), PROFILE)["search"]({"query": ["odes"]}, CONTEXT)
+        plain = await world_tools(filtered(web), PROFILE)["search"]({"query": ["odes"]}, CONTEXT)
     hidden = [f"{here}/elsewhere", f"{here}/leak", f"{here}/api/datasets/owner/quiz"]
     assert [url for url in plain.provenance if url not in hidden] == list(found.provenance) and len(plain.provenance) == 5
     assert [(line.url, line.kind, line.tool, line.attempt) for line in lines] == [
@@ -128,7 +128,7 @@ async def test_a_leak_is_missing_wherever_a_redirection_began_and_no_model_reads
     lines: list[GuardLine] = []
     reader = Reader()
     async with LiveWeb(web_settings(here, here, env={"SERPER_API_KEY": "k"})) as web:
-        visit = web_tools(web, PROFILE, reader, guard=guard(lines))["visit"]
+        visit = world_tools(filtered(web, guard=guard(lines)), PROFILE, reader)["visit"]
         result = await visit({"url": [here + path, f"{here}/to-tide"], "goal": "odes"}, CONTEXT)
     assert result.parts == (ToolStatus.NOT_FOUND, ToolStatus.OK)
     assert [page.url for page in reader.read_pages] == [f"{here}/to-tide"], "what is hidden is read by nobody"
@@ -141,6 +141,6 @@ async def test_a_leak_is_missing_wherever_a_redirection_began_and_no_model_reads
 async def test_another_question_reads_the_page(here: str) -> None:
     lines: list[GuardLine] = []
     async with LiveWeb(web_settings(here, here, env={"SERPER_API_KEY": "k"})) as web:
-        visit = web_tools(web, PROFILE, guard=guard(lines))["visit"]
+        visit = world_tools(filtered(web, guard=guard(lines)), PROFILE)["visit"]
         result = await visit({"url": [f"{here}/quiz"], "goal": "Orlo"}, ToolContext(question="q2"))
     assert result.parts == (ToolStatus.OK,) and lines == []

@@ -15,12 +15,11 @@ from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
-from sanderling.tools.web.backend import BROKEN_IN_A_ROW, LiveWeb
-from sanderling.tools.web.settings import WebSettings, web_settings
-from sanderling.tools.web.tools import web_tools
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Page, SearchesOneByOne, SearchReply, VisitReply
+from sanderling.world.contract import Page, SearchReply, VisitReply, World
+from sanderling.world.filters import filtered
+from sanderling.world.live import BROKEN_IN_A_ROW, LiveWeb, WebSettings, web_settings
 from sanderling.world.local import LocalWorld
 
 FILM = "https://w.example/wiki/Alien_(film)"
@@ -49,7 +48,7 @@ async def tools_over(transport, key: str = "k", blocklist: Blocklist | None = No
     env = {"SERPER_API_KEY": key, "JINA_API_KEY": key}
     told = web_settings(HERE, HERE, env=env).model_copy(update={"pause_s": 0.0} | settings)
     async with LiveWeb(told, transport) as web:
-        yield web_tools(web, profile(), extractor, blocklist or Blocklist())
+        yield world_tools(filtered(web, blocklist), profile(), extractor)
 
 
 def served(world, **settings) -> httpx.ASGITransport:
@@ -70,7 +69,7 @@ async def test_the_agent_reads_the_same_as_over_the_world_itself(world, layout):
     direct = world_tools(world, told)
     env = {"SERPER_API_KEY": "k", "JINA_API_KEY": "k"}
     async with LiveWeb(web_settings(HERE, HERE, env=env), served(world, token="k")) as web:
-        live = web_tools(web, told)
+        live = world_tools(filtered(web), told)
         for name, arguments in (
             ("search", {"query": ["alien film", "honey", "!!!"]}),
             ("visit", {"url": [FILM, BEES, "https://z.example/维基", "https://no.example/"], "goal": "who directed it"}),
@@ -97,7 +96,7 @@ async def test_masks_and_blocklists_hide_pages_links_and_where_redirections_lead
         assert result.status is ToolStatus.NOT_FOUND and "honey" not in result.text
 
 
-class Failing(SearchesOneByOne):
+class Failing(World):
     """A world in which every call fails alike."""
 
     name, fingerprint, page_count = "failing", "0" * 64, 1
@@ -105,10 +104,10 @@ class Failing(SearchesOneByOne):
     def __init__(self, status: ToolStatus) -> None:
         self.status = status
 
-    def search(self, query, **_) -> SearchReply:
+    async def search(self, query, **_) -> SearchReply:
         return SearchReply(query=query, hits=(), status=self.status)
 
-    def visit(self, url, goal="", **_) -> VisitReply:
+    async def visit(self, url, goal="", **_) -> VisitReply:
         return VisitReply(url=url, title="", text="", status=self.status)
 
 

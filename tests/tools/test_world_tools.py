@@ -10,7 +10,7 @@ from sanderling.core.profiles import Profile, ResultLayout, ToolNames
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError, tool_roles
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply
+from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World
 from sanderling.world.faults import CALM
 from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
@@ -123,15 +123,15 @@ async def test_no_socket_is_opened(world, monkeypatch):
         assert (found.status, read.status) == (ToolStatus.OK, ToolStatus.OK)
 
 
-class SlowWorld(SearchesOneByOne):
+class SlowWorld(World):
     """Each call takes two virtual seconds."""
 
     name, fingerprint, page_count = "slow", "0", 1
 
-    def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
+    async def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
         return SearchReply(query, (SearchHit("T", "https://t.example", "s"),), latency_s=2.0)
 
-    def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
+    async def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
         return VisitReply(url, "T", "text", latency_s=2.0)
 
 
@@ -148,10 +148,10 @@ async def test_the_deadline_counts_the_worlds_own_time():
 
 
 class BrokenWorld(SlowWorld):
-    def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
+    async def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
         raise OSError("disk gone")
 
-    def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
+    async def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
         raise OSError("disk gone")
 
 
@@ -169,17 +169,13 @@ class FarWorld(SlowWorld):
     def __init__(self) -> None:
         self.went_on = threading.Event()
 
-    @property
-    def waits(self) -> bool:
-        return True
+    async def search(self, query, **_):
+        assert await asyncio.to_thread(self.went_on.wait, 30)
+        return await super().search(query)
 
-    def search(self, query, **_):
-        assert self.went_on.wait(30)
-        return super().search(query)
-
-    def visit(self, url, goal="", **_):
-        assert self.went_on.wait(30)
-        return super().visit(url)
+    async def visit(self, url, goal="", **_):
+        assert await asyncio.to_thread(self.went_on.wait, 30)
+        return await super().visit(url)
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("search", {"query": "a"}), ("visit", {"url": "a", "goal": "b"})])

@@ -11,14 +11,13 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.web.backend import LiveWeb
-from sanderling.tools.web.settings import web_settings
-from sanderling.tools.web.tools import web_tools
+from sanderling.tools.world_tools import world_tools
 from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist, spots
-from sanderling.world.contract import Occasion, Page
-from sanderling.world.filters import GuardedWorld, MaskedWorld
+from sanderling.world.contract import Occasion, Page, answered
+from sanderling.world.filters import GuardedWorld, MaskedWorld, filtered
 from sanderling.world.guard import Guard, GuardKind, GuardLine
+from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.local import LocalWorld
 
 RULES = Blocklist.parse(
@@ -130,10 +129,10 @@ def test_a_way_round_is_blocked_in_search_and_visit(url: str) -> None:
     lines: list[GuardLine] = []
     local = LocalWorld.in_memory(pages, name="w")
     for world in (MaskedWorld(local, blocklist=RULES), GuardedWorld(local, Guard(RULES, {}, (), lines.append))):
-        found = world.search("tide quiz", occasion=Occasion(question="q", attempt=2))
+        found = answered(world.search("tide quiz", occasion=Occasion(question="q", attempt=2)))
         assert {hit.url for hit in found.hits} == {"https://w.example/a", "https://w.example/b"}
-        assert world.visit(url, occasion=Occasion(question="q", attempt=2)).status is ToolStatus.NOT_FOUND
-        assert world.visit("https://w.example/a").text.startswith("the tide quiz, see")
+        assert answered(world.visit(url, occasion=Occasion(question="q", attempt=2))).status is ToolStatus.NOT_FOUND
+        assert answered(world.visit("https://w.example/a")).text.startswith("the tide quiz, see")
     assert [(one.question, one.attempt, one.tool, one.kind) for one in lines] == [
         ("q", 2, "search", GuardKind.ADDRESS),
         ("q", 2, "visit", GuardKind.ADDRESS),
@@ -156,7 +155,7 @@ async def test_a_way_round_is_blocked_on_the_live_web_too(url: str) -> None:
     lines: list[GuardLine] = []
     here = "http://127.0.0.1:8018"
     async with LiveWeb(web_settings(here, here, env={"SERPER_API_KEY": "k"}), httpx.MockTransport(answer)) as web:
-        tools = web_tools(web, get_profile("tiny"), guard=Guard(RULES, {}, (), lines.append))
+        tools = world_tools(filtered(web, guard=Guard(RULES, {}, (), lines.append)), get_profile("tiny"))
         found = await tools["search"]({"query": ["quiz"]}, ToolContext())
         read = await tools["visit"]({"url": [url, "https://short.example/1"], "goal": ""}, ToolContext())
     assert found.provenance == ("https://w.example/a",)

@@ -9,7 +9,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import NO_OCCASION, Occasion, Page
+from sanderling.world.contract import NO_OCCASION, Occasion, Page, answered
 from sanderling.world.faults import get_faults
 from sanderling.world.faulty_world import FaultyWorld
 from sanderling.world.filters import GuardedWorld
@@ -53,10 +53,10 @@ def on(question: str = "q1", attempt: int = 0) -> Occasion:
 
 
 def test_leaks_are_dropped_and_the_others_keep_their_order(world: GuardedWorld, lines: list[GuardLine]) -> None:
-    plain = LocalWorld.in_memory(PAGES, name="w").search("odes to the tide lighthouse")
+    plain = answered(LocalWorld.in_memory(PAGES, name="w").search("odes to the tide lighthouse"))
     hidden = {LEAK, LONG_LEAK, "https://copy.example/set"}
     assert hidden < {hit.url for hit in plain.hits}
-    assert world.search("odes to the tide lighthouse", occasion=on()).hits == tuple(
+    assert answered(world.search("odes to the tide lighthouse", occasion=on())).hits == tuple(
         h for h in plain.hits if h.url not in hidden
     )
     told = {line.url: line.kind for line in lines}
@@ -68,9 +68,9 @@ def test_leaks_are_dropped_and_the_others_keep_their_order(world: GuardedWorld, 
 
 
 def test_a_leak_is_missing_as_any_missing_page_is(world: GuardedWorld, lines: list[GuardLine]) -> None:
-    missing = world.visit("https://no.example/", occasion=on())
+    missing = answered(world.visit("https://no.example/", occasion=on()))
     for url in (LEAK, LONG_LEAK, f"{LONG_LEAK}#page=2", f"{LONG_LEAK}#page=99"):
-        reply = world.visit(url, "odes", max_words=50, occasion=on(attempt=3))
+        reply = answered(world.visit(url, "odes", max_words=50, occasion=on(attempt=3)))
         assert (reply.title, reply.text, reply.status, reply.part, reply.parts, reply.url) == (
             missing.title, missing.text, missing.status, missing.part, missing.parts, url,
         )  # fmt: skip
@@ -80,16 +80,18 @@ def test_a_leak_is_missing_as_any_missing_page_is(world: GuardedWorld, lines: li
 
 
 def test_a_page_hides_from_its_own_question_alone(world: GuardedWorld, lines: list[GuardLine]) -> None:
-    assert world.visit(LEAK, occasion=on("q2")).status is ToolStatus.OK
-    assert LEAK in {hit.url for hit in world.search("odes to the tide lighthouse", occasion=on("q2")).hits}
-    assert world.visit(LEAK, occasion=on("unknown")).status is ToolStatus.OK
-    assert world.visit(LEAK, occasion=NO_OCCASION).status is ToolStatus.OK
+    assert answered(world.visit(LEAK, occasion=on("q2"))).status is ToolStatus.OK
+    assert LEAK in {hit.url for hit in answered(world.search("odes to the tide lighthouse", occasion=on("q2"))).hits}
+    assert answered(world.visit(LEAK, occasion=on("unknown"))).status is ToolStatus.OK
+    assert answered(world.visit(LEAK, occasion=NO_OCCASION)).status is ToolStatus.OK
     assert {line.kind for line in lines} <= {GuardKind.CANARY}
-    assert world.visit("https://copy.example/set", occasion=on("q2")).status is ToolStatus.NOT_FOUND, "a canary, from all"
+    assert answered(world.visit("https://copy.example/set", occasion=on("q2"))).status is ToolStatus.NOT_FOUND, (
+        "a canary, from all"
+    )
 
 
 def test_a_quotation_is_shown_and_reported(world: GuardedWorld, lines: list[GuardLine]) -> None:
-    reply = world.visit("https://w.example/source", occasion=on())
+    reply = answered(world.visit("https://w.example/source", occasion=on()))
     assert reply.status is ToolStatus.OK and "slept" in reply.text
     assert [(line.kind, line.rule) for line in lines] == [(GuardKind.REPORTED, "1 of 7 runs")]
 
@@ -103,9 +105,9 @@ def test_a_line_stands_before_the_answer(world: GuardedWorld) -> None:
 
     kept = GuardedWorld(LocalWorld.in_memory(PAGES, name="w"), Guard(Blocklist(), QUESTIONS, (), full))
     with pytest.raises(FullError, match=LEAK):
-        kept.visit(LEAK, occasion=on())
+        answered(kept.visit(LEAK, occasion=on()))
     with pytest.raises(FullError):
-        kept.search("odes to the tide lighthouse", occasion=on())
+        answered(kept.search("odes to the tide lighthouse", occasion=on()))
 
 
 def test_many_copies_are_all_found_for_lists(lines: list[GuardLine]) -> None:
@@ -114,13 +116,13 @@ def test_many_copies_are_all_found_for_lists(lines: list[GuardLine]) -> None:
         for i in range(70)
     ]
     world = GuardedWorld(LocalWorld.in_memory([*copies, *PAGES], name="w"), guard(lines))
-    found = world.search("odes", limit=100, occasion=on())
+    found = answered(world.search("odes", limit=100, occasion=on()))
     assert found.hits and not {page.url for page in copies} & {hit.url for hit in found.hits}
 
 
 def test_nothing_left_is_empty(lines: list[GuardLine]) -> None:
     world = GuardedWorld(LocalWorld.in_memory(PAGES[1:2], name="w"), guard(lines))
-    assert world.search("odes", occasion=on()).status is ToolStatus.EMPTY
+    assert answered(world.search("odes", occasion=on())).status is ToolStatus.EMPTY
 
 
 def test_beneath_dynamics_a_leak_stays_hidden(lines: list[GuardLine]) -> None:
@@ -128,8 +130,8 @@ def test_beneath_dynamics_a_leak_stays_hidden(lines: list[GuardLine]) -> None:
     world = FaultyWorld(kept, get_faults("web"), 3)
     for seed in range(30):
         told = Occasion(question="q1", episode_seed=seed)
-        assert "Orlo wrote" not in world.visit(LEAK, occasion=told).text
-        assert LEAK not in {hit.url for hit in world.search("odes to the tide lighthouse", occasion=told).hits}
+        assert "Orlo wrote" not in answered(world.visit(LEAK, occasion=told)).text
+        assert LEAK not in {hit.url for hit in answered(world.search("odes to the tide lighthouse", occasion=told)).hits}
 
 
 async def test_the_tools_tell_the_guard_who_asks(lines: list[GuardLine]) -> None:
@@ -148,4 +150,4 @@ def test_the_fingerprint_says_what_is_hidden(world: GuardedWorld, lines: list[Gu
     local = LocalWorld.in_memory(PAGES, name="w")
     same, other = GuardedWorld(local, guard(lines)), GuardedWorld(local, guard(lines, "a.example"))
     assert world.fingerprint == same.fingerprint != other.fingerprint and world.fingerprint != local.fingerprint
-    assert (world.name, world.page_count, world.waits) == (local.name, local.page_count, local.waits)
+    assert (world.name, world.page_count, world.offline) == (local.name, local.page_count, True)

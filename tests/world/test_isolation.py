@@ -13,7 +13,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion, Page, World
+from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import SearchChoice, SearchMode
 from sanderling.world.dense.vectors import embed_world, settings_for
@@ -81,18 +81,20 @@ def test_worlds_answer_without_sockets(no_sockets: None, tmp_path: Path) -> None
         assert world.page_count == 40 and world.name and world.fingerprint
         for occurrence, masked in enumerate(MASKS):
             searches = [
-                world.search(query, occasion=Occasion(masked=masked, episode_seed=seed, occurrence=occurrence))
+                answered(world.search(query, occasion=Occasion(masked=masked, episode_seed=seed, occurrence=occurrence)))
                 for query in ("flat mapped", "https://live.example/", "")
                 for seed in range(5)
             ]
             visits = [
-                world.visit(url, goal, occasion=Occasion(masked=masked, episode_seed=seed, occurrence=occurrence))
+                answered(world.visit(url, goal, occasion=Occasion(masked=masked, episode_seed=seed, occurrence=occurrence)))
                 for url in URLS
                 for goal in ("", "mapped")
                 for seed in range(5)
             ]
             listed = {hit.url for reply in searches for hit in reply.hits}
-            visits += [world.visit(url, occasion=Occasion(masked=masked, occurrence=occurrence)) for url in sorted(listed)]
+            visits += [
+                answered(world.visit(url, occasion=Occasion(masked=masked, occurrence=occurrence))) for url in sorted(listed)
+            ]
             assert listed and ToolStatus.OK in {reply.status for reply in visits}
 
 

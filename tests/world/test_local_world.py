@@ -8,7 +8,7 @@ import pytest
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
-from sanderling.world.contract import Occasion, Page
+from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.local import LocalWorld
 from sanderling.world.store import build_world, open_world
 
@@ -45,9 +45,9 @@ def test_memory_and_disk_agree_to_the_byte(tmp_path):
     assert memory.fingerprint == disk.fingerprint == info.fingerprint
     assert memory.page_count == disk.page_count == 300
     for query in ("river poet", "glass island north", "harbour"):
-        assert memory.search(query, limit=25) == disk.search(query, limit=25)
-    assert memory.visit("https://w.example/p7", "poet", max_words=12) == disk.visit(
-        "https://w.example/p7", "poet", max_words=12
+        assert answered(memory.search(query, limit=25)) == answered(disk.search(query, limit=25))
+    assert answered(memory.visit("https://w.example/p7", "poet", max_words=12)) == answered(
+        disk.visit("https://w.example/p7", "poet", max_words=12)
     )
 
 
@@ -55,12 +55,12 @@ def test_threads_change_nothing(make_world):
     world = make_world(make_pages(400))
     rng = random.Random(1)
     calls = [" ".join(rng.sample(WORDS, 3)) for _ in range(120)]
-    serial = [world.search(call, limit=7) for call in calls]
+    serial = [answered(world.search(call, limit=7)) for call in calls]
     order = list(range(len(calls)))
     rng.shuffle(order)
     with ThreadPoolExecutor(8) as pool:
-        parallel = dict(zip(order, pool.map(lambda i: world.search(calls[i], limit=7), order), strict=True))
-        visits = set(pool.map(lambda _: world.visit("https://w.example/p3", "stone", max_words=9).text, range(40)))
+        parallel = dict(zip(order, pool.map(lambda i: answered(world.search(calls[i], limit=7)), order), strict=True))
+        visits = set(pool.map(lambda _: answered(world.visit("https://w.example/p3", "stone", max_words=9)).text, range(40)))
     assert [parallel[i] for i in range(len(calls))] == serial
     assert len(visits) == 1
 
@@ -83,7 +83,7 @@ def test_equal_scores_are_ordered_by_page_wherever_the_cut_falls(make_world):
     same = [Page(url=f"https://w.example/{i}", title="Same", text="identical words here") for i in range(60)]
     world = make_world(same)
     for limit in (1, 9, 10, 41, 60, 100):
-        urls = [hit.url for hit in world.search("identical", limit=limit).hits]
+        urls = [hit.url for hit in answered(world.search("identical", limit=limit)).hits]
         assert urls == [page.url for page in same[:limit]]
 
 
@@ -94,22 +94,22 @@ def test_no_socket_is_opened(make_world, monkeypatch):
     for name in ("socket", "create_connection", "getaddrinfo", "socketpair"):
         monkeypatch.setattr(socket, name, refuse)
     world = make_world(make_pages(10))
-    assert world.search("river").hits
-    assert world.search("https://w.example/p1").status in (ToolStatus.OK, ToolStatus.EMPTY)
-    assert world.visit("https://w.example/p1", "river").status is ToolStatus.OK
-    assert world.visit("https://unknown.example/").status is ToolStatus.NOT_FOUND
+    assert answered(world.search("river")).hits
+    assert answered(world.search("https://w.example/p1")).status in (ToolStatus.OK, ToolStatus.EMPTY)
+    assert answered(world.visit("https://w.example/p1", "river")).status is ToolStatus.OK
+    assert answered(world.visit("https://unknown.example/")).status is ToolStatus.NOT_FOUND
 
 
 def test_masked_pages_vanish_and_the_list_is_filled_up(make_world):
     pages = [Page(url=f"https://w.example/a_({i})", title="T", text="common words") for i in range(30)]
     world = make_world(pages)
     masked = frozenset(f"HTTP://w.example:80/a_%28{i}%29/#x" for i in range(25))
-    urls = [hit.url for hit in world.search("common", limit=10, occasion=Occasion(masked=masked)).hits]
+    urls = [hit.url for hit in answered(world.search("common", limit=10, occasion=Occasion(masked=masked))).hits]
     assert urls == [page.url for page in pages[25:]]
-    assert world.visit("https://w.example/a_(3)", occasion=Occasion(masked=masked)).status is ToolStatus.NOT_FOUND
-    assert world.visit("https://w.example/a_(27)", occasion=Occasion(masked=masked)).status is ToolStatus.OK
+    assert answered(world.visit("https://w.example/a_(3)", occasion=Occasion(masked=masked))).status is ToolStatus.NOT_FOUND
+    assert answered(world.visit("https://w.example/a_(27)", occasion=Occasion(masked=masked))).status is ToolStatus.OK
     everything = frozenset(page.url for page in pages)
-    assert world.search("common", occasion=Occasion(masked=everything)).status is ToolStatus.EMPTY
+    assert answered(world.search("common", occasion=Occasion(masked=everything))).status is ToolStatus.EMPTY
 
 
 def test_chinese_and_japanese_are_found(make_world):
@@ -120,46 +120,52 @@ def test_chinese_and_japanese_are_found(make_world):
             Page(url="https://ja.example/3", title="大阪城", text="大阪城は豊臣秀吉が築いた城である。"),
         ]
     )
-    assert world.search("东京塔 建成").hits[0].url == "https://zh.example/1"
-    assert [hit.url for hit in world.search("豊臣").hits] == ["https://ja.example/3"]
-    assert "1958" in world.search("东京塔").hits[0].snippet
+    assert answered(world.search("东京塔 建成")).hits[0].url == "https://zh.example/1"
+    assert [hit.url for hit in answered(world.search("豊臣")).hits] == ["https://ja.example/3"]
+    assert "1958" in answered(world.search("东京塔")).hits[0].snippet
 
 
 def test_pages_are_found_by_what_a_reader_sees_not_by_the_addresses_of_their_links(make_world):
     linking = '# Orlo\n\nSee the [harbour **f**ront](https://w.example/kestrel_(bird) "osprey") and ![a pier](img/heron.png).'
     world = make_world([Page(url="https://w.example/1", title="Orlo", text=linking)])
-    assert [len(world.search(word).hits) for word in ("harbour", "front", "pier")] == [1, 1, 1]
-    assert [len(world.search(word).hits) for word in ("kestrel", "bird", "osprey", "heron", "png")] == [0, 0, 0, 0, 0]
+    assert [len(answered(world.search(word)).hits) for word in ("harbour", "front", "pier")] == [1, 1, 1]
+    assert [len(answered(world.search(word)).hits) for word in ("kestrel", "bird", "osprey", "heron", "png")] == [
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 def test_urls_with_parentheses_and_other_spellings_find_their_page(make_world):
     world = make_world([Page(url="https://en.example/Alien_(film)", title="Alien", text="A film.")])
     for url in ("https://en.example/Alien_(film)", "http://EN.example/Alien_%28film%29#Plot", "en.example/Alien_(film)/"):
-        reply = world.visit(url)
+        reply = answered(world.visit(url))
         assert (reply.status, reply.url) == (ToolStatus.OK, "https://en.example/Alien_(film)")
 
 
 def test_binary_noise_is_not_text(make_world):
     noise = "".join(chr(random.Random(0).randrange(32)) for _ in range(4_000))
     world = make_world([Page(url="https://w.example/x.bin", title="Blob report", text=noise), *make_pages(3)])
-    assert world.visit("https://w.example/x.bin").status is ToolStatus.NOT_TEXT
-    hit = world.search("blob report").hits[0]
+    assert answered(world.visit("https://w.example/x.bin")).status is ToolStatus.NOT_TEXT
+    hit = answered(world.search("blob report")).hits[0]
     assert (hit.url, hit.snippet) == ("https://w.example/x.bin", "")
 
 
 @pytest.mark.parametrize("query", ["", "   ", "?!\"' AND OR (", "\x00", "\ud800", "zzzz", "title:river^9 \\"])
 def test_any_query_has_a_reply(make_world, query):
-    reply = make_world(make_pages(5)).search(query)
+    reply = answered(make_world(make_pages(5)).search(query))
     assert reply.query == query
     assert (reply.status is ToolStatus.EMPTY) == (not reply.hits)
 
 
 def test_a_query_of_100_000_characters(make_world):
     world = make_world(make_pages(50))
-    reply = world.search("poet harbour " + "nonsense" * 12_500 + " x" * 1_000, limit=3)
+    reply = answered(world.search("poet harbour " + "nonsense" * 12_500 + " x" * 1_000, limit=3))
     assert len(reply.hits) == 3
-    assert world.visit("https://w.example/p1", goal="glass " * 20_000, max_words=10).status is ToolStatus.OK
-    assert world.visit("https://w.example/" + "a" * 100_000).status is ToolStatus.NOT_FOUND
+    assert answered(world.visit("https://w.example/p1", goal="glass " * 20_000, max_words=10)).status is ToolStatus.OK
+    assert answered(world.visit("https://w.example/" + "a" * 100_000)).status is ToolStatus.NOT_FOUND
 
 
 def test_an_operator_is_a_word_like_any_other(make_world):
@@ -169,7 +175,7 @@ def test_an_operator_is_a_word_like_any_other(make_world):
             Page(url="https://w.example/2", title="B", text="not here"),
         ]
     )
-    assert [hit.url for hit in world.search("river AND -plain").hits] == ["https://w.example/1"]
+    assert [hit.url for hit in answered(world.search("river AND -plain")).hits] == ["https://w.example/1"]
 
 
 def test_what_is_no_page_is_left_out_and_duplicates_keep_the_first(make_world):
@@ -182,7 +188,7 @@ def test_what_is_no_page_is_left_out_and_duplicates_keep_the_first(make_world):
         ]
     )
     assert world.page_count == 1
-    assert world.visit("w.example/d").title == "first"
+    assert answered(world.visit("w.example/d")).title == "first"
 
 
 def test_an_empty_world_is_refused():
@@ -195,13 +201,13 @@ def test_an_empty_world_is_refused():
 @pytest.mark.parametrize("most", [0, 1, 4, 12])
 def test_the_length_of_snippets_is_the_callers(most: int):
     world = LocalWorld.in_memory(make_pages(5), name="t")
-    hits = world.search("river", snippet_words=most).hits
+    hits = answered(world.search("river", snippet_words=most)).hits
     assert hits
     assert all(1 <= len(hit.snippet.replace("…", "").split()) <= max(most, 1) for hit in hits)
 
 
 def test_a_title_as_long_as_a_book_is_shown_in_part(make_world):
     world = make_world([Page(url="https://a.example/", title="Orlo " * 10_000, text="A town.", date="now " * 10_000)])
-    (hit,) = world.search("Orlo").hits
+    (hit,) = answered(world.search("Orlo")).hits
     assert hit.title.startswith("Orlo Orlo") and len(hit.title) < 310 and len(hit.date) < 310
-    assert world.visit("https://a.example/").title == hit.title
+    assert answered(world.visit("https://a.example/")).title == hit.title

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, page_address, part_address
-from sanderling.world.contract import Occasion, Page
+from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.cutting import Prices, find_links, split_page
 from sanderling.world.faults import CALM, FaultProfile, Latency, PageNoise, VisitFaults
 from sanderling.world.faulty_world import FaultyWorld, Made, made_url
@@ -103,53 +103,53 @@ def test_a_goal_is_served_by_link_words_not_by_addresses() -> None:
 
 
 def test_a_visit_asks_for_a_part_by_its_address() -> None:
-    whole = WORLD.visit(URL, max_words=5_000)
+    whole = answered(WORLD.visit(URL, max_words=5_000))
     assert (whole.part, whole.parts, whole.text) == (1, 1, LONG)
-    first = WORLD.visit(f"{URL}#page=1", "paragraph 50", max_words=200)
-    again = WORLD.visit("http://W.example/Long_%28page%29/#page=1", max_words=200)
+    first = answered(WORLD.visit(f"{URL}#page=1", "paragraph 50", max_words=200))
+    again = answered(WORLD.visit("http://W.example/Long_%28page%29/#page=1", max_words=200))
     assert first.text == again.text and first.url == URL and first.part == 1
-    texts = [WORLD.visit(part_address(URL, n), max_words=200).text for n in range(1, first.parts + 1)]
+    texts = [answered(WORLD.visit(part_address(URL, n), max_words=200)).text for n in range(1, first.parts + 1)]
     assert "\n\n".join(texts) == LONG
-    past = WORLD.visit(part_address(URL, first.parts + 1), max_words=200)
+    past = answered(WORLD.visit(part_address(URL, first.parts + 1), max_words=200))
     assert (past.status, past.text, past.part, past.parts) == (ToolStatus.NOT_FOUND, "", first.parts + 1, first.parts)
 
 
 def test_an_extract_says_how_long_the_page_is() -> None:
-    parts = WORLD.visit(f"{URL}#page=1", max_words=200).parts
-    chosen, top = (WORLD.visit(URL, goal, max_words=200) for goal in ("paragraph 50", ""))
+    parts = answered(WORLD.visit(f"{URL}#page=1", max_words=200)).parts
+    chosen, top = (answered(WORLD.visit(URL, goal, max_words=200)) for goal in ("paragraph 50", ""))
     assert (chosen.part, chosen.parts) == (0, parts)
     assert (top.part, top.parts) == (1, parts)
-    missing = WORLD.visit("https://w.example/none#page=2")
+    missing = answered(WORLD.visit("https://w.example/none#page=2"))
     assert (missing.status, missing.part, missing.parts) == (ToolStatus.NOT_FOUND, 1, 1)
 
 
 def test_parts_of_masked_pages_do_not_exist_and_lose_links_to_masked_ones() -> None:
     masked = Occasion(masked=frozenset({"https://w.example/p_(17)"}))
     for world in (WORLD, MaskedWorld(WORLD)):
-        part = world.visit(f"{URL}#page=2", max_words=200, occasion=masked)
+        part = answered(world.visit(f"{URL}#page=2", max_words=200, occasion=masked))
         assert part.part == 2 and "p_(17)" not in part.text and "Paragraph 17 has a link and" in part.text
-        hidden = world.visit(f"{URL}#page=2", occasion=Occasion(masked=frozenset({URL})))
+        hidden = answered(world.visit(f"{URL}#page=2", occasion=Occasion(masked=frozenset({URL}))))
         assert (hidden.status, hidden.parts) == (ToolStatus.NOT_FOUND, 1)
 
 
 def test_parts_pass_through_dynamics() -> None:
     calm = FaultyWorld(WORLD, CALM, seed=3)
-    reply = calm.visit(f"{URL}#page=2", max_words=200)
-    assert (reply.part, reply.text) == (2, WORLD.visit(f"{URL}#page=2", max_words=200).text)
+    reply = answered(calm.visit(f"{URL}#page=2", max_words=200))
+    assert (reply.part, reply.text) == (2, answered(WORLD.visit(f"{URL}#page=2", max_words=200)).text)
     copy = made_url(Made.COPY, URL, 0.1)
-    copied = calm.visit(f"{copy}#page=2", max_words=200)
+    copied = answered(calm.visit(f"{copy}#page=2", max_words=200))
     assert (copied.url, copied.part, copied.text) == (copy, 2, reply.text)
     spam = made_url(Made.SPAM, "tidal flats", 0.1)
-    assert calm.visit(spam).parts == 1
-    assert calm.visit(f"{spam}#page=2").status is ToolStatus.NOT_FOUND
+    assert answered(calm.visit(spam)).parts == 1
+    assert answered(calm.visit(f"{spam}#page=2")).status is ToolStatus.NOT_FOUND
 
 
 def test_a_lost_page_is_lost_in_every_part_and_each_part_has_delays_of_its_own() -> None:
     lost = FaultyWorld(WORLD, FaultProfile(name="lost", visit=VisitFaults(gone=1.0)))
     for part in (1, 2, 9_999):
-        assert lost.visit(part_address(URL, part), max_words=200).status is ToolStatus.GONE
+        assert answered(lost.visit(part_address(URL, part), max_words=200)).status is ToolStatus.GONE
     slow = FaultyWorld(WORLD, FaultProfile(name="slow", visit_latency=Latency(median_s=1.0, p95_s=9.0)))
-    assert len({slow.visit(part_address(URL, part), max_words=200).latency_s for part in range(1, 6)}) == 5
+    assert len({answered(slow.visit(part_address(URL, part), max_words=200)).latency_s for part in range(1, 6)}) == 5
 
 
 def test_a_stale_page_is_stale_in_every_part() -> None:
@@ -157,5 +157,5 @@ def test_a_stale_page_is_stale_in_every_part() -> None:
     url = "https://w.example/years"
     world = LocalWorld.in_memory([Page(url=url, title="Years", text=text)], name="t")
     stale = FaultyWorld(world, FaultProfile(name="stale", pages=PageNoise(stale=1.0)))
-    parts = [stale.visit(part_address(url, n), max_words=200).text for n in range(1, 4)]
+    parts = [answered(stale.visit(part_address(url, n), max_words=200)).text for n in range(1, 4)]
     assert "1990" in parts[0] and not re.search("1991", "".join(parts))

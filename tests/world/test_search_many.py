@@ -8,7 +8,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion, Page, World
+from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder, Kind
 from sanderling.world.dense.index import HybridRanker, open_dense
 from sanderling.world.dense.vectors import embed_world, settings_for
@@ -72,8 +72,8 @@ QUERY = st.lists(st.sampled_from([*WORDS, "zzz", "", "harber", " "]), max_size=4
 def test_together_as_alone(worlds: list[World], queries: list[str], limit: int, masked: frozenset[str], seed: int) -> None:
     occasion = Occasion(masked, seed, seed % 2)
     for world in worlds:
-        alone = tuple(world.search(query, limit=limit, occasion=occasion) for query in queries)
-        assert world.search_many(queries, limit=limit, occasion=occasion) == alone
+        alone = tuple(answered(world.search(query, limit=limit, occasion=occasion)) for query in queries)
+        assert answered(world.search_many(queries, limit=limit, occasion=occasion)) == alone
         assert not {hit.url for reply in alone for hit in reply.hits} & masked
 
 

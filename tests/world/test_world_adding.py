@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.building import PlainFeed
-from sanderling.world.contract import Occasion, Page
+from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.duplicates import load_groups
 from sanderling.world.index import is_whole
 from sanderling.world.opening import open_as_met
@@ -53,11 +53,11 @@ def test_added_in_pieces_or_built_at_once_it_is_one_world(tmp_path_factory, cuts
     assert grown.counts == whole.counts
     one, other = open_world(place / "whole"), open_world(place / "grown")
     for query in QUERIES:
-        assert one.search(query, limit=20) == other.search(query, limit=20)
+        assert answered(one.search(query, limit=20)) == answered(other.search(query, limit=20))
         masked = Occasion(masked=frozenset({"https://w.example/3"}))
-        assert one.search(query, occasion=masked) == other.search(query, occasion=masked)
+        assert answered(one.search(query, occasion=masked)) == answered(other.search(query, occasion=masked))
     for number in (0, 31, 59):
-        assert one.visit(f"https://w.example/{number}") == other.visit(f"https://w.example/{number}")
+        assert answered(one.visit(f"https://w.example/{number}")) == answered(other.visit(f"https://w.example/{number}"))
     assert list(one.all_pages()) == list(other.all_pages())
 
 
@@ -103,16 +103,18 @@ def test_the_number_of_files_grows_with_the_logarithm(tmp_path):
 def test_a_reader_keeps_what_it_opened_while_files_are_merged_under_it(tmp_path):
     build_world(tmp_path / "w", pages(range(4)), name="w", source="s")
     reader = open_world(tmp_path / "w")
-    before = reader.search("every", limit=20)
+    before = answered(reader.search("every", limit=20))
     for number in range(4, 24):
         add(tmp_path / "w", pages(range(number, number + 1)))
     assert (tmp_path / "w" / "pages-0.sqlite").is_file(), "it is kept while somebody reads it"
     found: list[object] = []
-    thread = threading.Thread(target=lambda world=reader: found.append(world.search("every", limit=20)))  # opens the files anew
+    thread = threading.Thread(
+        target=lambda world=reader: found.append(answered(world.search("every", limit=20)))
+    )  # opens the files anew
     thread.start()
     thread.join()
     assert found == [before] and reader.page_count == 4
-    assert reader.visit("https://w.example/20").status == "not_found"
+    assert answered(reader.visit("https://w.example/20")).status == "not_found"
     del reader
     gc.collect()
     add(tmp_path / "w", pages(range(24, 25)))
@@ -122,6 +124,7 @@ def test_a_reader_keeps_what_it_opened_while_files_are_merged_under_it(tmp_path)
 READER = """
 import sys
 from pathlib import Path
+from sanderling.world.contract import answered
 from sanderling.world.opening import open_as_met
 from sanderling.world.index import is_whole
 from sanderling.world.store import read_manifest
@@ -131,9 +134,9 @@ print("reading", flush=True)
 while not Path(sys.argv[2]).exists():
     world = open_as_met(Path(sys.argv[1]))
     count = world.page_count
-    found = len(world.search("every", limit=1000).hits)
-    last = world.visit(f"https://w.example/{count - 1}").status
-    beyond = world.visit(f"https://w.example/{count}").status
+    found = len(answered(world.search("every", limit=1000)).hits)
+    last = answered(world.visit(f"https://w.example/{count - 1}")).status
+    beyond = answered(world.visit(f"https://w.example/{count}")).status
     assert (found, last, beyond) == (count, "ok", "not_found"), (count, found, last, beyond)
     seen.add(count)
 print(len(seen))
@@ -162,7 +165,7 @@ def test_masks_reach_near_duplicates_that_came_later(tmp_path):
     add(tmp_path / "w", [Page(url="https://b.example/", title="B", text=text + " more")])
     groups = load_groups(tmp_path / "w", read_manifest(tmp_path / "w").fingerprint)
     assert groups == [["https://a.example/", "https://b.example/"]]
-    reply = open_as_met(tmp_path / "w").search("w3 w4", occasion=Occasion(masked=frozenset({"https://a.example/"})))
+    reply = answered(open_as_met(tmp_path / "w").search("w3 w4", occasion=Occasion(masked=frozenset({"https://a.example/"}))))
     assert reply.hits == ()
 
 
@@ -171,7 +174,7 @@ def test_an_index_that_is_missing_is_made_before_it_grows(tmp_path):
     for path in (tmp_path / "w" / "index-0").iterdir():
         path.unlink()
     add(tmp_path / "w", pages(range(5, 8)))
-    assert len(open_world(tmp_path / "w").search("every").hits) == 8
+    assert len(answered(open_world(tmp_path / "w").search("every")).hits) == 8
 
 
 def test_there_must_be_a_world(tmp_path):

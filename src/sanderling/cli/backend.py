@@ -17,6 +17,7 @@ from sanderling.tools.page_reader import PageReader
 from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.contract import World
 from sanderling.world.dense.index import SearchMode
+from sanderling.world.filters import filtered
 from sanderling.world.guard import Guard
 from sanderling.world.opening import open_as_met
 
@@ -73,18 +74,11 @@ def world_backend(world: World, profile: Profile, pace: float | None = None) -> 
 
 def web_backend(profile: Profile, search_url: str | None, reader_url: str | None, guard: Guard | None = None) -> Backend:
     """The live web. Raises UserError where a key is missing or an address is none."""
-    from sanderling.tools.web.backend import LiveWeb
-    from sanderling.tools.web.settings import READER_URL, SEARCH_URL, web_settings
-    from sanderling.tools.web.tools import web_tools
+    from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
 
-    settings = web_settings(search_url or SEARCH_URL, reader_url or READER_URL, env=os.environ)
-    web = LiveWeb(settings)
-    return Backend(
-        lambda extractor: web_tools(web, profile, extractor, guard=guard),
-        LIVE_WEB,
-        f"{settings.search_url} {settings.reader_url}" + ("" if guard is None else f" guarded {guard.fingerprint}"),
-        web.aclose,
-    )
+    web = LiveWeb(web_settings(search_url or SEARCH_URL, reader_url or READER_URL, env=os.environ))
+    world = filtered(web, guard=guard)
+    return Backend(lambda extractor: world_tools(world, profile, extractor), world.name, world.fingerprint, web.aclose)
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,7 @@ def grow(
 async def _finder(stack: AsyncExitStack, source: Path | None, search_url: str | None, reader_url: str | None) -> Finder:
     if source is not None:
         return WorldFinder(open_world(source))
-    from sanderling.tools.web.backend import LiveWeb
-    from sanderling.tools.web.settings import READER_URL, SEARCH_URL, web_settings
+    from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
 
     settings = web_settings(search_url or SEARCH_URL, reader_url or READER_URL, env=os.environ)
     return WebFinder(await stack.enter_async_context(LiveWeb(settings)))

@@ -28,6 +28,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.layouts import status_sentence
 from sanderling.tools.world_tools import world_tools
+from sanderling.world.contract import answered
 from sanderling.world.dense.index import SearchMode
 from sanderling.world.held_out import Unit
 from sanderling.world.opening import open_as_met
@@ -171,7 +172,8 @@ def search(
             Console().print(Text(visible(result.text)), soft_wrap=True)
         return
     with readable(directory):
-        reply = open_as_met(directory, dynamics, world_seed, search_choice(mode)).search(query, limit=limit or 10)
+        opened = open_as_met(directory, dynamics, world_seed, search_choice(mode))
+        reply = answered(opened.search(query, limit=limit or 10))
     console = Console()
     if reply.status is not ToolStatus.OK:
         console.print(status_sentence(reply.status, ResultLayout.MARKDOWN))

@@ -20,7 +20,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolStatus
 from sanderling.data.import_report import ImportReport
-from sanderling.world.contract import World
+from sanderling.world.contract import World, answered
 from sanderling.world.dense.index import SearchMode
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import ReplayTable
@@ -87,7 +87,7 @@ def fidelity(
 
 def _holds(world: World, url: str) -> bool:
     """Whether an agent could find a page at an address: one that is blocked is not there."""
-    return world.visit(url, max_words=1).status is not ToolStatus.NOT_FOUND
+    return answered(world.visit(url, max_words=1)).status is not ToolStatus.NOT_FOUND
 
 
 def _make(out: Path) -> None:

@@ -70,10 +70,10 @@ async def _as_agent(world: World, profile: Profile, url: str, goal: str, choice:
 
 async def _as_person(world: World, url: str, goal: str, words: int, choice: ExtractorChoice | None) -> VisitReply:
     console = Console(stderr=True)
-    reply = world.visit(url, goal, max_words=words)
+    reply = await world.visit(url, goal, max_words=words)
 
     async def again(address: str, most: int) -> VisitReply:
-        return world.visit(address, goal, max_words=most)
+        return await world.visit(address, goal, max_words=most)
 
     async with opened_extractor(choice, console) as extractor:
         if extractor is None:

@@ -1,12 +1,15 @@
 """Search and visit over a world, laid out as a profile says, and the same at the pace of their own delays.
 
-Time is the world's own, virtual time: a query or page whose turn comes after the call's deadline has status TIMEOUT, so that
-results do not depend on the machine. A page reader, where there is one, takes real time beside it.
+Of an offline world time is the world's own, virtual time: a query or page whose turn comes after the call's deadline has status
+TIMEOUT, so that results do not depend on the machine; a page reader, where there is one, takes real time beside it. Of the live
+web time is real, and the queries or pages of a call are asked for side by side.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from sanderling.core.profiles import Profile
@@ -24,11 +27,11 @@ from sanderling.tools.contract import (
 from sanderling.tools.layouts import search_text, visit_text
 from sanderling.tools.page_reader import PageReader, ReaderOutageError
 from sanderling.world.addresses import page_address
-from sanderling.world.contract import Occasion, SearchReply, VisitReply, World
+from sanderling.world.contract import Occasion, OutageError, SearchReply, VisitReply, World
 
-Reply = TypeVar("Reply")
+Reply = TypeVar("Reply", SearchReply, VisitReply)
 _EARLY = 0.02
-"""By what share of the deadline a paced call that used all of it returns early: its result is read, and is no time-out."""
+"""By what share of the deadline a call that used all of it returns early: its result is read, and is no time-out."""
 
 
 def world_tools(world: World, profile: Profile, reader: PageReader | None = None) -> dict[str, Tool]:
@@ -54,35 +57,38 @@ class SearchTool:
             queries = string_list(arguments, names.search_query, names.search, "tidal flats")
         except BadArgumentsError as problem:
             return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
-        replies = await self._search(queries, context)
+        occasion = occasion_of(context, self._world)
+        with broken_world_is_an_outage("search"):
+            if self._world.offline:
+                replies, latency = await self._in_turn(queries, occasion, context.deadline_s)
+            else:
+                replies, latency = await side_by_side(queries, partial(self._one, occasion), _late_list, context.deadline_s)
         parts = tuple(reply.status for reply in replies)
         return ToolResult(
             text=search_text(replies, self._profile.results),
             status=overall(parts),
-            latency_s=sum(reply.latency_s for reply in replies),
+            latency_s=latency,
             provenance=tuple(hit.url for reply in replies for hit in reply.hits),
             parts=parts,
         )
 
-    async def _search(self, queries: list[str], context: ToolContext) -> list[SearchReply]:
-        """The replies in order, as if each query were asked when the one before has answered."""
-        deadline, spent = context.deadline_s, 0.0
+    async def _one(self, occasion: Occasion, query: str) -> SearchReply:
+        limit, words = self._profile.results_per_query, self._profile.snippet_words
+        return await self._world.search(query, limit=limit, snippet_words=words, occasion=occasion)
+
+    async def _in_turn(self, queries: list[str], occasion: Occasion, deadline: float | None) -> tuple[list[SearchReply], float]:
+        """The replies in order, as if each query were asked when the one before has answered, and the time of all."""
         if deadline is not None and deadline <= 0:
-            return [SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT) for query in queries]
-        limit, words, occasion = self._profile.results_per_query, self._profile.snippet_words, occasion_of(context)
-        answered = await answer(
-            self._world,
-            "search",
-            lambda: self._world.search_many(queries, limit=limit, snippet_words=words, occasion=occasion),
-        )
+            return [_late_list(query) for query in queries], 0.0
+        limit, words = self._profile.results_per_query, self._profile.snippet_words
         replies: list[SearchReply] = []
-        for reply in answered:
+        spent = 0.0
+        for reply in await self._world.search_many(queries, limit=limit, snippet_words=words, occasion=occasion):
             if deadline is not None and (spent + reply.latency_s > deadline or spent >= deadline):
-                waited = max(deadline - spent, 0.0)
-                reply = SearchReply(query=reply.query, hits=(), status=ToolStatus.TIMEOUT, latency_s=waited)
+                reply = _late_list(reply.query, max(deadline - spent, 0.0))
             spent += reply.latency_s
             replies.append(reply)
-        return replies
+        return replies, spent
 
 
 class VisitTool:
@@ -106,49 +112,56 @@ class VisitTool:
             return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
         if not self._profile.visit_parts:
             urls = [page_address(url) for url in urls]
-        replies, latency = await self._visit_all(urls, goal, context)
-        if self._reader is not None:
-            replies = await self._read(self._reader, urls, replies, goal, context)
+        began, left, occasion = time.monotonic(), context.deadline_s, occasion_of(context, self._world)
+
+        async def visit(url: str, words: int) -> VisitReply:
+            return await self._world.visit(url, goal, max_words=words, occasion=occasion)
+
+        async def shown(url: str) -> VisitReply:
+            return await visit(url, self._profile.visit_words)
+
+        with broken_world_is_an_outage("visit"):
+            if self._world.offline:
+                replies, latency = await self._in_turn(urls, shown, left)
+            else:
+                replies, latency = await side_by_side(urls, shown, _late_page, left)
+                left = None if left is None else max(left - latency, 0.0)
+            if self._reader is not None:
+                asked = list(zip(urls, replies, strict=True))
+                replies = await self._reader.read_visits(visit, asked, goal, self._profile.visit_words, left)
         parts = tuple(reply.status for reply in replies)
         return ToolResult(
             text=visit_text(replies, goal, self._profile.results, parts=self._profile.visit_parts),
             status=overall(parts),
-            latency_s=latency,
+            latency_s=latency if self._world.offline else time.monotonic() - began,
             provenance=tuple(reply.url for reply in replies if reply.status is ToolStatus.OK),
             parts=parts,
         )
 
-    async def _visit_all(self, urls: list[str], goal: str, context: ToolContext) -> tuple[list[VisitReply], float]:
+    async def _in_turn(
+        self, urls: list[str], visit: Callable[[str], Awaitable[VisitReply]], deadline: float | None
+    ) -> tuple[list[VisitReply], float]:
         """The pages in order, each visited when the one before has come, and the time of all."""
-        deadline, spent = context.deadline_s, 0.0
         replies: list[VisitReply] = []
+        spent = 0.0
         for url in urls:
             if deadline is not None and spent >= deadline:
-                reply = VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT)
+                reply = _late_page(url)
             else:
-                reply = await self._visit(url, goal, context, self._profile.visit_words)
+                reply = await visit(url)
                 if deadline is not None and spent + reply.latency_s > deadline:
-                    left = deadline - spent
-                    reply = VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT, latency_s=left)
+                    reply = _late_page(url, deadline - spent)
             spent += reply.latency_s
             replies.append(reply)
         return replies, spent
 
-    async def _visit(self, url: str, goal: str, context: ToolContext, words: int) -> VisitReply:
-        occasion = occasion_of(context)
-        return await answer(self._world, "visit", lambda: self._world.visit(url, goal, max_words=words, occasion=occasion))
 
-    async def _read(
-        self, reader: PageReader, urls: list[str], replies: list[VisitReply], goal: str, context: ToolContext
-    ) -> list[VisitReply]:
-        async def visit(url: str, words: int) -> VisitReply:
-            return await self._visit(url, goal, context, words)
+def _late_list(query: str, waited_s: float = 0.0) -> SearchReply:
+    return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT, latency_s=waited_s)
 
-        asked = list(zip(urls, replies, strict=True))
-        try:
-            return await reader.read_visits(visit, asked, goal, self._profile.visit_words, context.deadline_s)
-        except (ReaderOutageError, OSError) as error:
-            raise ToolOutageError(f"visit: {error}") from error
+
+def _late_page(url: str, waited_s: float = 0.0) -> VisitReply:
+    return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT, latency_s=waited_s)
 
 
 def overall(parts: Sequence[ToolStatus]) -> ToolStatus:
@@ -156,23 +169,54 @@ def overall(parts: Sequence[ToolStatus]) -> ToolStatus:
     return ToolStatus.OK if ToolStatus.OK in parts else parts[0]
 
 
-def occasion_of(context: ToolContext) -> Occasion:
-    """What a world is told of the episode that asks."""
+def occasion_of(context: ToolContext, world: World) -> Occasion:
+    """What a world is told of the episode that asks; of the live web, each page of a call is fetched once."""
     return Occasion(
         masked=context.masked_urls,
         episode_seed=context.episode_seed,
         occurrence=context.occurrence,
         question=context.question,
         attempt=context.attempt,
+        fetched=None if world.offline else {},
     )
 
 
-async def answer(world: World, tool: str, call: Callable[[], Reply]) -> Reply:
-    """What a call of the world returns; other episodes go on while it waits. Raises ToolOutageError when it is broken."""
+@contextmanager
+def broken_world_is_an_outage(tool: str) -> Iterator[None]:
+    """Raises ToolOutageError where a world, a service behind it or a page reader cannot go on."""
     try:
-        return await asyncio.to_thread(call) if world.waits else call()
-    except OSError as error:
+        yield
+    except OutageError as error:  # it names the service
+        raise ToolOutageError(str(error)) from error
+    except (ReaderOutageError, OSError) as error:
         raise ToolOutageError(f"{tool}: {error}") from error
+
+
+async def side_by_side(
+    parts: Sequence[str], ask: Callable[[str], Awaitable[Reply]], late: Callable[[str], Reply], deadline_s: float | None
+) -> tuple[list[Reply], float]:
+    """Every part at the same time, in order, and the seconds it took; ``late`` for those that miss the deadline.
+
+    Raises the first failure, when all have come to an end.
+    """
+    began, within = time.monotonic(), None if deadline_s is None else deadline_s * (1 - _EARLY)
+
+    async def timed(part: str) -> Reply:
+        scope = asyncio.timeout(within)
+        try:
+            async with scope:
+                return await ask(part)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            return late(part)
+
+    replies: list[Reply] = []
+    for reply in await asyncio.gather(*map(timed, parts), return_exceptions=True):
+        if isinstance(reply, BaseException):
+            raise reply
+        replies.append(reply)
+    return replies, time.monotonic() - began
 
 
 class PacedTool:

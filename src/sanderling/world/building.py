@@ -300,7 +300,7 @@ def read_in(file: PageFile, feed: Feed, fingerprint: str, progress: Progress) ->
     intake = Intake(state.fingerprint, state.tally)
     last = time.monotonic()
     for page in feed.pages(state.mark):
-        _take_in(page, intake, file)
+        intake.take_in(page, file.add)
         progress(Stage.READING, feed.read(), feed.total())
         if time.monotonic() - last > _SECONDS:
             state = state.model_copy(update={"mark": feed.mark(), "fingerprint": intake.fingerprint, "tally": intake.tally})
@@ -317,16 +317,6 @@ def read_in(file: PageFile, feed: Feed, fingerprint: str, progress: Progress) ->
     )
     file.commit(state.model_dump_json())
     return state
-
-
-def _take_in(page: Page, intake: Intake, file: PageFile) -> None:
-    stored = intake.admit(page)
-    if stored is None:
-        return
-    if file.add(stored) is None:
-        intake.refuse_second()
-    else:
-        intake.keep(stored)
 
 
 def work_through(file: PageFile, index: Path, state: State, progress: Progress) -> State:

@@ -1,22 +1,24 @@
-"""What a world is: pages, a search over them, a visit to one of them. Deterministic, and without sockets.
+"""What a world is: pages, a search over them, a visit to one of them.
 
-The same world, seed and call give the same bytes. Search hits are structured; how they are laid out as text is the profile's
-business (``tools/``). A world knows nothing of agents or models.
+An offline world is deterministic: the same world, seed and call give the same bytes, and no socket is opened. The live web
+(`live`) is a world, too, and says that it is not offline. Search hits are structured; how they are laid out as text is the
+profile's business (``tools/``). Filters (`filters`) and faults (`faulty_world`) are worlds around a world.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
+from sanderling.core.config import Frozen
 from sanderling.core.types import ToolStatus
 
+Reply = TypeVar("Reply")
 
-class Page(BaseModel):
+
+class Page(Frozen):
     """One page as it is stored: clean text in Markdown, headings as ``#`` lines."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str
     title: str
@@ -64,6 +66,13 @@ class VisitReply:
     """In how many parts of the same budget the whole page can be read (`addresses.part_address`)."""
     summary: str = ""
     """What the text comes to, from a model that read it (`tools.page_reader`); worlds leave it empty."""
+    moved: str = field(default="", compare=False)
+    """Where redirections led in the end; empty: a stored page, which has one address."""
+
+
+def missing(url: str, latency_s: float = 0.0) -> VisitReply:
+    """The reply for a page that does not exist."""
+    return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND, latency_s=latency_s)
 
 
 @dataclass(frozen=True)
@@ -80,118 +89,75 @@ class Occasion:
     """Id of what the episode researches: a guard hides what gives that question away."""
     attempt: int = 0
     """Which attempt at the question asks; told to logs, and no reply depends on it."""
+    fetched: dict[str, VisitReply] | None = field(default=None, compare=False, repr=False)
+    """Live pages that one call has fetched, so that it asks for each once; None: nothing is kept."""
 
 
 NO_OCCASION = Occasion()
 
 
-class World(Protocol):
-    """An offline web."""
+class OutageError(OSError):
+    """A service behind a world is broken, refuses its key or cannot be reached; the message says which and why."""
 
-    @property
-    def name(self) -> str:
-        """Short name for records: builder, seed, size."""
-        ...
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over the pages in order: equal fingerprints, equal worlds."""
-        ...
+class World(ABC):
+    """Pages with search and visit; one of `search` and `search_many` is enough for a world to define.
 
-    @property
-    def page_count(self) -> int: ...
+    An answer that waits for nobody is computed where it is awaited; one that waits for a server lets others go on meanwhile.
+    Raises OSError where the pages, or a service behind them, cannot be read.
+    """
 
-    @property
-    def waits(self) -> bool:
-        """Whether an answer may wait for a server, so that whoever has other work asks from a thread."""
-        ...
+    name: str
+    """Short name for records: builder, seed, size."""
+    fingerprint: str
+    """SHA-256 over the pages in order, and over all else that answers depend on: equal fingerprints, equal worlds."""
+    page_count: int
+    offline: bool = True
+    """Whether the same call always has the same answer; else time is real, and each call costs something."""
 
-    def search(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        snippet_words: int = 30,
-        occasion: Occasion = NO_OCCASION,
+    async def search(
+        self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> SearchReply:
         """Rank pages for a query, each with a snippet of at most ``snippet_words`` words, and no wider than live ones.
 
         Of a page in a script without spaces, whose words are single characters, the width alone counts.
         Never raises for any text; an empty query has status EMPTY.
         """
-        ...
+        return (await self.search_many([query], limit=limit, snippet_words=snippet_words, occasion=occasion))[0]
 
-    def search_many(
-        self,
-        queries: Sequence[str],
-        *,
-        limit: int = 10,
-        snippet_words: int = 30,
-        occasion: Occasion = NO_OCCASION,
+    async def search_many(
+        self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> tuple[SearchReply, ...]:
         """As `search` for each query, to the byte; worlds that can do it cheaper together do so."""
-        ...
+        options: dict[str, Any] = {"limit": limit, "snippet_words": snippet_words, "occasion": occasion}
+        return tuple([await self.search(query, **options) for query in queries])
 
-    def visit(
-        self,
-        url: str,
-        goal: str = "",
-        *,
-        max_words: int = 2000,
-        occasion: Occasion = NO_OCCASION,
-    ) -> VisitReply:
+    @abstractmethod
+    async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND.
 
         An address with ``#page=N`` asks for part N of the page as it stands, whatever the goal; a part that there is not has
         status NOT_FOUND too, and the number of ``parts``.
         """
-        ...
 
 
-class _AnswersAlone:
-    """A world that asks nobody else."""
+def answered(reply: Coroutine[Any, Any, Reply]) -> Reply:
+    """A world's answer for callers that are not coroutines themselves: computed here, without an event loop.
 
-    @property
-    def waits(self) -> bool:
-        """See `World.waits`."""
-        return False
-
-
-class SearchesOneByOne(_AnswersAlone):
-    """`World.search_many` for worlds that gain nothing from a batch: to inherit from."""
-
-    def search_many(
-        self: "_Searches",
-        queries: Sequence[str],
-        *,
-        limit: int = 10,
-        snippet_words: int = 30,
-        occasion: Occasion = NO_OCCASION,
-    ) -> tuple[SearchReply, ...]:
-        """See `World.search_many`."""
-        return tuple(self.search(q, limit=limit, snippet_words=snippet_words, occasion=occasion) for q in queries)
+    Example: ``answered(world.search("tidal flats")).hits``
+    """
+    try:
+        reply.send(None)
+    except StopIteration as done:
+        return done.value
+    reply.close()
+    raise RuntimeError("this world answers only within an event loop: await it")
 
 
-class SearchesTogether(_AnswersAlone):
-    """`World.search` for worlds whose work is done in ``search_many``: to inherit from."""
-
-    def search(
-        self: "_SearchesMany",
-        query: str,
-        *,
-        limit: int = 10,
-        snippet_words: int = 30,
-        occasion: Occasion = NO_OCCASION,
-    ) -> SearchReply:
-        """See `World.search`."""
-        return self.search_many([query], limit=limit, snippet_words=snippet_words, occasion=occasion)[0]
-
-
-class _Searches(Protocol):
-    def search(self, query: str, *, limit: int, snippet_words: int, occasion: Occasion) -> SearchReply: ...
-
-
-class _SearchesMany(Protocol):
-    def search_many(
-        self, queries: Sequence[str], *, limit: int, snippet_words: int, occasion: Occasion
-    ) -> tuple[SearchReply, ...]: ...
+async def beside_the_loop(work: Callable[[], Reply]) -> Reply:
+    """Work that waits for a server: in a thread where an event loop has others to serve, else here."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    return await asyncio.to_thread(work)

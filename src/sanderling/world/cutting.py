@@ -70,7 +70,7 @@ def find_links(text: str) -> tuple[Link, ...]:
 
 def as_read(text: str) -> str:
     """The text as a reader has it: link words stay, addresses go."""
-    return _replaced(text, find_links(text))
+    return only_words(text, find_links(text))
 
 
 class Prices:
@@ -120,7 +120,7 @@ class Prices:
 def affordable(prices: Prices, most: int) -> Prices:
     """The text in which links that cost more than ``most`` words have lost their addresses."""
     dear = [link for link in prices.links if prices.of(link.start, link.end) > most]
-    return Prices(_replaced(prices.text, dear)) if dear else prices
+    return Prices(only_words(prices.text, dear)) if dear else prices
 
 
 def _marked(text: str) -> list[Link]:
@@ -187,7 +187,7 @@ def _surplus(address: str) -> int:
     return max(-(-len(address) // _CHARS_PER_WORD) - word_count(address), 0)
 
 
-def _replaced(text: str, links: Iterable[Link]) -> str:
+def only_words(text: str, links: Iterable[Link]) -> str:
     """The text with links replaced by their words."""
     parts: list[str] = []
     at = 0

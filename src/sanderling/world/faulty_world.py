@@ -19,14 +19,15 @@ from urllib.parse import quote, unquote
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, canonical_set, canonical_url, page_address, same_part
-from sanderling.world.contract import NO_OCCASION, Occasion, SearchesTogether, SearchHit, SearchReply, VisitReply, World
+from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World
 from sanderling.world.faults import Draws, FaultProfile, Latency, ResultNoise, choose, log_normal, standard_normal
+from sanderling.world.filters import Filter
 from sanderling.world.text import sentences
 
 _WHOLE_PAGE = 10_000_000
 
 
-class FaultyWorld(SearchesTogether):
+class FaultyWorld(Filter):
     """Search and visit with faults; equal seeds, profiles and worlds give equal replies.
 
     Args:
@@ -37,30 +38,13 @@ class FaultyWorld(SearchesTogether):
     """
 
     def __init__(self, world: World, profile: FaultProfile, seed: int = 0) -> None:
-        self._world = world
+        record = [world.fingerprint, profile.model_dump(mode="json"), seed]
+        super().__init__(world, hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest())
+        self.name = f"{world.name}+{profile.name}-{seed}"
         self._profile = profile
         self._seed = seed
-        record = [world.fingerprint, profile.model_dump(mode="json"), seed]
-        self._fingerprint = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
-    @property
-    def name(self) -> str:
-        return f"{self._world.name}+{self._profile.name}-{self._seed}"
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over the world's own fingerprint, the profile and the seed."""
-        return self._fingerprint
-
-    @property
-    def page_count(self) -> int:
-        return self._world.page_count
-
-    @property
-    def waits(self) -> bool:
-        return self._world.waits
-
-    def search_many(
+    async def search_many(
         self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> tuple[SearchReply, ...]:
         """Rank pages; see `contract.World`. Queries that a fault hits are not asked of the world."""
@@ -69,16 +53,18 @@ class FaultyWorld(SearchesTogether):
         asked = [query for query in dict.fromkeys(queries) if query not in failed]
         noise = self._profile.results
 
-        def plain(wanted: Sequence[str], words: int) -> dict[str, SearchReply]:
+        async def plain(wanted: Sequence[str], words: int) -> dict[str, SearchReply]:
             together = limit + spare_results(noise)
-            replies = self._world.search_many(wanted, limit=together, snippet_words=words, occasion=occasion) if wanted else ()
+            if not wanted:
+                return {}
+            replies = await self._world.search_many(wanted, limit=together, snippet_words=words, occasion=occasion)
             return dict(zip(wanted, replies, strict=True))
 
-        replies = plain(asked, snippet_words)
+        replies = await plain(asked, snippet_words)
         lists = {query: NoisyList(noise, draws, _key(query), max(snippet_words, 1)) for query in asked}
         entries = {query: lists[query].ranked(reply.hits, limit) for query, reply in replies.items()}
         leaking = [query for query in asked if any(entry.leaks for entry in entries[query])]
-        longer = plain(leaking, LEAK_FACTOR * snippet_words)
+        longer = await plain(leaking, LEAK_FACTOR * snippet_words)
         listed: dict[str, SearchReply] = {}
         for query, reply in replies.items():
             snippets = {hit.url: hit.snippet for hit in longer[query].hits} if query in longer else {}
@@ -98,7 +84,7 @@ class FaultyWorld(SearchesTogether):
     def _search_delay(self, query: str, draws: Draws, occasion: Occasion) -> float:
         return _delay(self._profile.search_latency, draws.uniform("search", _key(query), occasion.occurrence, "latency"))
 
-    def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
+    async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         """Read a page; see `contract.World`."""
         draws = Draws(self._seed, occasion.episode_seed)
         key = canonical_url(url)
@@ -111,7 +97,7 @@ class FaultyWorld(SearchesTogether):
         if fault is not None:
             seconds = self._profile.timeout_s if fault is ToolStatus.TIMEOUT else latency
             return VisitReply(url=url, title="", text="", status=fault, latency_s=seconds)
-        reply = self._page(url, goal, max_words, draws, occasion)
+        reply = await self._page(url, goal, max_words, draws, occasion)
         if (reply.status is ToolStatus.OK or reply.part > reply.parts) and (fate := self._fate(draws, key)) is not None:
             reply = VisitReply(url=reply.url, title="", text="", status=fate)
         return replace(reply, latency_s=latency + reply.latency_s)
@@ -130,7 +116,7 @@ class FaultyWorld(SearchesTogether):
         }
         return choose(draws.uniform("page", key), lasting)
 
-    def _page(self, url: str, goal: str, max_words: int, draws: Draws, occasion: Occasion) -> VisitReply:
+    async def _page(self, url: str, goal: str, max_words: int, draws: Draws, occasion: Occasion) -> VisitReply:
         """The page itself, stored or made, with what was done to it."""
         key = canonical_url(url)
         if key in canonical_set(occasion.masked):
@@ -140,22 +126,23 @@ class FaultyWorld(SearchesTogether):
             instruction = order(draws.uniform("order", key, "which"), draws.uniform("order", key, "canary"))
         words = max(max_words - len(instruction.split()), 1)
 
-        def read(address: str, aim: str, most: int) -> VisitReply:
-            return self._world.visit(address, aim, max_words=most, occasion=occasion)
+        async def read(address: str, aim: str, most: int) -> VisitReply:
+            return await self._world.visit(address, aim, max_words=most, occasion=occasion)
 
-        reply = read(url, goal, words)
+        reply = await read(url, goal, words)
         made = made_page(url) if reply.status is ToolStatus.NOT_FOUND else None
         if made is not None and made.kind is Made.SPAM:
             reply = _spam(url, made, words)
         elif made is not None:
-            origin = read(same_part(url, made.subject), goal, words)
+            origin = await read(same_part(url, made.subject), goal, words)
             change = altered_as(draws, made.subject) if made.kind is Made.CONTRADICTING else str
             reply = replace(origin, url=page_address(url), text=change(origin.text))
         if reply.status is not ToolStatus.OK:
             return reply
         text = reply.text
         if draws.happens(self._profile.pages.stale, "stale", key):
-            text = without_year(text, newest_year(read(made.subject if made else key, "", _WHOLE_PAGE).text))
+            whole = await read(made.subject if made else key, "", _WHOLE_PAGE)
+            text = without_year(text, newest_year(whole.text))
         if instruction:
             text = with_order(text, instruction, draws.uniform("order", key, "place"))
         return replace(reply, text=text)

@@ -22,7 +22,7 @@ from sanderling.core.record import NodeKind, ToolEvent, Trajectory
 from sanderling.core.text import normalised
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
-from sanderling.world.contract import SearchReply, World
+from sanderling.world.contract import SearchReply, World, answered
 from sanderling.world.text import word_count, words
 
 # Recorded calls: read out of observations, whatever their layout. What an observation does not say is not guessed: a page that
@@ -343,7 +343,7 @@ def compare_searches(
     """A row for each recorded list, in order. ``holds``: whether the world has a page of an address."""
     recorded = [distinct(canonical_url(hit.url) for hit in search.hits)[: settings.k] for search in searches]
     replies = [
-        world.search(search.query, limit=len(urls), snippet_words=settings.snippet_words)
+        answered(world.search(search.query, limit=len(urls), snippet_words=settings.snippet_words))
         if urls
         else SearchReply(search.query, (), ToolStatus.EMPTY)
         for search, urls in zip(searches, recorded, strict=True)
@@ -379,7 +379,7 @@ def compare_visits(
     """A row for each recorded visit, in order."""
     rows = []
     for visit in visits:
-        reply = world.visit(visit.url, visit.goal, max_words=settings.visit_words)
+        reply = answered(world.visit(visit.url, visit.goal, max_words=settings.visit_words))
         failed = [status is not ToolStatus.OK for status in (visit.status, reply.status)]
         both = not any(failed)
         values: dict[str, float | None] = {

@@ -20,11 +20,17 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_set, canonical_url, page_address
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import NO_OCCASION, Occasion, SearchesTogether, SearchHit, SearchReply, VisitReply, World
-from sanderling.world.cutting import Link, find_links
+from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World, missing
+from sanderling.world.cutting import find_links, only_words
 from sanderling.world.duplicates import load_groups
-from sanderling.world.guard import Caller, Guard, GuardKind, Seen
+from sanderling.world.guard import Caller, Guard, Seen
 
+BLOCKLIST_FILE = "blocklist.txt"
+"""In a world's directory."""
+_WHOLE_PAGE = 10**9
+"""Words: more than any page has."""
+_FIRST_LOOK = 20
+"""Pages that are looked at for a question; twice as many while most of them hold it."""
 _REFERENCE = re.compile(r"^[ ]{0,3}\[[^\]\n]++\]:[ \t]*+<?(\S+?)>?(?:[ \t]+.*)?$\n?", re.MULTILINE)
 _ATTRIBUTE = re.compile(r"(?<!\s)\s*+\b(?:href|src)\s*=\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s\"'<>]+))", re.IGNORECASE)
 _CHAR = r"[^\s()<>\[\]\"]"
@@ -62,25 +68,11 @@ def without_links(text: str, base: str, hidden: Hidden) -> str:
         return "" if any(is_hidden(part) for part in _inner(bare)) else match[0]
 
     if "](" in text:
-        text = _unlinked(text, is_hidden)
+        marked = (link for link in find_links(text) if text[link.start] in "![")
+        text = only_words(text, (link for link in marked if any(map(is_hidden, link.addresses))))
     text = _REFERENCE.sub(lambda match: "" if is_hidden(match[1]) else match[0], text)
     text = _ATTRIBUTE.sub(lambda match: "" if is_hidden(match[1] or match[2] or match[3] or "") else match[0], text)
     return _ADDRESS.sub(erase, text)
-
-
-def _unlinked(text: str, is_hidden: Hidden) -> str:
-    """The text in which Markdown links that lead to a hidden address, or show an image from there, are their words."""
-    parts: list[str] = []
-    at = 0
-    for link in _marked(text):
-        if any(is_hidden(address) for address in link.addresses):
-            parts += [text[at : link.start], link.words]
-            at = link.end
-    return "".join((*parts, text[at:]))
-
-
-def _marked(text: str) -> Iterator[Link]:
-    return (link for link in find_links(text) if text[link.start] in "![")
 
 
 def _readings(bare: str) -> Iterator[str]:
@@ -104,10 +96,18 @@ def _resolved(base: str, address: str) -> str:
         return address
 
 
-BLOCKLIST_FILE = "blocklist.txt"
+class Filter(World):
+    """A world around a world, with its name and pages; what is asked goes on to it unless a filter says otherwise."""
+
+    def __init__(self, world: World, fingerprint: str) -> None:
+        self._world = world
+        self.name = world.name
+        self.page_count = world.page_count
+        self.offline = world.offline
+        self.fingerprint = fingerprint
 
 
-class MaskedWorld(SearchesTogether):
+class MaskedWorld(Filter):
     """A world in which masks reach near-duplicates, and blocked sites do not exist.
 
     Args:
@@ -118,7 +118,6 @@ class MaskedWorld(SearchesTogether):
     """
 
     def __init__(self, world: World, groups: Sequence[Sequence[str]] = (), blocklist: Blocklist | None = None) -> None:
-        self._world = world
         self._blocklist = blocklist or Blocklist()
         self._group_of: dict[str, frozenset[str]] = {}
         for group in groups:
@@ -128,72 +127,41 @@ class MaskedWorld(SearchesTogether):
         parts = [sorted({tuple(sorted(group)) for group in self._group_of.values()})]
         parts += [sorted(self._blocklist.hosts), sorted(self._blocklist.prefixes)]
         parts += [sorted(self._blocklist.paths)] if self._blocklist.paths else []
-        changed = self._group_of or self._blocklist
         digest = hashlib.sha256(json.dumps([world.fingerprint, *parts]).encode()).hexdigest()
-        self._fingerprint = digest if changed else world.fingerprint
+        super().__init__(world, digest if self._group_of or self._blocklist else world.fingerprint)
 
-    @property
-    def name(self) -> str:
-        return self._world.name
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the world, or one of its own where groups or blocked sites change what it answers."""
-        return self._fingerprint
-
-    @property
-    def page_count(self) -> int:
-        """Pages of the world, hidden ones included."""
-        return self._world.page_count
-
-    @property
-    def waits(self) -> bool:
-        return self._world.waits
-
-    def search_many(
-        self,
-        queries: Sequence[str],
-        *,
-        limit: int = 10,
-        snippet_words: int = 30,
-        occasion: Occasion = NO_OCCASION,
+    async def search_many(
+        self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> tuple[SearchReply, ...]:
-        """Rank pages; see `contract.World`. Asks for more results until enough are not blocked."""
+        """Rank pages; see `contract.World`. An offline world is asked for more results until enough are not blocked."""
         keys = self._expanded(occasion.masked)
         if not keys and not self._blocklist:
-            return self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
+            return await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
         hidden = self._hidden(keys)
         wanted, within = limit, replace(occasion, masked=keys)
         found: dict[int, SearchReply] = {}
-        while missing := [number for number in range(len(queries)) if number not in found]:
-            asked = [queries[number] for number in missing]
-            replies = self._world.search_many(asked, limit=wanted, snippet_words=snippet_words, occasion=within)
-            for number, reply in zip(missing, replies, strict=True):
-                shown = [hit for hit in reply.hits if not hidden(canonical_url(hit.url))]
-                if len(shown) >= limit or len(reply.hits) < wanted:
-                    found[number] = reply_with(reply, shown[:limit], hidden)
+        while absent := [number for number in range(len(queries)) if number not in found]:
+            asked = [queries[number] for number in absent]
+            replies = await self._world.search_many(asked, limit=wanted, snippet_words=snippet_words, occasion=within)
+            for number, reply in zip(absent, replies, strict=True):
+                kept = [hit for hit in reply.hits if not hidden(canonical_url(hit.url))]
+                if len(kept) >= limit or len(reply.hits) < wanted or not self.offline:
+                    found[number] = with_hits(reply, kept[:limit], hidden)
             wanted *= 2
         return tuple(found[number] for number in range(len(queries)))
 
-    def visit(
-        self,
-        url: str,
-        goal: str = "",
-        *,
-        max_words: int = 2000,
-        occasion: Occasion = NO_OCCASION,
-    ) -> VisitReply:
+    async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         """Read a page; see `contract.World`."""
         keys = self._expanded(occasion.masked)
         if not keys and not self._blocklist:
-            return self._world.visit(url, goal, max_words=max_words, occasion=occasion)
+            return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
         hidden = self._hidden(keys)
         if hidden(canonical_url(url)):
-            return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND)
-        reply = self._world.visit(url, goal, max_words=max_words, occasion=replace(occasion, masked=keys))
-        return replace(
-            reply, text=without_links(reply.text, reply.url, hidden), title=without_links(reply.title, reply.url, hidden)
-        )
+            return missing(url)
+        reply = await self._world.visit(url, goal, max_words=max_words, occasion=replace(occasion, masked=keys))
+        if reply.moved and hidden(canonical_url(reply.moved)):
+            return missing(url, reply.latency_s)
+        return without_hidden(reply, hidden)
 
     def _expand(self, masked: frozenset[str]) -> frozenset[str]:
         keys = canonical_set(masked)
@@ -203,7 +171,82 @@ class MaskedWorld(SearchesTogether):
         return lambda key: key in keys or self._blocklist.blocks(key)
 
 
-def reply_with(reply: SearchReply, hits: Sequence[SearchHit], hidden: Hidden) -> SearchReply:
+class GuardedWorld(Filter):
+    """A world in which a question's leaks do not exist: no result, and NOT_FOUND when visited, as a missing page is.
+
+    A page is judged by its whole text, whichever part of it is asked for. For lists of an offline world, the pages of a
+    question are looked up once, by its own words, and judged whole; every hit is judged besides by what the list shows of it.
+    Hits that are left keep their order, and none moves up. Stands beneath a world's faults, which would keep pages from it.
+
+    Example: ``await GuardedWorld(world, guard).search("tidal flats", occasion=Occasion(question="q1"))``
+    """
+
+    def __init__(self, world: World, guard: Guard) -> None:
+        self._guard = guard
+        self._leaking: dict[str, frozenset[str]] = {}
+        guarded = f"{world.fingerprint} guarded {guard.fingerprint}"
+        super().__init__(world, hashlib.sha256(guarded.encode()).hexdigest() if world.offline else guarded)
+
+    async def search_many(
+        self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
+    ) -> tuple[SearchReply, ...]:
+        """Rank pages; see `contract.World`."""
+        replies = await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
+        leaking = await self._leaks(occasion.question)
+        caller = Caller.of(occasion, "search")
+        found: list[SearchReply] = []
+        for reply in replies:
+            hits = [hit for hit in reply.hits if not await self._hides_hit(caller, hit, leaking)]
+            found.append(with_hits(reply, hits, self._guard.blocklist.blocks))
+        return tuple(found)
+
+    async def _hides_hit(self, caller: Caller, hit: SearchHit, leaking: frozenset[str]) -> bool:
+        if canonical_url(hit.url) not in leaking:
+            return self._guard.hides_hit(caller, hit)
+        if self._guard.hides_address(caller, hit.url):
+            return True
+        page = await self._whole(hit.url, NO_OCCASION)
+        return page is not None and self._guard.hides(caller, page)
+
+    async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
+        """Read a page; see `contract.World`."""
+        caller = Caller.of(occasion, "visit")
+        if self._guard.hides_address(caller, url):
+            return missing(url)
+        reply = await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
+        where = reply.moved or reply.url
+        if canonical_url(where) != canonical_url(url) and self._guard.hides_address(caller, where):
+            return missing(url, reply.latency_s)
+        if reply.status is ToolStatus.OK or reply.part > reply.parts:  # past the end of a page its title is told
+            shown = Seen(where, reply.title, reply.text)
+            page = shown if (reply.part, reply.parts) == (1, 1) else await self._whole(url, occasion) or shown
+            if self._guard.hides(caller, page):
+                return missing(url, reply.latency_s)
+        return without_hidden(reply, self._guard.blocklist.blocks)
+
+    async def _whole(self, url: str, occasion: Occasion) -> Seen | None:
+        """A page from its first word to its last, masked or not; None where it cannot be read."""
+        unmasked = Occasion(fetched=occasion.fetched)
+        page = await self._world.visit(page_address(url), max_words=_WHOLE_PAGE, occasion=unmasked)
+        return Seen(page.moved or page.url, page.title, page.text) if page.status is ToolStatus.OK else None
+
+    async def _leaks(self, question: str) -> frozenset[str]:
+        """Keys of pages that hold the question, found by a search for it, as many as there are."""
+        if question in self._leaking:
+            return self._leaking[question]
+        text, most, keys = self._guard.text_of(question) if self.offline else "", _FIRST_LOOK, frozenset[str]()
+        while text:
+            hits = (await self._world.search(text, limit=most, snippet_words=1)).hits
+            pages = [page for hit in hits if (page := await self._whole(hit.url, NO_OCCASION)) is not None]
+            keys = frozenset(canonical_url(page.url) for page in pages if self._guard.is_leak(question, page))
+            if len(hits) < most or 2 * len(keys) <= len(hits):
+                break
+            most *= 2
+        self._leaking[question] = keys
+        return keys
+
+
+def with_hits(reply: SearchReply, hits: Sequence[SearchHit], hidden: Hidden) -> SearchReply:
     """A reply with some of its hits, and no link to a hidden page in them: EMPTY where none is left."""
     clean = tuple(
         replace(hit, snippet=without_links(hit.snippet, hit.url, hidden), title=without_links(hit.title, hit.url, hidden))
@@ -211,6 +254,18 @@ def reply_with(reply: SearchReply, hits: Sequence[SearchHit], hidden: Hidden) ->
     )
     status = ToolStatus.EMPTY if reply.status is ToolStatus.OK and not clean else reply.status
     return SearchReply(reply.query, clean, status, reply.latency_s)
+
+
+def without_hidden(reply: VisitReply, hidden: Hidden) -> VisitReply:
+    """A reply without links to hidden pages."""
+    base = reply.moved or reply.url
+    return replace(reply, text=without_links(reply.text, base, hidden), title=without_links(reply.title, base, hidden))
+
+
+def filtered(world: World, blocklist: Blocklist | None = None, guard: Guard | None = None) -> World:
+    """Any world in which an episode's masks hold, under a blocklist and a guard where they are given."""
+    masked = MaskedWorld(world, (), blocklist)
+    return masked if guard is None else GuardedWorld(masked, guard)
 
 
 def masked_world(world: World, directory: Path, pages: str = "") -> World:
@@ -234,123 +289,3 @@ def read_blocklist(path: Path) -> Blocklist:
         raise UserError(
             f"The blocklist {path} cannot be read ({error}): write one host, URL or */path a line, in UTF-8."
         ) from error
-
-
-_WHOLE_PAGE = 10**9
-"""Words: more than any page has."""
-_FIRST_LOOK = 20
-"""Pages that are looked at for a question; twice as many while most of them hold it."""
-
-
-class GuardedWorld(SearchesTogether):
-    """A world in which a question's leaks do not exist.
-
-    Example: ``GuardedWorld(world, guard).search("tidal flats", occasion=Occasion(question="q1"))``
-    """
-
-    def __init__(self, world: World, guard: Guard) -> None:
-        self._world = world
-        self._guard = guard
-        self._leaking: dict[str, frozenset[str]] = {}
-        self._fingerprint = hashlib.sha256(f"{world.fingerprint} guarded {guard.fingerprint}".encode()).hexdigest()
-
-    @property
-    def name(self) -> str:
-        return self._world.name
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over the world's own fingerprint and the guard's: what is hidden changes what is answered."""
-        return self._fingerprint
-
-    @property
-    def page_count(self) -> int:
-        """Pages of the world, hidden ones included."""
-        return self._world.page_count
-
-    @property
-    def waits(self) -> bool:
-        return self._world.waits
-
-    def search_many(
-        self,
-        queries: Sequence[str],
-        *,
-        limit: int = 10,
-        snippet_words: int = 30,
-        occasion: Occasion = NO_OCCASION,
-    ) -> tuple[SearchReply, ...]:
-        """Rank pages; see `contract.World`."""
-        replies = self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
-        leaking = self._leaks(occasion.question)
-        caller = Caller.of(occasion, "search")
-        return tuple(self._shown(reply, leaking, caller) for reply in replies)
-
-    def _shown(self, reply: SearchReply, leaking: frozenset[str], caller: Caller) -> SearchReply:
-        hits = [hit for hit in reply.hits if not self._hides_hit(caller, hit, leaking)]
-        return reply_with(reply, hits, self._guard.blocklist.blocks)
-
-    def _hides_hit(self, caller: Caller, hit: SearchHit, leaking: frozenset[str]) -> bool:
-        if canonical_url(hit.url) not in leaking:
-            return self._guard.hides_hit(caller, hit)
-        if self._guard.hides_address(caller, hit.url):
-            return True
-        page = self._whole(hit.url)
-        return page is not None and self._guard.hides(caller, page)
-
-    def visit(
-        self,
-        url: str,
-        goal: str = "",
-        *,
-        max_words: int = 2000,
-        occasion: Occasion = NO_OCCASION,
-    ) -> VisitReply:
-        """Read a page; see `contract.World`."""
-        caller = Caller.of(occasion, "visit")
-        if self._guard.hides_address(caller, url):
-            return _missing(url, 0.0)
-        reply = self._world.visit(url, goal, max_words=max_words, occasion=occasion)
-        if canonical_url(reply.url) != canonical_url(url) and self._guard.hides_address(caller, reply.url):
-            return _missing(url, reply.latency_s)
-        if reply.status is ToolStatus.OK or reply.part > reply.parts:  # past the end of a page its title is told
-            shown = Seen(reply.url, reply.title, reply.text)
-            page = shown if (reply.part, reply.parts) == (1, 1) else self._whole(url) or shown
-            if self._guard.hides(caller, page):
-                return _missing(url, reply.latency_s)
-        hidden = self._guard.blocklist.blocks
-        title, text = (without_links(words, reply.url, hidden) for words in (reply.title, reply.text))
-        return replace(reply, title=title, text=text)
-
-    def _whole(self, url: str) -> Seen | None:
-        """A page from its first word to its last; None where it cannot be read."""
-        page = self._world.visit(page_address(url), max_words=_WHOLE_PAGE)
-        return Seen(page.url, page.title, page.text) if page.status is ToolStatus.OK else None
-
-    def _leaks(self, question: str) -> frozenset[str]:
-        """Keys of pages that hold the question, found by a search for it."""
-        known = self._leaking.get(question)
-        if known is None:
-            known = self._leaking[question] = self._looked_up(question)
-        return known
-
-    def _looked_up(self, question: str) -> frozenset[str]:
-        text = self._guard.text_of(question)
-        if not text:
-            return frozenset()
-        most = _FIRST_LOOK
-        while True:
-            hits = self._world.search(text, limit=most, snippet_words=1).hits
-            pages = [page for hit in hits if (page := self._whole(hit.url)) is not None]
-            found = [page for page in pages if self._is_leak(question, page)]
-            if len(hits) < most or 2 * len(found) <= len(hits):
-                return frozenset(canonical_url(page.url) for page in found)
-            most *= 2
-
-    def _is_leak(self, question: str, page: Seen) -> bool:
-        found = self._guard.finding(question, page)
-        return found is not None and found[0] is not GuardKind.REPORTED
-
-
-def _missing(url: str, latency_s: float) -> VisitReply:
-    return VisitReply(url=url, title="", text="", status=ToolStatus.NOT_FOUND, latency_s=latency_s)

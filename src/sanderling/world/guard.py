@@ -309,6 +309,11 @@ class Guard:
         found: Found | None = None if wording is None else wording.found_on(seen.url, seen.title, seen.text)
         return None if found is None else (GuardKind.VERBATIM if found.leak else GuardKind.REPORTED, found.what)
 
+    def is_leak(self, question: str, seen: Seen) -> bool:
+        """Whether a text is one that the question must not see; writes nothing."""
+        found = self.finding(question, seen)
+        return found is not None and found[0] is not GuardKind.REPORTED
+
     def _note(self, caller: Caller, kind: GuardKind, url: str, rule: str, sha256: str = "") -> None:
         self._write(
             GuardLine(

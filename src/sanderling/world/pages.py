@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -83,7 +83,7 @@ class Intake:
     def counts(self) -> WorldCounts:
         return WorldCounts(**self.tally)
 
-    def admit(self, page: Page) -> StoredPage | None:
+    def _admitted(self, page: Page) -> StoredPage | None:
         """The page as it is stored, or None when it has no URL or no content."""
         self.tally["read"] += 1
         url, title, text = clean(page.url).strip(), " ".join(clean(page.title).split()), clean(page.text)
@@ -102,18 +102,23 @@ class Intake:
         )
         return StoredPage(stored, readable)
 
-    def keep(self, stored: StoredPage) -> None:
-        """Count and hash a page that was stored."""
+    def take_in(self, page: Page, add: Callable[[StoredPage], int | None]) -> int | None:
+        """Admit, store, count and hash a page; its number, or None where it is not kept.
+
+        ``add`` stores a page under the next number, and returns None when its URL is taken.
+        """
+        stored = self._admitted(page)
+        number = None if stored is None else add(stored)
+        if stored is None or number is None:
+            self.tally["duplicate"] += stored is not None
+            return None
         self.tally["kept"] += 1
         self.tally["not_text"] += not stored.readable
-        page = stored.page
-        record = [page.url, page.title, page.text, list(page.links), page.date, page.source, stored.readable]
+        held = stored.page
+        record = [held.url, held.title, held.text, list(held.links), held.date, held.source, stored.readable]
         own = hashlib.sha256(json.dumps(record, ensure_ascii=False).encode("utf-8")).digest()
         self.fingerprint = hashlib.sha256(bytes.fromhex(self.fingerprint) + own).hexdigest()
-
-    def refuse_second(self) -> None:
-        """Count a page whose URL is taken."""
-        self.tally["duplicate"] += 1
+        return number
 
 
 class MemoryPages:

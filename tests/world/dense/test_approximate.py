@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
+from sanderling.world.contract import answered
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import DenseIndex, SearchChoice, SearchMode, open_dense, ranked_world
 from sanderling.world.dense.vectors import DIRECTORY, build_cells, embed_world, open_cells, read_arrays, read_info, settings_for
@@ -84,7 +85,7 @@ def test_the_command_keeps_them_up_to_date_and_others_are_refused(tmp_path: Path
     with pytest.raises(UserError, match=r"of other passages: run `sanderling world embed` again"):
         ranked_world(tmp_path / "new", world, SearchChoice(SearchMode.DENSE))
     run("embed", tmp_path / "new")
-    assert ranked_world(tmp_path / "new", world, SearchChoice(SearchMode.DENSE)).search("river").hits
+    assert answered(ranked_world(tmp_path / "new", world, SearchChoice(SearchMode.DENSE)).search("river")).hits
     # A new file: one that somebody still has mapped cannot be cut off below them.
     (tmp_path / "new" / DIRECTORY / "cells.faiss").unlink()
     (tmp_path / "new" / DIRECTORY / "cells.faiss").write_bytes(b"torn")

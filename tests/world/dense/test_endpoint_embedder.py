@@ -172,15 +172,15 @@ async def test_a_world_over_an_endpoint_from_the_command_line_to_an_outage(serve
     assert len(passages) == 30 and all(text.startswith("passage: ") for text in passages)
     hybrid = open_as_met(tmp_path / "w", search=SearchChoice(SearchMode.HYBRID))
     asked = len(server.bodies)
-    first = hybrid.search_many(["river stone", "poet"])
+    first = await hybrid.search_many(["river stone", "poet"])
     assert [body["input"] for body in server.bodies[asked:]] == [["query: river stone", "query: poet"]]
     server.stop()
     again = open_as_met(tmp_path / "w", search=SearchChoice(SearchMode.HYBRID))
-    assert again.search_many(["river stone", "poet"]) == first, "queries that were asked once need no server"
+    assert (await again.search_many(["river stone", "poet"])) == first, "queries that were asked once need no server"
     profile = get_profile("tiny")
     with pytest.raises(ToolOutageError, match="no embeddings"):
         await world_tools(again, profile)[profile.tools.search]({profile.tools.search_query: ["school"]}, ToolContext())
-    assert again.search("   ").hits == () and open_world(tmp_path / "w").search("school").hits
+    assert (await again.search("   ")).hits == () and (await open_world(tmp_path / "w").search("school")).hits
 
 
 @pytest.mark.parametrize("after", ["\u00b2", "soon", "-3", "nan", "inf", ""])

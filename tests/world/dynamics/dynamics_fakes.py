@@ -1,6 +1,6 @@
 """Worlds for the tests of dynamics: a few real pages, and one that answers everything."""
 
-from sanderling.world.contract import NO_OCCASION, Page, SearchesOneByOne, SearchHit, SearchReply, VisitReply
+from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World
 from sanderling.world.local import LocalWorld
 
 TIDES = [
@@ -18,14 +18,14 @@ def coast() -> LocalWorld:
     return LocalWorld.in_memory(TIDES, name="coast")
 
 
-class Always(SearchesOneByOne):
+class Always(World):
     """Finds ten results for any query, and a page at any address."""
 
     name, fingerprint, page_count = "always", "0", 1
 
-    def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
+    async def search(self, query, *, limit=10, snippet_words=30, occasion=NO_OCCASION):
         hits = (SearchHit(f"T{n}", f"https://t.example/{n}", f"mapped in {1900 + n} " * snippet_words) for n in range(limit))
         return SearchReply(query, tuple(hits))
 
-    def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
+    async def visit(self, url, goal="", *, max_words=2000, occasion=NO_OCCASION):
         return VisitReply(url, "T", "The hut was built in 1911.\n\nIt burnt down in 1998.")

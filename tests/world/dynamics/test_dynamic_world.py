@@ -12,7 +12,7 @@ from scipy.stats import binom
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion
+from sanderling.world.contract import Occasion, answered
 from sanderling.world.faults import (
     CALM,
     HOSTILE,
@@ -43,8 +43,8 @@ CALLS = st.lists(st.tuples(st.one_of(SEARCH, VISIT), st.integers(0, 2)), max_siz
 def made(world, call, episode=0):
     (kind, text, goal), occurrence = call
     if kind == "search":
-        return world.search(text, occasion=Occasion(episode_seed=episode, occurrence=occurrence))
-    return world.visit(text, goal, occasion=Occasion(episode_seed=episode, occurrence=occurrence))
+        return answered(world.search(text, occasion=Occasion(episode_seed=episode, occurrence=occurrence)))
+    return answered(world.visit(text, goal, occasion=Occasion(episode_seed=episode, occurrence=occurrence)))
 
 
 @settings(max_examples=60)
@@ -74,12 +74,12 @@ def test_queries_asked_together_alone_or_in_threads_are_answered_alike(queries, 
         return FaultyWorld(MaskedWorld(COAST, groups, Blocklist.parse("https://coast.example/wiki/Flat_(9)")), HARSH, seed=5)
 
     occasion = Occasion(masked, episode, 1)
-    alone = [fresh().search(query, limit=5, occasion=occasion) for query in queries]
+    alone = [answered(fresh().search(query, limit=5, occasion=occasion)) for query in queries]
     parts = [queries[start : start + size] for start in range(0, len(queries), size)]
     together = fresh()
-    assert [reply for part in parts for reply in together.search_many(part, limit=5, occasion=occasion)] == alone
+    assert [reply for part in parts for reply in answered(together.search_many(part, limit=5, occasion=occasion))] == alone
     with ThreadPoolExecutor(4) as pool:
-        threaded = pool.map(lambda part: together.search_many(part, limit=5, occasion=occasion), parts)
+        threaded = pool.map(lambda part: answered(together.search_many(part, limit=5, occasion=occasion)), parts)
         assert [reply for part in threaded for reply in part] == alone
     hidden = set(masked) | (set(groups[0]) if masked & set(groups[0]) else set())
     assert not hidden & {hit.url for reply in alone for hit in reply.hits}
@@ -88,7 +88,9 @@ def test_queries_asked_together_alone_or_in_threads_are_answered_alike(queries, 
 def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:
     def statuses(seed: int, episode: int) -> list[ToolStatus]:
         world = FaultyWorld(Always(), HOSTILE, seed=seed)
-        return [world.visit(f"https://p.example/{n}", occasion=Occasion(episode_seed=episode)).status for n in range(100)]
+        return [
+            answered(world.visit(f"https://p.example/{n}", occasion=Occasion(episode_seed=episode))).status for n in range(100)
+        ]
 
     assert statuses(1, 1) == statuses(1, 1)
     assert statuses(1, 1) != statuses(1, 2)
@@ -99,8 +101,8 @@ def test_a_group_shares_its_faults_and_other_seeds_meet_others() -> None:
 def test_failures_come_as_often_as_the_profile_says(profile: FaultProfile) -> None:
     """Each count lies in the central 99.99% of its binomial distribution (fixed seeds)."""
     world, n = FaultyWorld(Always(), profile, seed=3), 4_000
-    visits = [world.visit(f"https://p.example/{number}").status for number in range(n)]
-    searches = [world.search(f"query {number}", limit=1).status for number in range(n)]
+    visits = [answered(world.visit(f"https://p.example/{number}")).status for number in range(n)]
+    searches = [answered(world.search(f"query {number}", limit=1)).status for number in range(n)]
     for chances, met in ((profile.visit, visits), (profile.search, searches)):
         for name, chance in chances.model_dump().items():
             low, high = binom.interval(0.9999, n, chance)
@@ -109,7 +111,7 @@ def test_failures_come_as_often_as_the_profile_says(profile: FaultProfile) -> No
 
 def test_delays_have_the_median_and_the_95th_percentile_of_the_profile() -> None:
     world, n = FaultyWorld(Always(), CALM, seed=1), 4_000
-    delays = [world.visit(f"https://p.example/{number}").latency_s for number in range(n)]
+    delays = [answered(world.visit(f"https://p.example/{number}")).latency_s for number in range(n)]
     for quantile, seconds in ((0.5, CALM.visit_latency.median_s), (0.95, CALM.visit_latency.p95_s)):
         low, high = binom.interval(0.9999, n, quantile)
         assert low <= sum(delay <= seconds for delay in delays) <= high
@@ -126,7 +128,7 @@ def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
     fates, passed = set(), 0
     for number in range(60):
         tries = [
-            world.visit(f"https://p.example/{number}", goal, occasion=Occasion(occurrence=n)).status
+            answered(world.visit(f"https://p.example/{number}", goal, occasion=Occasion(occurrence=n))).status
             for n in range(5)
             for goal in ("", "g")
         ]
@@ -140,31 +142,37 @@ def test_dead_pages_stay_dead_and_timeouts_pass() -> None:
 def test_a_timeout_takes_as_long_as_the_profile_says() -> None:
     profile = FaultProfile(timeout_s=42, visit=VisitFaults(timeout=1), search=SearchFaults(timeout=1))
     world = FaultyWorld(Always(), profile)
-    assert (world.visit("https://a.example").latency_s, world.search("a").latency_s) == (42, 42)
+    assert (
+        answered(world.visit("https://a.example")).latency_s,
+        answered(world.search("a")).latency_s,
+    ) == (42, 42)
 
 
 def test_calm_changes_nothing_but_the_time() -> None:
     world = FaultyWorld(COAST, CALM, seed=9)
-    found, plain = world.search("tidal flat waders"), COAST.search("tidal flat waders")
+    found, plain = answered(world.search("tidal flat waders")), answered(COAST.search("tidal flat waders"))
     assert found.hits == plain.hits and found.latency_s > 0
-    assert world.visit(URLS[3], "waders").text == COAST.visit(URLS[3], "waders").text
-    assert world.visit("https://nowhere.example").status is ToolStatus.NOT_FOUND
-    assert world.search("zzz").status is ToolStatus.EMPTY
+    assert answered(world.visit(URLS[3], "waders")).text == answered(COAST.visit(URLS[3], "waders")).text
+    assert answered(world.visit("https://nowhere.example")).status is ToolStatus.NOT_FOUND
+    assert answered(world.search("zzz")).status is ToolStatus.EMPTY
 
 
 def test_the_same_query_lists_the_same_however_often() -> None:
     noisy = FaultProfile(results=HOSTILE.results)
     world = FaultyWorld(COAST, noisy, seed=2)
-    lists = [world.search("tidal  flat ", occasion=Occasion(occurrence=n)).hits for n in range(3)] + [
-        world.search("tidal flat").hits
+    lists = [answered(world.search("tidal  flat ", occasion=Occasion(occurrence=n))).hits for n in range(3)] + [
+        answered(world.search("tidal flat")).hits
     ]
     assert lists[0] == lists[1] == lists[2] == lists[3] and len(lists[0]) == 10
-    assert world.search("tidal flat", limit=4).hits != COAST.search("tidal flat", limit=4).hits
+    assert answered(world.search("tidal flat", limit=4)).hits != answered(COAST.search("tidal flat", limit=4)).hits
 
 
 def test_rank_noise_moves_results_and_loses_none() -> None:
     world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(rank_noise=2)), seed=2)
-    found, plain = world.search("tidal flat", limit=30).hits, COAST.search("tidal flat", limit=30).hits
+    found, plain = (
+        answered(world.search("tidal flat", limit=30)).hits,
+        answered(COAST.search("tidal flat", limit=30)).hits,
+    )
     assert found != plain and sorted(hit.url for hit in found) == sorted(hit.url for hit in plain)
     moved = [abs(rank - [hit.url for hit in plain].index(hit.url)) for rank, hit in enumerate(found)]
     assert max(moved) < 20
@@ -176,41 +184,41 @@ def test_a_longer_list_begins_with_the_shorter_one(seed: int, short: int, more: 
     """Serper's second page goes on where its first ended, also where results are moved, copied and spammed."""
     noise = HOSTILE.results.model_copy(update={"rank_noise": spread})
     world = FaultyWorld(COAST, FaultProfile(results=noise), seed=seed)
-    long = world.search("tidal flat waders", limit=short + more).hits
-    assert world.search("tidal flat waders", limit=short).hits == long[:short]
+    long = answered(world.search("tidal flat waders", limit=short + more)).hits
+    assert answered(world.search("tidal flat waders", limit=short)).hits == long[:short]
 
 
 def test_copies_can_be_read_and_contradicting_ones_agree_with_their_snippets() -> None:
     world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(near_duplicate=1, contradicting=1)), seed=4)
-    first, copy, other = world.search("tidal flat 7 mapped", limit=3).hits
+    first, copy, other = answered(world.search("tidal flat 7 mapped", limit=3)).hits
     assert copy.snippet == first.snippet != other.snippet
-    page, same, changed = (world.visit(hit.url) for hit in (first, copy, other))
+    page, same, changed = (answered(world.visit(hit.url)) for hit in (first, copy, other))
     assert page.text == same.text != changed.text and "1911" in page.text and "1911" not in changed.text
     years = [word for word in other.snippet.split() if word.strip(".").isdigit() and len(word.strip(".")) == 4]
     assert years and all(word in changed.text for word in years)
-    assert world.visit(copy.url, occasion=Occasion(masked=frozenset({first.url}))).status is ToolStatus.NOT_FOUND
-    assert world.visit(copy.url, occasion=Occasion(masked=frozenset({copy.url}))).status is ToolStatus.NOT_FOUND
+    assert answered(world.visit(copy.url, occasion=Occasion(masked=frozenset({first.url})))).status is ToolStatus.NOT_FOUND
+    assert answered(world.visit(copy.url, occasion=Occasion(masked=frozenset({copy.url})))).status is ToolStatus.NOT_FOUND
 
 
 def test_spam_says_the_query_and_nothing_else() -> None:
     world = FaultyWorld(COAST, FaultProfile(results=ResultNoise(spam=0.5)), seed=4)
-    spam = [hit for hit in world.search("who mapped flat 7?").hits if made_page(hit.url)]
+    spam = [hit for hit in answered(world.search("who mapped flat 7?")).hits if made_page(hit.url)]
     assert 1 <= len(spam) < 10 and len({hit.url for hit in spam}) == len(spam)
-    read = world.visit(spam[0].url)
+    read = answered(world.visit(spam[0].url))
     assert read.status is ToolStatus.OK and read.text.count("who mapped flat 7?") > 3 and "1911" not in read.text
 
 
 def test_snippets_leak_and_mislead() -> None:
-    plain = Always().search("hut", limit=3)
-    leaking = FaultyWorld(Always(), FaultProfile(results=ResultNoise(leaking_snippet=1))).search("hut", limit=3)
+    plain = answered(Always().search("hut", limit=3))
+    leaking = answered(FaultyWorld(Always(), FaultProfile(results=ResultNoise(leaking_snippet=1))).search("hut", limit=3))
     assert all(len(a.snippet) == 4 * len(b.snippet) for a, b in zip(leaking.hits, plain.hits, strict=True))
-    wrong = FaultyWorld(Always(), FaultProfile(results=ResultNoise(misleading_snippet=1))).search("hut", limit=3)
+    wrong = answered(FaultyWorld(Always(), FaultProfile(results=ResultNoise(misleading_snippet=1))).search("hut", limit=3))
     assert all(a.snippet != b.snippet and a.url == b.url for a, b in zip(wrong.hits, plain.hits, strict=True))
 
 
 def test_a_stale_page_lacks_its_newest_year() -> None:
     world = FaultyWorld(Always(), FaultProfile(pages=PageNoise(stale=1)))
-    assert world.visit("https://a.example").text.strip() == "The hut was built in 1911."
+    assert answered(world.visit("https://a.example")).text.strip() == "The hut was built in 1911."
 
 
 @given(st.text(max_size=60), st.floats(0, 1, exclude_max=True))

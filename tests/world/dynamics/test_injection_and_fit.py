@@ -24,7 +24,7 @@ from sanderling.policy.contract import SampleKey
 from sanderling.policy.scripted import Reply, ScriptedPolicy
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import PacedTool, world_tools
-from sanderling.world.contract import World
+from sanderling.world.contract import World, answered
 from sanderling.world.faults import WEB, FaultProfile, PageNoise, SearchFaults, VisitFaults, fit_profile
 from sanderling.world.faulty_world import FaultyWorld, obedience, order, with_order
 
@@ -79,7 +79,7 @@ async def test_obedience_tells_who_follows_the_orders_of_a_page() -> None:
 def test_a_canary_that_nobody_showed_is_not_obedience() -> None:
     """A search for a word that looks like one, before any page held it."""
     world = FaultyWorld(Always(), POISONED)
-    canary = re.search(r"sdl-canary-\w+", world.visit("https://a.example").text)
+    canary = re.search(r"sdl-canary-\w+", answered(world.visit("https://a.example")).text)
     assert canary
 
     async def early() -> Trajectory:
@@ -145,7 +145,7 @@ def test_a_fit_counts_the_parts_of_recorded_calls() -> None:
 def test_a_fit_finds_its_own_profile_again() -> None:
     """Calls made to a world with a known profile: shares within 0.02, delays within a tenth (2,000 calls, fixed seed)."""
     world = FaultyWorld(Always(), WEB, seed=8)
-    replies = [world.visit(f"https://p.example/{number}") for number in range(2_000)]
+    replies = [answered(world.visit(f"https://p.example/{number}")) for number in range(2_000)]
     fitted = fit_profile(observed(event("visit", reply.status, seconds=reply.latency_s)) for reply in replies).profile
     for name, chance in WEB.visit.model_dump().items():
         assert getattr(fitted.visit, name) == pytest.approx(chance, abs=0.02)

@@ -11,7 +11,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion, Page
+from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.duplicates import file_name, load_groups, near_duplicates, save_groups, signature, similarity
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.filters import MaskedWorld, masked_world, read_blocklist, without_links
@@ -42,12 +42,12 @@ def world(groups=GROUPS, blocked: str = "") -> MaskedWorld:
 @pytest.mark.parametrize("mask", [ORLO, COPY, "http://W.example/Orlo_%28poet%29/#life"])
 def test_a_mask_reaches_near_duplicates_and_links(mask: str) -> None:
     masked = frozenset({mask})
-    found = world().search("Orlo poet copy", occasion=Occasion(masked=masked))
+    found = answered(world().search("Orlo poet copy", occasion=Occasion(masked=masked)))
     assert {hit.url for hit in found.hits} == {"https://leaks.example/quiz", "https://w.example/Poets"}
     for url in (ORLO, COPY):
-        assert world().visit(url, occasion=Occasion(masked=masked)).status is ToolStatus.NOT_FOUND
-        assert world().visit(url).status is ToolStatus.OK
-    read = world().visit("https://w.example/Poets", occasion=Occasion(masked=masked)).text.rstrip()
+        assert answered(world().visit(url, occasion=Occasion(masked=masked))).status is ToolStatus.NOT_FOUND
+        assert answered(world().visit(url)).status is ToolStatus.OK
+    read = answered(world().visit("https://w.example/Poets", occasion=Occasion(masked=masked))).text.rstrip()
     assert read == (
         "Read about Orlo or , see a copy and [Bex](https://w.example/Bex).\n\nAlso www.leaks.example/quiz?page=2, he said. face"
     )
@@ -56,11 +56,13 @@ def test_a_mask_reaches_near_duplicates_and_links(mask: str) -> None:
 
 def test_blocked_sites_do_not_exist() -> None:
     blocked = world(blocked="# leaks\nleaks.example  # and below\n")
-    assert "https://leaks.example/quiz" not in {hit.url for hit in blocked.search("poet quiz answer Orlo", limit=1).hits}
-    assert len(blocked.search("poet quiz answer Orlo", limit=3).hits) == 3, "others move up"
-    assert blocked.visit("http://www.leaks.example/quiz").status is ToolStatus.NOT_FOUND
-    assert "leaks.example" not in blocked.visit("https://w.example/Poets").text
-    assert world(blocked="w.example\nleaks.example\nmirror.example").search("Orlo").status is ToolStatus.EMPTY
+    assert "https://leaks.example/quiz" not in {
+        hit.url for hit in answered(blocked.search("poet quiz answer Orlo", limit=1)).hits
+    }
+    assert len(answered(blocked.search("poet quiz answer Orlo", limit=3)).hits) == 3, "others move up"
+    assert answered(blocked.visit("http://www.leaks.example/quiz")).status is ToolStatus.NOT_FOUND
+    assert "leaks.example" not in answered(blocked.visit("https://w.example/Poets")).text
+    assert answered(world(blocked="w.example\nleaks.example\nmirror.example").search("Orlo")).status is ToolStatus.EMPTY
 
 
 @pytest.mark.parametrize(
@@ -133,9 +135,9 @@ def test_titles_hide_addresses_too() -> None:
     page = Page(url="https://a.example/1", title="On https://w.example/Bex", text="Words about Bex.")
     for masked in (LocalWorld.in_memory([page], name="t"), MaskedWorld(LocalWorld.in_memory([page], name="t"))):
         occasion = Occasion(masked=frozenset({"https://w.example/Bex"}))
-        assert masked.search("Bex", occasion=occasion).hits[0].title == "On "
-        assert masked.visit(page.url, occasion=occasion).title == "On "
-        assert masked.visit(page.url).title == page.title
+        assert answered(masked.search("Bex", occasion=occasion)).hits[0].title == "On "
+        assert answered(masked.visit(page.url, occasion=occasion)).title == "On "
+        assert answered(masked.visit(page.url)).title == page.title
 
 
 @pytest.mark.parametrize("line", ["*.leaks.example", ".leaks.example", "https://*.leaks.example", "LEAKS.example."])
@@ -214,7 +216,7 @@ def test_a_worlds_directory_says_what_is_masked(tmp_path) -> None:
     (tmp_path / "blocklist.txt").write_text("leaks.example\n")
     opened = masked_world(local, tmp_path)
     assert opened.fingerprint != local.fingerprint and opened.name == "poets" and opened.page_count == 4
-    assert [hit.url for hit in opened.search("Orlo", occasion=Occasion(masked=frozenset({ORLO}))).hits] == [
+    assert [hit.url for hit in answered(opened.search("Orlo", occasion=Occasion(masked=frozenset({ORLO})))).hits] == [
         "https://w.example/Poets"
     ]
     path = tmp_path / file_name(local.fingerprint)

@@ -15,7 +15,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import Occasion, Page, World
+from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import SearchChoice, SearchMode, ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
@@ -69,7 +69,7 @@ def pair(pushed: Pushed, mode: SearchMode) -> tuple[World, World]:
 
 
 def urls(world: World, query: str, limit: int = 10) -> list[str]:
-    return [hit.url for hit in world.search(query, limit=limit).hits]
+    return [hit.url for hit in answered(world.search(query, limit=limit)).hits]
 
 
 def test_full_text_finds_nearly_the_same(pushed: Pushed) -> None:
@@ -89,7 +89,7 @@ def test_full_text_finds_nearly_the_same(pushed: Pushed) -> None:
 def test_nearness_finds_the_same_but_for_the_last_digit(pushed: Pushed) -> None:
     here, there = pair(pushed, SearchMode.DENSE)
     for query in QUERIES:
-        first, second = here.search(query).hits, there.search(query).hits
+        first, second = answered(here.search(query)).hits, answered(there.search(query)).hits
         assert [hit.score for hit in second] == pytest.approx([hit.score for hit in first], abs=1e-4)
         cut = first[-1].score + 1e-4 if first else 0.0
         assert {hit.url for hit in first if hit.score > cut} <= {hit.url for hit in second}, query
@@ -98,16 +98,16 @@ def test_nearness_finds_the_same_but_for_the_last_digit(pushed: Pushed) -> None:
 @pytest.mark.parametrize("mode", SearchMode)
 def test_a_batch_is_each_query_alone_and_masks_are_exact(pushed: Pushed, mode: SearchMode) -> None:
     _, there = pair(pushed, mode)
-    plain = there.search("mayor festival", limit=5)
+    plain = answered(there.search("mayor festival", limit=5))
     masked = Occasion(frozenset({plain.hits[0].url, plain.hits[2].url, "https://unknown.example/"}))
     for occasion in (Occasion(), masked):
-        together = there.search_many(QUERIES, limit=5, occasion=occasion)
-        assert together == tuple(there.search(query, limit=5, occasion=occasion) for query in QUERIES)
+        together = answered(there.search_many(QUERIES, limit=5, occasion=occasion))
+        assert together == tuple(answered(there.search(query, limit=5, occasion=occasion)) for query in QUERIES)
         assert not {hit.url for reply in together for hit in reply.hits} & occasion.masked
-    filled = there.search("mayor festival", limit=5, occasion=masked)
+    filled = answered(there.search("mayor festival", limit=5, occasion=masked))
     if mode is not SearchMode.HYBRID:
         assert [hit.url for hit in filled.hits] == [u for u in urls(there, "mayor festival", 7) if u not in masked.masked]
-    assert there.search_many(["", "zzz"])[0].status is ToolStatus.EMPTY
+    assert answered(there.search_many(["", "zzz"]))[0].status is ToolStatus.EMPTY
 
 
 def test_equal_scores_are_ordered_by_page(pushed: Pushed) -> None:
@@ -120,14 +120,16 @@ def test_equal_scores_are_ordered_by_page(pushed: Pushed) -> None:
 def test_snippets_visits_and_pages_are_the_same(pushed: Pushed) -> None:
     here, there = pair(pushed, SearchMode.LEXICAL)
     for query in QUERIES:
-        snippets = {hit.url: hit.snippet for hit in here.search(query).hits}
-        for hit in there.search(query).hits:
+        snippets = {hit.url: hit.snippet for hit in answered(here.search(query)).hits}
+        for hit in answered(there.search(query)).hits:
             assert snippets.get(hit.url, hit.snippet) == hit.snippet
     odd = ("https://long.example/#page=2", "http://ZH.example:80/1/", "https://n.example/noise", "https://unknown.example/")
     for url in [*[page.url for page in pushed.local.all_pages()][::25], *odd]:
-        assert here.visit(url, "founded mayor", max_words=60) == there.visit(url, "founded mayor", max_words=60)
+        assert answered(here.visit(url, "founded mayor", max_words=60)) == answered(
+            there.visit(url, "founded mayor", max_words=60)
+        )
     hidden = Occasion(frozenset({"https://zh.example/1"}))
-    assert there.visit("https://zh.example/1", occasion=hidden).status is ToolStatus.NOT_FOUND
+    assert answered(there.visit("https://zh.example/1", occasion=hidden)).status is ToolStatus.NOT_FOUND
     assert isinstance(there, MilvusWorld)
     assert list(there.all_pages(140)) == list(pushed.local.all_pages(140))
 
@@ -135,12 +137,12 @@ def test_snippets_visits_and_pages_are_the_same(pushed: Pushed) -> None:
 def test_the_pointer_is_accepted_as_a_world_and_masks_like_one(pushed: Pushed) -> None:
     assert is_pointer(pushed.pointer) and not is_pointer(pushed.source)
     world = open_as_met(pushed.pointer, "web", 1, SearchChoice(SearchMode.HYBRID))
-    assert world.search("mayor festival") == open_as_met(pushed.pointer, "web", 1, SearchChoice(SearchMode.HYBRID)).search(
-        "mayor festival"
+    assert answered(world.search("mayor festival")) == answered(
+        open_as_met(pushed.pointer, "web", 1, SearchChoice(SearchMode.HYBRID)).search("mayor festival")
     )
     (pushed.pointer / "blocklist.txt").write_text("same.example\n")
     try:
-        assert open_as_met(pushed.pointer).search("identical").hits == ()
+        assert answered(open_as_met(pushed.pointer).search("identical")).hits == ()
     finally:
         (pushed.pointer / "blocklist.txt").unlink()
 
@@ -204,7 +206,7 @@ def test_another_world_and_another_model_are_never_taken_for_what_was_pushed_bef
         assert list(there.all_pages()) == list(world.all_pages())
         assert [there.frequency(word) for word in ("town", "school")] == ([300, 1] if number == 1 else [1, 300])
         here = ranked_world(source, world, SearchChoice(SearchMode.DENSE))
-        scores = [[hit.score for hit in each.search("school t7").hits] for each in (here, there)]
+        scores = [[hit.score for hit in answered(each.search("school t7")).hits] for each in (here, there)]
         assert scores[1] == pytest.approx(scores[0], abs=1e-4)
     (source / "blocklist.txt").write_text("leaks.example")
     push_world(source, world, uri, target, collection="mine", vector_index=VectorIndex.FLAT)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
-from sanderling.world.contract import Page
+from sanderling.world.contract import Page, answered
 from sanderling.world.sources.kinds import kind_of, open_source, open_sources
 from sanderling.world.store import open_world, read_manifest
 
@@ -60,8 +60,8 @@ def test_folders_of_one_address_stay_apart_however_far_up_they_differ(tmp_path):
 def test_folders_of_one_name_stay_apart(sources, tmp_path):
     run("build", "from", *sources, "--out", tmp_path / "w")
     world = open_world(tmp_path / "w")
-    assert world.search("plaice").hits[0].url == "local://two/html/index.html"
-    assert world.search("herring").hits[0].url == "local://one/html/index.html"
+    assert answered(world.search("plaice")).hits[0].url == "local://two/html/index.html"
+    assert answered(world.search("herring")).hits[0].url == "local://one/html/index.html"
     assert [source.name for source in open_sources(sources[:1])] == ["html"]
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 from sanderling.serve.world.metrics import Counters
 from sanderling.serve.world.refusal import RefusalError
 from sanderling.tools.contract import ToolOutageError
-from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World
+from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitReply, World, answered
 
 _TOGETHER = 8
 """Queries that one call to the world asks."""
@@ -53,7 +53,7 @@ class WorldCalls:
         """
 
         def some(part: Sequence[str]) -> Callable[[], tuple[SearchReply, ...]]:
-            return lambda: self.world.search_many(part, limit=limit, snippet_words=snippet_words, occasion=occasion)
+            return lambda: answered(self.world.search_many(part, limit=limit, snippet_words=snippet_words, occasion=occasion))
 
         parts = [queries[start : start + _TOGETHER] for start in range(0, len(queries), _TOGETHER)]
         replies = await asyncio.gather(*(self._run("search", some(part)) for part in parts))
@@ -71,7 +71,7 @@ class WorldCalls:
         """One reply for each address, in order; ``paced`` false: never held back. Raises RefusalError (503) as `search`."""
 
         def one(url: str) -> Callable[[], tuple[VisitReply]]:
-            return lambda: (self.world.visit(url, goal, max_words=max_words, occasion=occasion),)
+            return lambda: (answered(self.world.visit(url, goal, max_words=max_words, occasion=occasion)),)
 
         replies = await asyncio.gather(*(self._run("visit", one(url), paced) for url in urls))
         return list(chain.from_iterable(replies))

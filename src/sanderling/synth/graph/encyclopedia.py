@@ -60,9 +60,7 @@ def encyclopedia_of(directory: Path) -> Encyclopedia | None:
         return None
     intake = Intake()
     for page in world.pages:
-        stored = intake.admit(page.page)
-        if stored is not None:
-            intake.keep(stored)
+        intake.take_in(page.page, lambda _: 0)
     return world if intake.fingerprint == info.fingerprint else None
 
 

@@ -8,9 +8,8 @@ from typing import Protocol
 
 from sanderling.core.asking import AskingOutageError
 from sanderling.core.types import ToolStatus
-from sanderling.tools.contract import ToolOutageError
-from sanderling.tools.web.backend import LiveWeb
-from sanderling.world.contract import Page, VisitReply
+from sanderling.world.contract import OutageError, Page
+from sanderling.world.live import LIVE_WEB, LiveWeb
 from sanderling.world.local import LocalWorld
 
 
@@ -51,7 +50,7 @@ class WorldFinder:
 
     async def search(self, query: str, limit: int) -> list[str]:
         """See `Finder`."""
-        return [hit.url for hit in self.world.search(query, limit=limit).hits]
+        return [hit.url for hit in (await self.world.search(query, limit=limit)).hits]
 
     async def open(self, url: str) -> Opened:
         """See `Finder`."""
@@ -64,20 +63,20 @@ class WebFinder:
     """The live web."""
 
     web: LiveWeb
-    name: str = "live web"
+    name: str = LIVE_WEB
 
     async def search(self, query: str, limit: int) -> list[str]:
         """See `Finder`."""
         try:
-            return [hit.url for hit in (await self.web.search(query, limit)).hits]
-        except ToolOutageError as error:
+            return [hit.url for hit in (await self.web.search(query, limit=limit)).hits]
+        except OutageError as error:
             raise AskingOutageError(str(error)) from error
 
     async def open(self, url: str) -> Opened:
         """See `Finder`."""
         try:
-            reply: VisitReply = await self.web.page(url)
-        except ToolOutageError as error:
+            reply = await self.web.page(url)
+        except OutageError as error:
             raise AskingOutageError(str(error)) from error
         if reply.status is not ToolStatus.OK:
             return Opened(None, reply.status)

@@ -59,12 +59,14 @@ async def crawl(world: LocalWorld, start: Page, askers: Sequence[Asker], setting
         seen.add(canonical_url(page.url))
         read.append((page, await read_page(page, askers, most_words=settings.page_words)))
         if not waiting:
-            waiting = _next(world, merged(read), seen, looked_for, settings)
+            waiting = await _next(world, merged(read), seen, looked_for, settings)
     unused = sum((facts.unused for _, facts in read), Counter[Unused]())
     return Crawled(merged(read), [page.url for page, _ in read], unused, [facts.provenance for _, facts in read])
 
 
-def _next(world: LocalWorld, graph: FactGraph, seen: set[str], looked_for: set[str], settings: CrawlSettings) -> list[Page]:
+async def _next(
+    world: LocalWorld, graph: FactGraph, seen: set[str], looked_for: set[str], settings: CrawlSettings
+) -> list[Page]:
     """Unread pages about the thing that most facts speak of and no one looked for yet; none when there is no such thing."""
     mentions = Counter({id: len(graph.incoming[id]) + len(graph.outgoing[id]) for id in graph.entities})
     for id, _ in sorted(mentions.items(), key=lambda item: (-item[1], item[0])):
@@ -72,7 +74,7 @@ def _next(world: LocalWorld, graph: FactGraph, seen: set[str], looked_for: set[s
             continue
         looked_for.add(id)
         found: list[Page] = []
-        for hit in world.search(graph.entities[id].name, limit=3 * settings.per_entity).hits:
+        for hit in (await world.search(graph.entities[id].name, limit=3 * settings.per_entity)).hits:
             page = world.page(hit.url)
             unread = page is not None and canonical_url(page.url) not in seen
             if page is not None and unread and word_count(page.text) >= settings.least_words:

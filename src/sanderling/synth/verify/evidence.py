@@ -38,26 +38,26 @@ class Evidence:
         """Never raises."""
         occasion = Occasion(masked=frozenset(question.masked_urls))
         facts = [fact for fact in question.meta.get("facts") or [] if isinstance(fact, dict) and fact.get("url")]
-        if facts and all(self._states(fact, occasion) for fact in facts):
+        if facts and all([await self._states(fact, occasion) for fact in facts]):
             return Result(self.check, Finding.PASSED, meta={"way": "facts", "urls": [fact["url"] for fact in facts]})
-        found = self._found(question, occasion)
+        found = await self._found(question, occasion)
         if found:
             return Result(self.check, Finding.PASSED, meta={"way": "search", "urls": found})
         return Result(self.check, Finding.FAILED, "No visible page that a search finds holds an accepted answer.")
 
-    def _states(self, fact: dict[str, Any], occasion: Occasion) -> bool:
+    async def _states(self, fact: dict[str, Any], occasion: Occasion) -> bool:
         """Whether the fact's page is visible and holds its words."""
         page = self.page(fact["url"])
-        if page is None or self.world.visit(fact["url"], occasion=occasion).status is not ToolStatus.OK:
+        if page is None or (await self.world.visit(fact["url"], occasion=occasion)).status is not ToolStatus.OK:
             return False
         stretches, missed = PageText(page.text).stretches(fact["quote"]) if fact.get("quote") else ([(0, 0)], 0)
         return bool(stretches) and not missed
 
-    def _found(self, question: Question, occasion: Occasion) -> list[str]:
+    async def _found(self, question: Question, occasion: Occasion) -> list[str]:
         """Visible pages that hold an accepted answer."""
         queries = [question.text, *(f"{question.text} {answer}" for answer in question.answers)]
         urls: dict[str, None] = {}
-        for reply in self.world.search_many(queries, limit=self.results, occasion=occasion):
+        for reply in await self.world.search_many(queries, limit=self.results, occasion=occasion):
             urls |= dict.fromkeys(hit.url for hit in reply.hits)
         pages = ((url, self.page(url)) for url in urls)
         return [url for url, page in pages if page is not None and any(holds(page.text, answer) for answer in question.answers)]

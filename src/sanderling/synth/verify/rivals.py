@@ -57,12 +57,12 @@ class Rivals:
             for fact in question.meta.get("facts") or []
             if isinstance(fact, dict) and fact.get("url")
         }
-        hits = self.world.search(question.text, limit=self.pages + len(own), occasion=occasion).hits
+        hits = (await self.world.search(question.text, limit=self.pages + len(own), occasion=occasion)).hits
         urls = [hit.url for hit in hits if canonical_url(hit.url) not in own][: self.pages]
         steps: list[dict[str, Any]] = []
         unread = 0
         for url in urls:
-            page = self.world.visit(url, question.text, max_words=self.page_words, occasion=occasion)
+            page = await self.world.visit(url, question.text, max_words=self.page_words, occasion=occasion)
             if page.status is not ToolStatus.OK:
                 continue
             material = f"Question: {question.text}\nKnown answer: {' / '.join(question.answers)}\n\n{fenced('page', page.text)}"

@@ -49,7 +49,7 @@ class Snippets:
     async def __call__(self, question: Question) -> Result:
         """Raises AskingOutageError when no model could be reached."""
         occasion = Occasion(masked=frozenset(question.masked_urls))
-        reply = self.world.search(question.text, limit=self.results, snippet_words=self.snippet_words, occasion=occasion)
+        reply = await self.world.search(question.text, limit=self.results, snippet_words=self.snippet_words, occasion=occasion)
         rank = _first_that_holds(reply.hits, question)
         if rank is None:
             return Result(self.check, Finding.PASSED, "No title or snippet holds the answer.")

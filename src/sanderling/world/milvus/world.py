@@ -309,5 +309,5 @@ class MilvusWorld(LocalWorld):
         index = _Index(pointer.pages, WordCounts(directory / WORDS), text)
         super().__init__(pointer.name, pointer.fingerprint, self._remote, index, _ReadAhead(ranker, self._remote), waits=True)
 
-    def _hidden(self, keys: Collection[str]) -> list[int]:
+    def _numbers(self, keys: Collection[str]) -> list[int]:
         return self._remote.find_many(keys)

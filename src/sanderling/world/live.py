@@ -1,0 +1,293 @@
+"""The live web as a world, behind two services: searches as Serper answers them, pages as Jina Reader gives them.
+
+A failure of a page or a query is a status; a failure of a service is an OutageError: it cannot be reached, refuses the key, has
+no credit left, or breaks (5xx) `BROKEN_IN_A_ROW` times in a row, since one broken page is the page's affair. Reader services
+answer 200 for pages that a site refused to give and put the site's own status into ``warning``: that is read too. The same call
+may be answered otherwise tomorrow: record it to keep it (`tools.recording`).
+"""
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import Field, SecretStr
+
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.core.types import ToolStatus
+from sanderling.world.addresses import asked_part, page_address
+from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchHit, SearchReply, VisitReply, World, missing
+from sanderling.world.passages import read_page
+
+LIVE_WEB = "live web"
+"""What a record says instead of a world's name."""
+SEARCH_URL = "https://google.serper.dev"
+READER_URL = "https://r.jina.ai"
+SEARCH_KEY_ENV = "SERPER_API_KEY"
+READER_KEY_ENV = "JINA_API_KEY"
+BROKEN_IN_A_ROW = 3
+_MOST_RESULTS = 100
+_WARNED = re.compile(r"returned error (\d{3})")
+_NO_CREDIT = re.compile(r"credit|balance|quota|billing", re.IGNORECASE)
+_STATUS = {
+    400: ToolStatus.NOT_FOUND,
+    402: ToolStatus.PAYWALLED,
+    403: ToolStatus.BLOCKED,
+    404: ToolStatus.NOT_FOUND,
+    408: ToolStatus.TIMEOUT,
+    410: ToolStatus.GONE,
+    415: ToolStatus.NOT_TEXT,
+    422: ToolStatus.BLOCKED,
+    429: ToolStatus.RATE_LIMITED,
+    451: ToolStatus.BLOCKED,
+    504: ToolStatus.TIMEOUT,
+    524: ToolStatus.TIMEOUT,
+}
+"""What a reader's status, or a site's within a reader's warning, says of a page."""
+_TIMED_OUT = 504
+"""The status of an answer that did not come in time: a gateway's, as it might have been told by one."""
+_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+_LONGEST_PAUSE_S = 30.0
+_MOST_BYTES = 32 << 20
+
+
+class WebSettings(Frozen):
+    """Where the live web is asked, and how patiently. Keys come from the environment and are in no settings file."""
+
+    search_url: str = SEARCH_URL
+    """Base URL of a service that answers ``POST /search {"q", "num"}`` as Serper does."""
+    reader_url: str = READER_URL
+    """Base URL of a service that answers ``POST / {"url"}`` as Jina Reader does."""
+    search_key: SecretStr | None = None
+    reader_key: SecretStr | None = None
+    timeout_s: float = Field(default=60.0, gt=0)
+    """For one attempt."""
+    attempts: int = Field(default=3, ge=1)
+    """For one request, where the service is busy or broken."""
+    pause_s: float = Field(default=1.0, ge=0)
+    """Before the second attempt; doubled before each further one, unless the service says how long."""
+    concurrent: int = Field(default=4, ge=1)
+    """Requests to each service at a time."""
+
+
+def web_settings(search_url: str = SEARCH_URL, reader_url: str = READER_URL, *, env: Mapping[str, str]) -> WebSettings:
+    """Settings with the keys of an environment. Raises UserError for a bad address, and where Serper itself has no key."""
+    for option, url in (("--search-url", search_url), ("--reader-url", reader_url)):
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise UserError(f"{option} {url} is no web address: give one such as http://127.0.0.1:8018.")
+    search_key, reader_key = env.get(SEARCH_KEY_ENV, "").strip(), env.get(READER_KEY_ENV, "").strip()
+    if not search_key and search_url.rstrip("/") == SEARCH_URL:
+        raise UserError(f"Serper wants a key: put it into {SEARCH_KEY_ENV}, or name another service with --search-url.")
+    return WebSettings(
+        search_url=search_url.rstrip("/"),
+        reader_url=reader_url.rstrip("/"),
+        search_key=SecretStr(search_key) if search_key else None,
+        reader_key=SecretStr(reader_key) if reader_key else None,
+    )
+
+
+class LiveWeb(World):
+    """Searches and pages of the live web; its connections belong to the running event loop.
+
+    Example: ``async with LiveWeb(web_settings(env=os.environ)) as web: await web.search("tidal flats")``
+    """
+
+    name = LIVE_WEB
+    page_count = 0
+    offline = False
+
+    def __init__(self, settings: WebSettings, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """``transport``: instead of the network, for tests."""
+        search_key = settings.search_key.get_secret_value() if settings.search_key else ""
+        reader_key = settings.reader_key.get_secret_value() if settings.reader_key else ""
+        search_headers = {"X-API-KEY": search_key} if search_key else {}
+        reader_headers = {"Authorization": f"Bearer {reader_key}"} if reader_key else {}
+        self.fingerprint = f"{settings.search_url} {settings.reader_url}"
+        self._engine = _Service(settings, settings.search_url, SEARCH_KEY_ENV, search_headers, transport)
+        self._reader = _Service(settings, settings.reader_url, READER_KEY_ENV, reader_headers, transport)
+
+    async def search(
+        self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
+    ) -> SearchReply:
+        """Ask the engine; see `contract.World`. Snippets are as it gives them. Raises OutageError."""
+        answer = await self._engine.post(
+            "/search", {"q": query, "num": min(limit, _MOST_RESULTS)}, refusals=(401, 402, 403, 404)
+        )
+        if answer.status == 200 and isinstance(answer.body, dict):
+            hits = _hits(answer.body.get("organic"))[:limit]
+            return SearchReply(query, hits, ToolStatus.OK if hits else ToolStatus.EMPTY)
+        if answer.status == 400:  # the engine will not take these words
+            return SearchReply(query, (), ToolStatus.EMPTY)
+        return SearchReply(query, (), _STATUS.get(answer.status, ToolStatus.OUTAGE))
+
+    async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
+        """Read a page; see `contract.World`. Its ``url`` is the one that was asked for. Raises OutageError."""
+        asked = page_address(url)
+        page = occasion.fetched.get(asked) if occasion.fetched is not None else None
+        if page is None:
+            page = await self.page(asked)
+            if occasion.fetched is not None:
+                occasion.fetched[asked] = page
+        if page.status is not ToolStatus.OK:
+            return replace(page, url=asked)
+        found = read_page(page.text, goal, asked_part(url), max_words)
+        status = ToolStatus.OK if found.part <= found.parts else ToolStatus.NOT_FOUND
+        return VisitReply(asked, page.title, found.text, status, part=found.part, parts=found.parts, moved=page.url)
+
+    async def page(self, url: str) -> VisitReply:
+        """One whole page; its ``url`` is the address it came from, after redirections. Raises OutageError."""
+        if not url.lower().startswith(("http://", "https://")):
+            return missing(url)
+        answer = await self._reader.post("/", {"url": url}, refusals=(401,))
+        if answer.status != 200:
+            return VisitReply(url, "", "", _STATUS.get(answer.status, ToolStatus.OUTAGE))
+        data = answer.body.get("data") if isinstance(answer.body, dict) else None
+        if not isinstance(data, dict):
+            return VisitReply(url, "", "", ToolStatus.OUTAGE)
+        warned = _WARNED.search(_text(data.get("warning")))
+        if warned:
+            return VisitReply(url, "", "", _STATUS.get(int(warned[1]), ToolStatus.BLOCKED))
+        text = _text(data.get("content")) or _text(data.get("text"))
+        if not text.strip():
+            return VisitReply(url, "", "", ToolStatus.NOT_TEXT)
+        return VisitReply(_text(data.get("url")) or url, _text(data.get("title")), text)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await asyncio.gather(self._engine.client.aclose(), self._reader.client.aclose())
+
+    async def __aenter__(self) -> "LiveWeb":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a service said."""
+
+    status: int
+    body: Any
+    """Decoded JSON; None for what is no JSON."""
+
+    @property
+    def words(self) -> str:
+        """The service's own words about a failure, on one line."""
+        found = self.body
+        if isinstance(found, dict):
+            found = next((found[key] for key in ("error", "message", "readableMessage", "name") if found.get(key)), "")
+        return " ".join(str(found or "no reason given").split())[:200]
+
+
+class _Service:
+    """One service: a JSON request in, a status and a body out, with patience. Keys stand in headers only, and in no message.
+
+    Busy or broken replies and lost connections are tried again, with pauses that grow or that the service names.
+    """
+
+    def __init__(
+        self,
+        settings: WebSettings,
+        base_url: str,
+        key_env: str,
+        headers: Mapping[str, str],
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> None:
+        self._settings = settings
+        self._base_url = base_url
+        self._key_env = key_env
+        self._broken = 0
+        """How often in a row."""
+        self._free = asyncio.Semaphore(settings.concurrent)
+        beyond = httpx.URL(base_url).host not in ("localhost", "127.0.0.1", "::1")  # no proxy leads to this machine
+        self.client = httpx.AsyncClient(
+            base_url=base_url,
+            headers={"Accept": "application/json", **headers},
+            timeout=settings.timeout_s,
+            transport=transport,
+            trust_env=beyond,
+        )
+
+    async def post(self, path: str, body: Mapping[str, Any], refusals: tuple[int, ...]) -> _Answer:
+        """The last answer to a request. Raises OutageError where the service, not the query or the page, is what failed."""
+        async with self._free:
+            pause_s, attempts = self._settings.pause_s, self._settings.attempts
+            for attempt in range(1, attempts + 1):
+                answer, wait_s = await self._once(path, body, last=attempt == attempts)
+                if answer is not None and (answer.status not in _RETRIED or attempt == attempts):
+                    break
+                await asyncio.sleep(min(_LONGEST_PAUSE_S, pause_s if wait_s is None else wait_s))
+                pause_s *= 2
+        assert answer is not None, "the last attempt answers or raises"
+        if answer.status in refusals:
+            raise OutageError(
+                f"{self._base_url} refused the request (status {answer.status}: {answer.words}): look at {self._key_env}."
+            )
+        if answer.status in (400, 402) and _NO_CREDIT.search(answer.words):
+            raise OutageError(f"{self._base_url} has no credit left for this key ({answer.words}).")
+        odd = answer.status == 200 and not isinstance(answer.body, dict)
+        self._broken = self._broken + 1 if odd or (answer.status >= 500 and answer.status not in _STATUS) else 0
+        if self._broken >= BROKEN_IN_A_ROW:
+            what = "something else than JSON" if odd else f"status {answer.status}: {answer.words}"
+            raise OutageError(f"{self._base_url} is broken ({what}, {BROKEN_IN_A_ROW} times in a row).")
+        return answer
+
+    async def _once(self, path: str, body: Mapping[str, Any], *, last: bool) -> tuple[_Answer | None, float | None]:
+        """An answer, or None where another attempt may help; and how long the service wants to be left alone."""
+        try:
+            async with (
+                asyncio.timeout(self._settings.timeout_s),  # the client's own limit is for each read: a reply may drip for ever
+                self.client.stream("POST", path, json=dict(body)) as reply,
+            ):
+                return _Answer(reply.status_code, await _decoded(reply)), _wait(reply)
+        except (httpx.TimeoutException, TimeoutError) as error:
+            if isinstance(error, httpx.ConnectTimeout) and last:
+                raise OutageError(f"{self._base_url} cannot be reached (no connection in time).") from error
+            return _Answer(_TIMED_OUT, {"error": "no answer in time"}), None
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            if last:
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                raise OutageError(f"{self._base_url} cannot be reached ({reason}).") from error
+            return None, None
+
+
+async def _decoded(reply: httpx.Response) -> Any:
+    chunks, size = [], 0
+    async for chunk in reply.aiter_bytes():
+        size += len(chunk)
+        if size > _MOST_BYTES:
+            return None
+        chunks.append(chunk)
+    try:
+        return json.loads(b"".join(chunks).decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _wait(reply: httpx.Response) -> float | None:
+    try:
+        seconds = float(reply.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _hits(found: Any) -> tuple[SearchHit, ...]:
+    entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    return tuple(
+        SearchHit(_text(entry.get("title")), _text(entry["link"]), _text(entry.get("snippet")), _text(entry.get("date")))
+        for entry in entries
+        if _text(entry.get("link"))
+    )
+
+
+def _text(value: Any) -> str:
+    """A string of a reply, without what no page and no tokenizer knows."""
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
