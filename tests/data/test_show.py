@@ -13,8 +13,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.data.credit import CreditLine
-from sanderling.data.show import render, show_file
+from sanderling.data.show import CreditLine, render, show_file
 from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore
 from sanderling.runs.parquet import write_parquet
 

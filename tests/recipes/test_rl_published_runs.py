@@ -26,8 +26,8 @@ from sanderling.core.config import read_config
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.data.credit import CreditLine
 from sanderling.data.questions import read_questions
+from sanderling.data.show import CreditLine
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
 from sanderling.recipes.rl.prepare import Order

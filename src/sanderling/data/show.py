@@ -1,8 +1,9 @@
 """A trajectory on the terminal: question, turns, observations in short, answer, ending, usage.
 
-Text from models and pages is never taken for markup, and control characters are made visible, so that nothing recorded can
-move the cursor of the person who reads it. Main branch in full; rejected attempts are marked where they were made, other
-branches mentioned. Files: a store, Parquet, or anything that can be imported.
+Text from models and pages is never taken for markup, and control characters are made visible, so that nothing recorded can move
+the cursor of the person who reads it. Main branch in full; rejected attempts are marked where they were made, other branches
+mentioned. Files: a store, Parquet, or anything that can be imported. What reinforcement learning credited each turn with can be
+told beside it, from the files that a run writes for people (:class:`CreditLine`).
 """
 
 import difflib
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
@@ -19,17 +21,69 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.observations import ListedPage, read_observation, unwrap
 from sanderling.core.record import Node, NodeKind, Trajectory, turn_indices
 from sanderling.core.text import visible
 from sanderling.core.types import ToolCall
-from sanderling.data.credit import CreditLine, credit_of, told
 from sanderling.data.importing import open_trajectories
 from sanderling.data.stats import NO_ENDING, call_roles
 
 _SHORT_CHARS = 600
 _SHORT_HITS = 5
+
+
+class CreditParts(Frozen):
+    """The parts of each turn's advantage, over a rollout's turns; their sum is what the turn's tokens were trained with."""
+
+    outcome: tuple[float, ...]
+    gain: tuple[float, ...]
+    penalty: tuple[float, ...]
+
+
+class CreditLine(Frozen):
+    """What each turn of one rollout was credited with in a step of reinforcement learning. Lists run over its turns."""
+
+    id: str
+    """The trajectory's."""
+    question: str
+    group: int
+    outcome: float | None
+    """What counted in its group; None: nothing did."""
+    left_out: str | None
+    """Why it was not trained on."""
+    tools: tuple[str, ...]
+    gains: tuple[float | None, ...]
+    """Information gain as it was measured; None: none was."""
+    malformed: tuple[bool, ...]
+    capped: tuple[bool, ...]
+    """Turns that could get no positive credit."""
+    credit: CreditParts
+    version: int | None = None
+    """Updates behind the weights that gains were measured under, the same for a whole group; older files do not say."""
+
+    def facts(self, turn: int) -> list[str]:
+        """What is to be said of a turn (from 0), in a few words each."""
+        gain, parts = self.gains[turn], {name: value[turn] for name, value in self.credit}
+        split = ", ".join(f"{name} {value:+.2f}" for name, value in parts.items() if value)
+        facts = [] if gain is None else [f"gain {gain:+.2f}"]
+        facts.append(f"credit {sum(parts.values()):+.2f}" + (f" ({split})" if ", " in split else ""))
+        return facts + ["malformed"] * self.malformed[turn] + ["no positive credit"] * self.capped[turn]
+
+
+def credit_of(path: Path, id: str) -> CreditLine:
+    """The line of one trajectory. Raises UserError where the file cannot be read or has none."""
+    try:
+        lines = [CreditLine.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        raise UserError(
+            f"{path} is no file of credit: a run of train rl writes one for each step, in its directory credit/."
+        ) from error
+    found = next((line for line in lines if line.id == id), None)
+    if found is None:
+        raise UserError(f"{path} says nothing of trajectory {id!r}: look in the file of the step that used its group.")
+    return found
 
 
 def show_file(
@@ -85,7 +139,7 @@ def render(trajectory: Trajectory, *, full: bool = False, credit: CreditLine | N
     for place in main:
         node = trajectory.nodes[place]
         turn += node.kind is NodeKind.TURN
-        said = told(credit, numbers[place]) if credit is not None and place in numbers else []
+        said = credit.facts(numbers[place]) if credit is not None and place in numbers else []
         parts += _node(node, turn, full, said)
         parts += [_rejected(attempt, full) for attempt in rejected.get(place, ())]
     parts += _branches(trajectory, main)

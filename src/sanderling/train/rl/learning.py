@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from sanderling.data.credit import CreditLine
+from sanderling.data.show import CreditLine
 from sanderling.policy.model_directory import load_empty
 from sanderling.train.checkpoint import load_model, load_state, save_checkpoint
 from sanderling.train.contract import FloatArray, Row
