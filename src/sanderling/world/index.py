@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -31,21 +32,19 @@ Ranked = list[tuple[int, float]]
 """Page numbers with scores, best first, equal scores by page number."""
 
 
-class Ranker(Protocol):
+class Ranker(ABC):
     """Orders pages; may be called from many threads."""
 
-    @property
-    def identity(self) -> str:
-        """What the order depends on beside the pages; empty for the world's own full-text index."""
-        ...
+    identity = ""
+    """What the order depends on beside the pages; empty for the world's own full-text index."""
 
     def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
         """The ``limit`` best pages outside ``hidden``; fewer where fewer are found."""
-        ...
+        return self.rank_many([query], limit, hidden)[0]
 
+    @abstractmethod
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
         """As `rank` for each query, to the last digit."""
-        ...
 
 
 class FullText(Protocol):
@@ -63,21 +62,14 @@ class FullText(Protocol):
         ...
 
 
-class LexicalRanker:
+class LexicalRanker(Ranker):
     """The full-text index as a ranker."""
 
     def __init__(self, index: FullText) -> None:
         self._index = index
 
-    @property
-    def identity(self) -> str:
-        return ""
-
-    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
-        return self._index.search(query, limit, hidden)
-
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        return [self.rank(query, limit, hidden) for query in queries]
+        return [self._index.search(query, limit, hidden) for query in queries]
 
 
 INDEX_VERSION = 4

@@ -32,7 +32,7 @@ _NONE = np.float32(-2.0)
 """Below every cosine."""
 
 
-class DenseIndex:
+class DenseIndex(Ranker):
     """Ranks by nearness.
 
     Args:
@@ -56,6 +56,7 @@ class DenseIndex:
     ) -> None:
         settings = info.settings
         check_embedder(settings, embedder)
+        self.identity = f"dense-{settings.identity}" + (f"-{cells.identity}" if cells else "")
         self._info = info
         self._vectors = vectors
         self._embedder = embedder
@@ -66,17 +67,8 @@ class DenseIndex:
         self._kept: dict[int, Vectors] = {}
         self._blocks = _blocks(self._ends, max(_BLOCK_VALUES // settings.dimension, 1))
 
-    @property
-    def identity(self) -> str:
-        cells = f"-{self._cells.identity}" if self._cells else ""
-        return f"dense-{self._info.settings.identity}{cells}"
-
-    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
-        """The nearest pages; none for a query without a word."""
-        return self.rank_many([query], limit, hidden)[0]
-
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        """As `rank` for each query; the queries are embedded in one call, and the passages read once."""
+        """The nearest pages, none for a query without a word; queries are embedded in one call, and the passages read once."""
         asked = [number for number, query in enumerate(queries) if query.strip()]
         found: list[Ranked] = [[] for _ in queries]
         if limit < 1 or not asked or not len(self._pages):
@@ -209,7 +201,7 @@ RRF_K = 60
 DEPTH = 100
 
 
-class HybridRanker:
+class HybridRanker(Ranker):
     """Several rankings of the same pages as one, by reciprocal rank fusion: each list adds 1 / (60 + rank) to its pages.
 
     Cormack et al., SIGIR 2009. Scores of the lists need not be comparable. The first ``depth`` pages of each are fused, so a
@@ -219,17 +211,10 @@ class HybridRanker:
     def __init__(self, rankers: Sequence[Ranker], depth: int = DEPTH) -> None:
         self._rankers = tuple(rankers)
         self._depth = depth
-
-    @property
-    def identity(self) -> str:
-        return f"rrf-{RRF_K}-{self._depth}:" + "+".join(ranker.identity or "lexical" for ranker in self._rankers)
-
-    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
-        """The best pages of the fused list."""
-        return self.rank_many([query], limit, hidden)[0]
+        self.identity = f"rrf-{RRF_K}-{depth}:" + "+".join(ranker.identity or "lexical" for ranker in rankers)
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        """As `rank` for each query; each ranker is asked once."""
+        """The best pages of the fused lists; each ranker is asked once."""
         depth = max(self._depth, limit)
         lists = [ranker.rank_many(queries, depth, hidden) for ranker in self._rankers]
         return [fuse(ranked, limit) for ranked in zip(*lists, strict=True)]

@@ -141,18 +141,13 @@ Fetch = Callable[[list[int], int], list[list[tuple[int, float]]]]
 """Which queries of the batch, and how many hits of each, to lists of hits."""
 
 
-class MilvusText:
+class MilvusText(Ranker):
     """Full text."""
+
+    identity = "milvus-bm25"
 
     def __init__(self, store: MilvusStore) -> None:
         self._store = store
-
-    @property
-    def identity(self) -> str:
-        return "milvus-bm25"
-
-    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
-        return self.rank_many([query], limit, hidden)[0]
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
         asked = [_asked(query) for query in queries]
@@ -163,7 +158,7 @@ class MilvusText:
         return _ranked([bool(text) for text in asked], limit, 1, _WORD_DIGITS, fetch)
 
 
-class MilvusDense:
+class MilvusDense(Ranker):
     """Nearness of passages, pooled to pages.
 
     Args:
@@ -177,13 +172,7 @@ class MilvusDense:
         self._store = store
         self._settings = settings
         self._embedder = embedder
-
-    @property
-    def identity(self) -> str:
-        return f"milvus-dense-{self._settings.identity}"
-
-    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
-        return self.rank_many([query], limit, hidden)[0]
+        self.identity = f"milvus-dense-{settings.identity}"
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
         wanted = [number for number, query in enumerate(queries) if query.strip()]
@@ -252,19 +241,13 @@ class WordCounts:
 # The world
 
 
-class _ReadAhead:
+class _ReadAhead(Ranker):
     """A ranker whose pages are read, all in one call, before anybody asks for them one by one."""
 
     def __init__(self, ranker: Ranker, pages: MilvusPages) -> None:
         self._ranker = ranker
         self._pages = pages
-
-    @property
-    def identity(self) -> str:
-        return self._ranker.identity
-
-    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
-        return self.rank_many([query], limit, hidden)[0]
+        self.identity = ranker.identity
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
         lists = self._ranker.rank_many(queries, limit, hidden)
