@@ -21,7 +21,7 @@ from sanderling.core.record import Trajectory
 from sanderling.data.importing import import_all
 from sanderling.evaluate.fidelity import Figure, Part, by_question, part
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
-from sanderling.evaluate.fidelity_table import interval, number
+from sanderling.evaluate.fidelity_report import interval, number
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import mean_interval
 from sanderling.runs.files import replace_file

@@ -11,8 +11,8 @@ from sanderling.cli.eval_progress import Lines, Pane, Shown, showing
 from sanderling.cli.eval_progress_text import headline, plain_line, quality, taken, under_way, warning
 from sanderling.core.types import Ending, ToolCall
 from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.format import compact, roughly
 from sanderling.evaluate.live import Live
+from sanderling.report.numbers import compact, roughly
 
 
 class Run:

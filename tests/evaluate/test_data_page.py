@@ -1,14 +1,10 @@
 """The page of data: every figure is on it, and text from outside is never markup."""
 
-import itertools
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from sanderling.data.stats import Portrait
-from sanderling.evaluate.columns import bin_edges, columns
 from sanderling.evaluate.data_page import Step, data_page, figures_table
 
 
@@ -43,16 +39,3 @@ def test_the_terminal_shows_the_same() -> None:
 
 def test_nothing_is_a_page_too() -> None:
     assert "0 sets" in data_page("T", [], command="c") and data_page("T", [portrait("none", [], {})], command="c")
-
-
-@given(st.integers(0, 10**7))
-def test_edges_cover_everything_with_few_bins(most: int) -> None:
-    edges = bin_edges(most)
-    assert edges[0] == 0 and edges[-1] >= most and 2 <= len(edges) <= 27
-    assert all(b - a == edges[1] for a, b in itertools.pairwise(edges))
-
-
-def test_columns_are_as_high_as_their_shares() -> None:
-    drawn = columns(["a", "b"], [0, 10, 20], [[1, 3], [0, 0]], title="t", x_label="x")
-    heights = [float(found) for found in re.findall(r'height="([0-9.]+)" class="column"', drawn)]
-    assert len(heights) == 2 and abs(heights[1] / heights[0] - 3) < 0.01 and "a: 3 (75.0%) from 11 to 20" in drawn

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -233,7 +234,7 @@ def test_agenttoleaps_records_without_a_benchmark_are_private_until_a_person_say
     _, facts, judged = scored(leap, "--judge", "exact", out=out, code=3)
     page = reported(out, tmp_path / "hidden")
     assert RunDirectory(out).require().about.private and "What is t1?" not in page
-    assert facts.hidden in " ".join(page.split()).replace("&#x27;", "'") and "--public" in facts.hidden
+    assert facts.hidden in unescape(" ".join(page.split())) and "--public" in facts.hidden
     _, facts, again = scored(leap, "--judge", "exact", "--public", out=out, code=3)
     assert not RunDirectory(out).require().about.private and facts.hidden == "" and again == judged, "the same run, shown"
     assert "What is t1?" in reported(out, tmp_path / "shown")

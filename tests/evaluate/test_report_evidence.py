@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_evaluate_result import INFO, episode
@@ -20,9 +19,8 @@ from sanderling.evaluate.comparing.written import html, markdown
 from sanderling.evaluate.guarding import GuardFacts
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.reading import Outcome
-from sanderling.evaluate.result_parts import Estimate, GuardFigures
+from sanderling.evaluate.result_parts import GuardFigures
 from sanderling.evaluate.run_directory import About
-from sanderling.evaluate.scaling import Curve, doublings, scaling
 from sanderling.evaluate.summary import summarise
 from sanderling.policy.budget import Prices
 from sanderling.world.guard import GuardKind
@@ -169,17 +167,3 @@ def test_ranges_say_each_number_once(numbers: set[int]) -> None:
         low, _, high = part.partition("–")
         read += range(int(low), int(high or low) + 1)
     assert read == sorted(numbers)
-
-
-@pytest.mark.parametrize(
-    ("most", "told"), [(1, [1]), (2, [1, 2]), (5, [1, 2, 4]), (6, [1, 2, 4, 6]), (64, [1, 2, 4, 8, 16, 32, 64])]
-)
-def test_the_axis_doubles_and_ends_at_the_last(most: int, told: list[int]) -> None:
-    assert doublings(most) == told
-
-
-def test_a_curve_of_nothing_is_said() -> None:
-    nothing = {1: Estimate(value=None, interval=None, questions=0, too_few=3)}
-    assert "Nothing was scored" in scaling([Curve("pass@k", nothing)], title="t")
-    one = {1: Estimate(value=1.0, interval=None, questions=1, too_few=0)}
-    assert "<circle" in scaling([Curve("pass@k", one)], title="t")

@@ -15,12 +15,10 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.format import duration, memory, percent, points, span
 from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
 from sanderling.evaluate.reading import Outcome, pick_three, reading_of
 from sanderling.evaluate.report import render, write_report
 from sanderling.evaluate.report_model import Chart, Fact, FactSheet, RecipeReport, RunFacts, Series, Stage, better, compare
-from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.summary import RunInfo, summarise
 from sanderling.evaluate.table import markdown_table, print_stages, stage_cells, terminal_table
@@ -264,20 +262,6 @@ def test_a_terminal_of_80_columns_cuts_no_name_and_no_figure() -> None:
     shown = stream.getvalue()
     assert "…" not in shown
     assert all(piece in shown for piece in ("correct", "only", "Answered", "unscored", *stage_cells(stages[0])[2:]))
-
-
-def test_numbers_in_words() -> None:
-    assert [duration(s) for s in (0.04, 9.96, 59.6, 245, 3599.7, 7800)] == [
-        "0.0 s",
-        "10 s",
-        "1 min 00 s",
-        "4 min 05 s",
-        "1 h 00 min",
-        "2 h 10 min",
-    ]
-    assert [memory(m) for m in (None, 812.4, 2310)] == ["–", "812 MB", "2.31 GB"]
-    assert (percent(None), percent(0.4156), points(-0.012)) == ("–", "41.6%", "−1.2")
-    assert span(Interval(0.1, 0.25)) == "10.0–25.0"
 
 
 def test_provenance_names_no_path_or_host() -> None:

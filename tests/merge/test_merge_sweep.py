@@ -169,7 +169,7 @@ def test_the_page_and_the_table_hold_every_figure_and_load_nothing(lab: Lab, tmp
     page = render(report)
     assert page == render(report) and "&lt;merge&gt;" in page
     assert "models in float32 on cpu; search: old lexical, new lexical" in page
-    assert "default-src &#x27;none&#x27;" in page and not any(word in page for word in ('src="', 'href="', "@import", "url("))
+    assert "default-src 'none'" in page and not any(word in page for word in ('src="', 'href="', "@import", "url("))
     for point in report.points:
         assert f"<td>{point.name}" in page
     assert page.count("100.0%") >= 6 and "Best at weight 0.5" in page and "old · weight 0.5" in page

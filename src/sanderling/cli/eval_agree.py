@@ -8,9 +8,9 @@ from rich.console import Console
 
 from sanderling.core.text import visible
 from sanderling.evaluate.agreeing import Comparison
-from sanderling.evaluate.format import MISSING, percent, span
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt
 from sanderling.judge.verdict import Code
+from sanderling.report.numbers import MISSING, percent, span
 
 _SHOWN = 10
 

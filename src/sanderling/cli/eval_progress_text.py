@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling.core.text import visible
-from sanderling.evaluate.format import compact, duration, percent, roughly, span
 from sanderling.evaluate.live_snapshot import Attempt, Doing, Snapshot
+from sanderling.report.numbers import compact, duration, percent, roughly, span
 
 _NAME_CHARS = 20
 _WARNING_CHARS = 220

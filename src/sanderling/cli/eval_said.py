@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from sanderling.evaluate.format import ending_words, mean, percent, span
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.result_parts import Confidence, Contamination, Estimate
 from sanderling.judge.agreement import FEW
+from sanderling.report.numbers import ending_words, mean, percent, span
 
 
 def said_lines(result: EvalResult) -> Iterator[str]:

@@ -17,7 +17,6 @@ from sanderling.evaluate.benchmarks.benchmark import Benchmark
 from sanderling.evaluate.benchmarks.checking import left_out, warnings
 from sanderling.evaluate.benchmarks.contract import Loaded
 from sanderling.evaluate.comparing.tables import tries
-from sanderling.evaluate.format import MISSING, duration, mean, percent, span
 from sanderling.evaluate.guarding import GuardFacts, guard_counts
 from sanderling.evaluate.measured import Measure
 from sanderling.evaluate.peers.facts import notes_of
@@ -25,6 +24,7 @@ from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.evaluate.run_directory import About
 from sanderling.evaluate.why_unscored import why_unscored
+from sanderling.report.numbers import MISSING, duration, mean, percent, span
 from sanderling.world.guard import GuardKind
 
 

@@ -42,9 +42,8 @@ def fidelity(
     mode: Search = SearchMode.LEXICAL,
 ) -> None:
     """Compare a world with recorded calls that it was not built from."""
-    from sanderling.evaluate.fidelity_report import sentence, write_fidelity
+    from sanderling.evaluate.fidelity_report import interval, number, sentence, write_fidelity
     from sanderling.evaluate.fidelity_run import Asked, Subject, report_of
-    from sanderling.evaluate.fidelity_table import interval, number
     from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
     from sanderling.evaluate.report_model import RunFacts
     from sanderling.world.fidelity import Settings

@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from sanderling.core.text import visible
 from sanderling.data.stats import Distribution, Portrait
-from sanderling.evaluate.bars import Part, said, stack
-from sanderling.evaluate.columns import bin_edges, columns
-from sanderling.evaluate.format import MISSING, mean, percent
-from sanderling.evaluate.markup import Html, join, tag
-from sanderling.evaluate.page import figure, page, section
-from sanderling.evaluate.plots import legend
+from sanderling.report import charts
+from sanderling.report.charts import Part, figure, legend
+from sanderling.report.numbers import MISSING, mean, percent
+from sanderling.report.page import render
 
 _COLOURS = 6
 _OTHER = "others"
@@ -68,24 +67,18 @@ def data_page(
     total = sum(one.trajectories for one in portraits)
     sets = f"{len(portraits)} set{'s' * (len(portraits) != 1)}"
     summary = f"{sets} on the way, side by side." if steps else f"{sets}, {total:,} trajectories in all, side by side."
-    head = tag("header", tag("p", "Sanderling · data", class_="eyebrow"), tag("h1", title), tag("p", summary, class_="summary"))
-    sections = [section("steps", "Step by step", _steps(steps))] if steps else []
-    sections += [
-        section("figures", "In figures", _table(portraits, figure_columns(unit))),
-        section("shape", "How long they are", tag("div", *_lengths(portraits, unit), class_="grid2")),
-        section("made-of", "What they are made of", tag("div", *_shares(portraits), class_="grid2")),
-    ]
-    said_of = tag("ul", *[tag("li", note) for note in (*notes, *_KNOWN_LIMITS)])
-    sections.append(section("limits", "What to know when reading this", said_of))
-    foot = tag("footer", tag("p", "Made by ", tag("code", command), "."))
-    return page(title, head, tag("main", *sections), foot)
-
-
-_KNOWN_LIMITS = (
-    "Scripts are told by letters, so Latin may be any language that is written so.",
-    "Lengths are of the messages as they stand, without what a chat template adds.",
-    "An ending that is not recorded is unknown, not bad: several published layouts do not say how a run ended.",
-)
+    return render(
+        "data.html",
+        title,
+        summary=summary,
+        steps=steps,
+        columns=figure_columns(unit),
+        portraits=portraits,
+        lengths=_lengths(portraits, unit),
+        shares=_shares(portraits),
+        notes=notes,
+        command=command,
+    )
 
 
 def figures_table(portraits: Sequence[Portrait]) -> Table:
@@ -108,40 +101,17 @@ def _long_head(column: Column) -> str:
     )
 
 
-def _table(portraits: Sequence[Portrait], chosen: Sequence[Column]) -> Html:
-    heads = [tag("th", "set", scope="col")] + [tag("th", one.head, scope="col", title=one.hint) for one in chosen]
-    rows = [
-        tag("tr", tag("th", one.name, scope="row"), *[tag("td", column.cell(one)) for column in chosen]) for one in portraits
-    ]
-    return tag("div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="sets"), class_="scroll")
-
-
-def _steps(steps: Sequence[Step]) -> Html:
-    heads = tag("tr", *[tag("th", head, scope="col") for head in ("step", "in", "out", "what happened")])
-    rows = [
-        tag(
-            "tr",
-            tag("th", step.name, scope="row"),
-            tag("td", f"{step.came_in:,}"),
-            tag("td", f"{step.went_out:,}"),
-            tag("td", step.told, class_="told"),
-        )
-        for step in steps
-    ]
-    return tag("div", tag("table", tag("thead", heads), tag("tbody", *rows), class_="way"), class_="scroll")
-
-
-def _lengths(portraits: Sequence[Portrait], unit: str) -> list[Html]:
+def _lengths(portraits: Sequence[Portrait], unit: str) -> list[Markup]:
     return [
         _columns(portraits, lambda one: one.turns, "Turns", "turns of the policy"),
         _columns(portraits, lambda one: one.length, f"Length in {unit}", f"{unit} of all messages"),
     ]
 
 
-def _columns(portraits: Sequence[Portrait], pick: Callable[[Portrait], Distribution], title: str, x_label: str) -> Html:
+def _columns(portraits: Sequence[Portrait], pick: Callable[[Portrait], Distribution], title: str, x_label: str) -> Markup:
     most = max((pick(one).most for one in portraits), default=0)
-    names, edges = [one.name for one in portraits], bin_edges(most)
-    drawn = columns(names, edges, [pick(one).binned(edges) for one in portraits], title=title, x_label=x_label)
+    names, edges = [one.name for one in portraits], charts.bin_edges(most)
+    drawn = charts.columns(names, edges, [pick(one).binned(edges) for one in portraits], title=title, x_label=x_label)
     return figure(f"{title}, shares of each set", drawn, legend(names) if len(names) > 1 else None)
 
 
@@ -161,7 +131,7 @@ def _verdicts(one: Portrait) -> Counter[str]:
     return one.verdicts
 
 
-def _shares(portraits: Sequence[Portrait]) -> list[Html]:
+def _shares(portraits: Sequence[Portrait]) -> list[Markup]:
     return [
         _stacks("How they ended", portraits, _endings),
         _stacks("Verdicts", portraits, _verdicts),
@@ -170,7 +140,7 @@ def _shares(portraits: Sequence[Portrait]) -> list[Html]:
     ]
 
 
-def _stacks(title: str, portraits: Sequence[Portrait], pick: Callable[[Portrait], Counter[str]]) -> Html:
+def _stacks(title: str, portraits: Sequence[Portrait], pick: Callable[[Portrait], Counter[str]]) -> Markup:
     """A bar of 100% for each set; the most frequent names have colours of their own, the same in every bar."""
     overall: Counter[str] = Counter()
     for one in portraits:
@@ -178,15 +148,14 @@ def _stacks(title: str, portraits: Sequence[Portrait], pick: Callable[[Portrait]
         overall.update({name: round(1e6 * count / max(1, total)) for name, count in pick(one).items()})  # sets count alike
     ranked = [name for name, _ in sorted(overall.items(), key=lambda found: (-found[1], found[0]))]
     named = ranked if len(ranked) <= _COLOURS else ranked[: _COLOURS - 1]
-    rows: list[Html] = []
+    rows: list[tuple[str, list[Part]]] = []
     for one in portraits:
         counts = pick(one)
         parts = [Part(name, counts[name], f"s{place}") for place, name in enumerate(named)]
         rest = counts.total() - sum(part.count for part in parts)
-        parts += [Part(_OTHER, rest, f"s{_COLOURS - 1}")] if rest else []
-        words = ", ".join(said(part) for part in parts if part.count) or "none"
-        rows.append(join(tag("dt", one.name), tag("dd", stack(parts), tag("span", words, class_="below"))))
-    return figure(title, tag("dl", *rows, class_="stacks"), legend(named + ([_OTHER] if len(ranked) > _COLOURS else [])))
+        rows.append((one.name, parts + ([Part(_OTHER, rest, f"s{_COLOURS - 1}")] if rest else [])))
+    keys = legend(named + ([_OTHER] if len(ranked) > _COLOURS else []))
+    return figure(title, charts.stacks(rows, words=True), keys)
 
 
 def _share(part: int, whole: int) -> str:

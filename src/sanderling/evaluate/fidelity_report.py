@@ -1,17 +1,18 @@
 """The report of a world's fidelity: one HTML page that needs nothing else, and the same figures as JSON. Computes none."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from sanderling.evaluate.bars import Bar, bars, said, stack
-from sanderling.evaluate.bars import Part as Segment
-from sanderling.evaluate.fidelity import STEP, Part
+from markupsafe import Markup
+
+from sanderling.evaluate.fidelity import STEP, Figure, Part
 from sanderling.evaluate.fidelity_run import FidelityReport
-from sanderling.evaluate.fidelity_table import interval, number, table_of
-from sanderling.evaluate.format import duration, memory, percent
-from sanderling.evaluate.markup import Html, join, tag
-from sanderling.evaluate.page import figure, page, section
-from sanderling.evaluate.plots import Line, curves, legend
+from sanderling.report import charts
+from sanderling.report.charts import Bar, Line, figure, legend, note
+from sanderling.report.charts import Part as Segment
+from sanderling.report.numbers import MISSING, Interval, percent
+from sanderling.report.page import render
 from sanderling.runs.files import replace_file
 
 HTML_NAME = "fidelity.html"
@@ -35,12 +36,15 @@ def write_fidelity(report: FidelityReport, directory: Path) -> Path:
 
 def render_fidelity(report: FidelityReport) -> str:
     """The page. The same report gives the same page."""
-    title = f"Fidelity of {report.world}"
-    sections = [_verdict(report)]
-    for place, part in enumerate(report.parts):
-        sections.append(section(f"part{place}", f"Figures: {part.label}", *_part(part)))
-    sections.append(section("limits", "What this cannot show", tag("ul", *[tag("li", limit) for limit in report.limits])))
-    return page(title, _header(report, title), tag("main", *sections), _footer(report))
+    return render(
+        "fidelity.html",
+        f"Fidelity of {report.world}",
+        report=report,
+        sentences=[sentence(part, int(report.settings["k"])) for part in report.parts],
+        parts=[_part(part) for part in report.parts],
+        table_heads=_HEADS,
+        parameters=", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in report.settings.items()),
+    )
 
 
 def sentence(part: Part, k: int) -> str:
@@ -57,42 +61,18 @@ def sentence(part: Part, k: int) -> str:
     )
 
 
-def _header(report: FidelityReport, title: str) -> Html:
-    run = report.run
-    summary = f"{report.pages:,} pages, built from {report.world_source}, beside recorded calls."
-    return tag(
-        "header",
-        tag("p", "Sanderling · fidelity of a world", class_="eyebrow"),
-        tag("h1", title),
-        tag("p", summary, class_="summary"),
-        tag("p", " · ".join([run.date, f"sanderling {run.version}", f"seed {run.seed}", run.machine]), class_="meta"),
-    )
+def _part(part: Part) -> dict[str, Any]:
+    figures = [*part.figures, *part.domains]
+    return {
+        "part": part,
+        "plots": _plots(part),
+        "gold": _gold(part) if part.gold_ranks_recorded else [],
+        "table": list(_table(figures)),
+        "empty": [found.name for found in figures if not found.n],
+    }
 
 
-def _verdict(report: FidelityReport) -> Html:
-    k = int(report.settings["k"])
-    lines = [tag("p", sentence(part, k), class_="lead" if index == 0 else None) for index, part in enumerate(report.parts)]
-    lines += [tag("p", remark) for remark in report.remarks]
-    if report.same_question:
-        lines.append(tag("p", f"{report.same_question} trajectories are in no figure: the world saw their questions."))
-    lines.append(tag("p", "It says nothing about the live web; the limits are below."))
-    return section("verdict", "What this shows", tag("div", *lines, class_="verdict open"))
-
-
-def _part(part: Part) -> Iterator[Html]:
-    counts = (
-        f"{part.trajectories} trajectories, {part.questions} questions, {part.searches:,} result lists "
-        f"({part.distinct_queries:,} distinct queries, {part.empty_lists} empty lists), {part.visits:,} visited pages"
-    )
-    dropped = f"; {part.asked_before} lists left out, as the build knew their very query" if part.asked_before else ""
-    yield tag("p", f"{part.remark} {counts}{dropped}.", class_="quiet")
-    yield tag("div", *_plots(part), class_="grid2")
-    if part.gold_ranks_recorded:
-        yield tag("div", *_gold(part), class_="grid2")
-    yield tag("div", table_of([*part.figures, *part.domains]), class_="scroll")
-
-
-def _plots(part: Part) -> list[Html]:
+def _plots(part: Part) -> list[Markup]:
     by_name = {found.name: found for found in part.figures}
     shown = [Bar(label, by_name[name].value, by_name[name].interval) for name, label in _BARS.items()]
     lines = [
@@ -100,17 +80,17 @@ def _plots(part: Part) -> list[Html]:
         for name, side in (("recorded", part.snippets_recorded), ("world", part.snippets_world))
         if side.cumulative
     ]
-    snippets = curves(lines, title="Snippet length", x_label="words", y_label="share of snippets", percent=True)
+    snippets = charts.curves(lines, title="Snippet length", x_label="words", y_label="share of snippets", percent=True)
     apart = "" if part.snippet_distance is None else f" Greatest distance of the curves: {percent(part.snippet_distance)}."
     sizes = f"{part.snippets_recorded.n:,} recorded snippets, {part.snippets_world.n:,} of the world.{apart}"
     return [
-        figure("Ranked lists, with 95% intervals over queries", bars(shown, title="Agreement of ranked lists")),
-        figure("Length of snippets", snippets, legend([line.name for line in lines]), tag("p", sizes, class_="quiet")),
+        figure("Ranked lists, with 95% intervals over queries", charts.bars(shown, title="Agreement of ranked lists")),
+        figure("Length of snippets", snippets, legend([line.name for line in lines]), note(sizes)),
         figure("What became of the same visits", _outcomes(part)),
     ]
 
 
-def _gold(part: Part) -> list[Html]:
+def _gold(part: Part) -> list[Markup]:
     """Where answering pages rank, and how often a list gives the answer away."""
     by_name = {found.name: found for found in part.figures}
     total = sum(part.gold_ranks_recorded)
@@ -119,7 +99,7 @@ def _gold(part: Part) -> list[Html]:
         for side, counts in (("recorded", part.gold_ranks_recorded), ("world", part.gold_ranks_world))
     ]
     title = "First answering page within the first ranks"
-    ranks = curves(lines, title=title, x_label="rank", y_label="share of lists", percent=True)
+    ranks = charts.curves(lines, title=title, x_label="rank", y_label="share of lists", percent=True)
     said_of = f"{total:,} lists of the {part.gold_questions} questions of which an answering page is known, found by words."
     leaks = [
         Bar(f"{what}, {side}", by_name[f"{name}_{side}"].value, by_name[f"{name}_{side}"].interval)
@@ -127,37 +107,84 @@ def _gold(part: Part) -> list[Html]:
         for side in ("recorded", "world")
     ]
     return [
-        figure(title, ranks, legend([line.name for line in lines]), tag("p", said_of, class_="quiet")),
-        figure("Answers in lists, with 95% intervals over queries", bars(leaks, title="Answers in lists")),
+        figure(title, ranks, legend([line.name for line in lines]), note(said_of)),
+        figure("Answers in lists, with 95% intervals over queries", charts.bars(leaks, title="Answers in lists")),
     ]
 
 
-def _outcomes(part: Part) -> Html:
+def _outcomes(part: Part) -> Markup:
     if not part.visits:
-        return tag("p", "No visit was recorded.", class_="quiet")
+        return note("No visit was recorded.")
     statuses = sorted({*part.visits_recorded, *part.visits_world} - {"ok"})
     styles = {"ok": "s0"} | {status: f"s{1 + index % 5}" for index, status in enumerate(statuses)}
-    rows: list[Html] = []
-    for label, counts in (("recorded", part.visits_recorded), ("world", part.visits_world)):
-        segments = [Segment(name.replace("_", " "), counts.get(name, 0), style) for name, style in styles.items()]
-        words = ", ".join(said(segment) for segment in segments if segment.count)
-        rows.append(join(tag("dt", label), tag("dd", stack(segments), tag("span", words, class_="below"))))
-    return tag("dl", *rows, class_="stacks")
+    rows = [
+        (label, [Segment(name.replace("_", " "), counts.get(name, 0), style) for name, style in styles.items()])
+        for label, counts in (("recorded", part.visits_recorded), ("world", part.visits_world))
+    ]
+    return charts.stacks(rows, words=True)
 
 
-def _footer(report: FidelityReport) -> Html:
-    run, settings = report.run, report.settings
-    parameters = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in settings.items())
-    return tag(
-        "footer",
-        tag("p", "Made by ", tag("code", run.command), f" in {duration(run.seconds)}, {memory(run.peak_memory_mb)} at most."),
-        tag(
-            "p",
-            f"Settings: {parameters}. World {report.fingerprint[:16]}. With p = {settings['p']:g} the first "
-            f"{settings['k']:g} ranks carry {percent(report.weight_of_top_k)} of the weight of rank-biased overlap; agreement "
-            "beyond them is extrapolated. "
-            "Intervals over queries take queries as independent, which those of one question are not: trust those over "
-            "questions. Intervals of shares that are all 0 or all 1 are Wilson's. Figures of visits resample visits. "
-            f"The same figures for machines: {JSON_NAME}.",
-        ),
-    )
+# The table of all figures -------------------------------------------------------------------------------------------------
+
+_SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "Ranked lists": ("overlap", "rbo", "coverage", "found_of_held", "results"),
+    "Answers in lists": ("gold", "leak"),
+    "Snippets": ("snippet",),
+    "Sites and copies": ("domains", "duplicates", "top1", "top5", "entropy"),
+    "Visits": ("visit", "extract"),
+}
+"""Subject -> how its figures' names begin."""
+_HEADS = ("Measure", "n", "Recorded", "World, or both", "95% over queries", "95% over questions")
+_RECORDED, _WORLD = "_recorded", "_world"
+
+
+def number(figure: Figure) -> str:
+    """A figure as a person reads it: shares in percent, words and results as counts, entropies in bits."""
+    return _written(figure.name, figure.value)
+
+
+def interval(name: str, found: Interval | None) -> str:
+    """An interval in the unit of its figure."""
+    return MISSING if found is None else f"{_written(name, found[0])} to {_written(name, found[1])}"
+
+
+def _table(figures: Sequence[Figure]) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Rows by subject; of a pair of figures one row, whose intervals are the world's."""
+    by_name = {figure.name: figure for figure in figures}
+    for subject, begins in _SUBJECTS.items():
+        rows = list(_rows([one for one in figures if one.n and one.name.startswith(begins)], by_name))
+        if rows:
+            yield subject, rows
+
+
+def _rows(shown: Sequence[Figure], by_name: Mapping[str, Figure]) -> Iterator[dict[str, str]]:
+    for one in shown:
+        twin = by_name.get(one.name.removesuffix(_RECORDED) + _WORLD) if one.name.endswith(_RECORDED) else None
+        if twin is not None and twin.n:
+            yield _row(one.name.removesuffix(_RECORDED), one.meaning, one, twin)
+        elif one.name.endswith(_WORLD) and (other := by_name.get(one.name.removesuffix(_WORLD) + _RECORDED)) and other.n:
+            continue
+        else:
+            yield _row(one.name, one.meaning, None, one)
+
+
+def _row(name: str, meaning: str, recorded: Figure | None, world: Figure) -> dict[str, str]:
+    return {
+        "name": name,
+        "meaning": meaning,
+        "n": f"{world.n:,}" if recorded is None or recorded.n == world.n else f"{recorded.n:,} · {world.n:,}",
+        "recorded": MISSING if recorded is None else number(recorded),
+        "value": number(world),
+        "over_queries": interval(world.name, world.interval),
+        "over_questions": interval(world.name, world.interval_by_question),
+    }
+
+
+def _written(name: str, value: float | None) -> str:
+    if value is None:
+        return MISSING
+    if name.startswith("entropy"):
+        return f"{value:.2f} bits"
+    if "_rr_" in name:
+        return f"{value:.3f}"
+    return f"{value:.1f}" if "words" in name or name.startswith("results") else percent(value)

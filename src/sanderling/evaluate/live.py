@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from sanderling.agent.events import CallsMade, Ended, Event, TurnSampled, TurnStarted
 from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.format import ending_words
 from sanderling.evaluate.live_snapshot import Attempt, Doing, Snapshot
 from sanderling.evaluate.live_sums import LastMinute, PassSoFar, Tokens
 from sanderling.evaluate.rows import Key
 from sanderling.evaluate.watch import Watch
+from sanderling.report.numbers import ending_words
 
 FEWEST_FOR_TIME_LEFT = 5
 """So many attempts have to be scored in this run before it is said how long it will take."""

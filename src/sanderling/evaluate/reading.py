@@ -12,6 +12,7 @@ from enum import StrEnum
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import Ending
 from sanderling.evaluate.result import Record
+from sanderling.report.numbers import duration, ending_words
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -128,3 +129,32 @@ def _step(node: Node, turn: int | None) -> Step:
 
 def _clean(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
+
+
+_TITLES = {
+    NodeKind.SYSTEM: "System prompt",
+    NodeKind.QUESTION: "Question as asked",
+    NodeKind.OBSERVATION: "Observation",
+    NodeKind.HINT: "Notice from the loop",
+    NodeKind.RAW: "Message",
+}
+
+
+def step_title(step: Step) -> str:
+    """What stands above a step on a page."""
+    return f"Turn {step.turn}" if step.turn is not None else _TITLES.get(step.kind, "Rejected attempt")
+
+
+def reading_facts(reading: Reading) -> list[tuple[str, str]]:
+    """What stands above the steps on a page, without what is empty."""
+    pairs = {
+        "Expected": " / ".join(reading.expected) or "unknown",
+        "Answered": reading.answer if reading.answer is not None else "nothing",
+        "Ended": ending_words(reading.ending or "unknown") + (f": {reading.detail}" if reading.detail else ""),
+        "Turns": str(sum(step.turn is not None for step in reading.steps)),
+        "Hops": "" if reading.hops is None else str(reading.hops),
+        "Time": duration(reading.seconds),
+        "Model": reading.model,
+        "Episode": f"{reading.id} ({reading.seeds})",
+    }
+    return [(name, value) for name, value in pairs.items() if value]

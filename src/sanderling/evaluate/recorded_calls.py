@@ -15,8 +15,8 @@ from sanderling.core.parse import normalise_arguments
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolCall
-from sanderling.evaluate.format import percent
 from sanderling.evaluate.result_parts import RecordedShare
+from sanderling.report.numbers import percent
 from sanderling.world.recorded import REPLAY_FILE, ReplayTable
 from sanderling.world.store import open_world
 

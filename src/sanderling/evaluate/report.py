@@ -1,24 +1,31 @@
-"""A report as one HTML file that needs nothing else, and the same figures as JSON beside it.
+"""A recipe's report as one HTML file that needs nothing else, and the same figures as JSON beside it. Computes no figure."""
 
-The page loads nothing (its own content-security policy forbids it), follows the reader's light or dark scheme, and is whole
-without script: the script only shows the points of a curve. All text comes in through :mod:`~sanderling.evaluate.markup`, which
-escapes it. Computes no figure.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sanderling.evaluate import report_stages
-from sanderling.evaluate.format import duration, memory, percent, points
-from sanderling.evaluate.markup import Html, join, tag
-from sanderling.evaluate.page import figure, page, section
-from sanderling.evaluate.plots import Line, curves, legend
-from sanderling.evaluate.report_model import Chart, Comparison, FactSheet, RecipeReport
-from sanderling.evaluate.report_readings import readings_html
+from markupsafe import Markup
+
+from sanderling.core.types import Ending
+from sanderling.evaluate.reading import reading_facts, step_title
+from sanderling.evaluate.report_model import Chart, RecipeReport, Stage
+from sanderling.report import charts
+from sanderling.report.charts import Bar, Difference, Part, figure, legend, note
+from sanderling.report.numbers import duration, ending_words, memory, percent, points
+from sanderling.report.page import render as rendered
 from sanderling.runs.files import replace_file
 
 HTML_NAME = "report.html"
 JSON_NAME = "report.json"
+_HEADS = {
+    "Stage": "What was evaluated",
+    "Questions": "Held-out questions × attempts at each",
+    "Pass@1": "Mean share of right attempts, with its 95% interval (bootstrap over questions)",
+    "Pass@4": "Chance that at least one of four attempts is right, unbiased",
+    "Endings": "How the episodes ended",
+    "Turns": "Mean model turns of an episode",
+    "Browse": "Visits among all tool calls (in right / in wrong episodes)",
+    "Time": "Wall time of making and evaluating the stage",
+}
 
 
 def write_report(report: RecipeReport, directory: Path) -> Path:
@@ -30,74 +37,70 @@ def write_report(report: RecipeReport, directory: Path) -> Path:
 
 def render(report: RecipeReport) -> str:
     """The page. The same report gives the same page."""
-    return page(report.title, _header(report), tag("main", *_sections(report)), _footer(report))
-
-
-def _header(report: RecipeReport) -> Html:
-    run = report.run
-    return tag(
-        "header",
-        tag("p", "Sanderling · recipe report", class_="eyebrow"),
-        tag("h1", report.title),
-        tag("p", report.summary, class_="summary") if report.summary else None,
-        tag("p", " · ".join([run.date, f"sanderling {run.version}", f"seed {run.seed}", run.machine]), class_="meta"),
+    main = report.comparison
+    sentences = [one.verdict for one in (*([main] if main else []), *report.other_comparisons)] + list(report.remarks)
+    sentences += [f"{stage.name} is invalid: {stage.invalid_because}" for stage in report.stages if stage.invalid_because]
+    return rendered(
+        "recipe.html",
+        report.title,
+        report=report,
+        sentences=sentences,
+        tone=_tone(report),
+        cards=list(_cards(report)),
+        heads=_HEADS,
+        best=max((stage.pass_at_1 for stage in report.stages if stage.pass_at_1 is not None), default=None),
+        endings=_endings,
+        endings_key=_endings_key(report.stages),
+        figures=list(_figures(report)),
+        charts=[_chart(chart) for chart in report.charts],
+        reading_facts=reading_facts,
+        step_title=step_title,
     )
 
 
-def _sections(report: RecipeReport) -> Iterator[Html]:
-    yield _verdict(report)
-    yield section("results", "Results", report_stages.table_html(report.stages), *_figures(report))
-    if report.charts:
-        yield section("curves", "Learning curves", tag("div", *map(_chart, report.charts), class_="grid2"))
-    if report.readings:
-        note = tag("p", "Chosen by rule, not by hand. Thoughts, calls and observations are verbatim.", class_="quiet")
-        yield section("episodes", "Episodes to read", note, readings_html(report.readings))
-    if report.sheets:
-        yield section("material", "Material", tag("div", *map(_sheet, report.sheets), class_="grid2"))
-    if report.settings:
-        block = tag("details", tag("summary", "The recipe as it was run"), tag("pre", report.settings), class_="settings")
-        yield section("settings", "Settings", block)
-
-
-def _verdict(report: RecipeReport) -> Html:
+def _tone(report: RecipeReport) -> str:
     main = report.comparison
-    said = [tag("p", main.verdict, class_="lead")] if main else []
-    said += [tag("p", other.verdict) for other in report.other_comparisons]
-    said += [tag("p", remark) for remark in report.remarks]
-    said += [tag("p", f"{s.name} is invalid: {s.invalid_because}") for s in report.stages if s.invalid_because]
-    block = tag("div", *said, class_=f"verdict {_tone(main)}") if said else None
-    return tag("section", tag("h2", "What this run shows"), block, _cards(report), id="verdict")
-
-
-def _tone(comparison: Comparison | None) -> str:
-    if comparison is None or not comparison.valid or comparison.interval.low <= 0 <= comparison.interval.high:
+    if main is None or not main.valid or main.interval.low <= 0 <= main.interval.high:
         return "open"
-    return "gain" if comparison.interval.low > 0 else "loss"
+    return "gain" if main.interval.low > 0 else "loss"
 
 
-def _cards(report: RecipeReport) -> Html:
-    run, main = report.run, report.comparison
-    figures = [(percent(stage.pass_at_1), f"pass@1, {stage.name}") for stage in report.stages[-1:]]
-    if main is not None:
-        figures.append((points(main.difference), f"points over {main.baseline}"))
-    figures += [(f"{stage.n:,}", "held-out questions") for stage in report.stages[-1:]]
-    figures += [(duration(run.seconds), "wall time"), (memory(run.peak_memory_mb), "of memory at most")]
-    return tag("div", *[tag("div", tag("b", f), tag("span", label), class_="card") for f, label in figures], class_="cards")
+def _cards(report: RecipeReport) -> Iterator[tuple[str, str]]:
+    last = report.stages[-1:]
+    yield from ((percent(stage.pass_at_1), f"pass@1, {stage.name}") for stage in last)
+    if report.comparison is not None:
+        yield points(report.comparison.difference), f"points over {report.comparison.baseline}"
+    yield from ((f"{stage.n:,}", "held-out questions") for stage in last)
+    yield duration(report.run.seconds), "wall time"
+    yield memory(report.run.peak_memory_mb), "of memory at most"
 
 
-def _figures(report: RecipeReport) -> Iterator[Html]:
-    figures = [figure("Pass@1, with 95% intervals", report_stages.pass_bars(report.stages))]
-    compared = [c for c in (report.comparison, *report.other_comparisons) if c is not None]
+def _figures(report: RecipeReport) -> Iterator[Markup]:
+    shares = [Bar(stage.name, stage.pass_at_1, stage.pass_at_1_interval) for stage in report.stages]
+    yield figure("Pass@1, with 95% intervals", charts.bars(shares, title="Pass@1 of each stage with its 95% interval"))
+    compared = [one for one in (report.comparison, *report.other_comparisons) if one is not None]
     if compared:
         caption = "Paired differences in pass@1 on the same questions, in points, with 95% intervals"
-        figures.append(figure(caption, report_stages.difference_plot(compared)))
-    figures.append(figure("How episodes ended", report_stages.endings_bars(report.stages)))
-    yield tag("div", *figures, class_="grid2")
+        shown = [Difference(one.candidate, one.baseline, one.difference, one.interval) for one in compared]
+        title = "Paired differences in pass@1 with their 95% intervals, in points"
+        yield figure(caption, charts.differences(shown, title=title))
+    rows = [(stage.name, _endings(stage)) for stage in report.stages]
+    yield figure("How episodes ended", charts.stacks(rows), _endings_key(report.stages))
 
 
-def _chart(chart: Chart) -> Html:
-    lines = [Line(series.name, series.x, series.y) for series in chart.series]
-    plot = curves(
+def _endings(stage: Stage) -> list[Part]:
+    return [Part(ending_words(ending), stage.endings.get(ending, 0), f"e-{ending}") for ending in Ending]
+
+
+def _endings_key(stages: Sequence[Stage]) -> Markup:
+    """Swatches of the endings that occur."""
+    present = [ending for ending in Ending if any(stage.endings.get(ending) for stage in stages)]
+    return legend({ending_words(ending): f"e-{ending}" for ending in present})
+
+
+def _chart(chart: Chart) -> Markup:
+    lines = [charts.Line(series.name, series.x, series.y) for series in chart.series]
+    plot = charts.curves(
         lines,
         title=chart.title,
         x_label=chart.x_label,
@@ -107,31 +110,5 @@ def _chart(chart: Chart) -> Html:
         log=chart.log,
     )
     remarks = [chart.note, f"Faint: raw; strong: moving average of {chart.smooth} points." if chart.smooth > 1 else ""]
-    note = tag("p", " ".join(filter(None, remarks)), class_="quiet") if any(remarks) else None
-    return figure(chart.title, plot, legend([line.name for line in lines]) if len(lines) > 1 else None, note)
-
-
-def _sheet(sheet: FactSheet) -> Html:
-    rows = [join(tag("dt", fact.label), tag("dd", fact.value)) for fact in sheet.facts]
-    return tag("div", tag("h3", sheet.title), tag("dl", *rows, class_="facts"), class_="sheet")
-
-
-def _footer(report: RecipeReport) -> Html:
-    run = report.run
-    return tag(
-        "footer",
-        tag(
-            "p",
-            "Made by ",
-            tag("code", run.command),
-            f" with seed {run.seed}, sanderling {run.version}, on {run.machine}, {run.date}.",
-        ),
-        tag(
-            "p",
-            "Intervals are 95%: percentile bootstrap over questions (Wilson where all are "
-            "right or all wrong). Differences are paired "
-            "by question; their p-values come from sign flips. Unscored attempts (outages) are in no mean, and counted. "
-            "Memory is an upper bound: the main process and as many workers as ran at once, each at the size of the largest. "
-            f"The same figures for machines: {JSON_NAME}.",
-        ),
-    )
+    below = note(" ".join(filter(None, remarks))) if any(remarks) else None
+    return figure(chart.title, plot, legend([line.name for line in lines]) if len(lines) > 1 else None, below)

@@ -12,11 +12,11 @@ from pydantic import Field, field_validator, model_validator
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.format import chance, points
 from sanderling.evaluate.paired import paired_difference
 from sanderling.evaluate.reading import Reading
 from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult, Record
+from sanderling.report.numbers import chance, points
 
 ENOUGH_QUESTIONS = 200
 """With fewer held-out questions a run is a check of the machinery, and its report claims nothing."""

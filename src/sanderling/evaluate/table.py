@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.evaluate.format import duration, ending_words, mean, percent, span
 from sanderling.evaluate.report_model import Comparison, Stage
+from sanderling.report.numbers import duration, ending_words, mean, percent, span
 
 _COLUMNS = ("Stage", "n", "Pass@1", "95% interval", "Pass@4", "Answered", "Turns", "Browse", "Time")
 

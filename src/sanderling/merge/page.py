@@ -2,17 +2,16 @@
 
 from pathlib import Path
 
+from markupsafe import Markup
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from sanderling.evaluate.bars import Bar, bars
-from sanderling.evaluate.format import duration, percent, points, span
-from sanderling.evaluate.markup import Html, tag
-from sanderling.evaluate.page import figure, page, section
-from sanderling.evaluate.plots import Line, curves, legend
 from sanderling.merge.axis import Axis
 from sanderling.merge.report import Measured, Score, SweepReport
+from sanderling.report.charts import Bar, Line, bars, curves, figure, legend
+from sanderling.report.numbers import percent, points, span
+from sanderling.report.page import render as rendered
 from sanderling.runs.files import replace_file
 
 HTML_NAME = "sweep.html"
@@ -32,22 +31,22 @@ def write_page(report: SweepReport, directory: Path) -> Path:
 def render(report: SweepReport) -> str:
     """The page. The same report gives the same page."""
     title = f"Sweep of {report.settings.method} merges"
-    names = " and ".join(skill_names(report))
-    header = tag(
-        "header",
-        tag("p", "Sanderling · merging", class_="eyebrow"),
-        tag("h1", title),
-        tag("p", f"{len(report.points)} merges over {_AXES[report.axis]}, measured on {names}.", class_="summary"),
-        tag("p", " · ".join([report.date, f"sanderling {report.version}", report.machine]), class_="meta"),
+    chosen = report.chosen or (report.points[0] if report.points else None)
+    asked = {name: score.questions for name, score in chosen.skills.items()} if chosen else {}
+    return rendered(
+        "sweep.html",
+        title,
+        report=report,
+        axis=_AXES[report.axis],
+        names=skill_names(report),
+        told=told(report),
+        figures=_figures(report),
+        headings=_headings(report),
+        rows=[_cells(report, item) for item in (*report.inputs, *report.points)],
+        inputs=", ".join(item.name for item in report.inputs),
+        counts=", ".join(f"{name} {count}" for name, count in asked.items()),
+        searches=", ".join(f"{name} {mode}" for name, mode in report.search.items()),
     )
-    verdict = tag("div", *[tag("p", line, class_="lead" if not place else None) for place, line in enumerate(told(report))])
-    main = tag(
-        "main",
-        section("verdict", "What this shows", verdict),
-        section("curve", "The curve", _curve(report)),
-        section("figures", "Every figure", tag("div", _table(report), class_="scroll")),
-    )
-    return page(title, header, main, _footer(report))
 
 
 def skill_names(report: SweepReport) -> list[str]:
@@ -86,7 +85,7 @@ def terminal_table(report: SweepReport) -> Table:
     return table
 
 
-def _curve(report: SweepReport) -> Html:
+def _figures(report: SweepReport) -> list[Markup]:
     names = skill_names(report)
     xs = sorted(point.value for point in report.points if point.value is not None)
     by_value = {point.value: point for point in report.points}
@@ -102,18 +101,10 @@ def _curve(report: SweepReport) -> Html:
         for item in (*report.inputs, *chosen)
         if name in item.skills
     ]
-    return tag(
-        "div",
+    return [
         figure("Pass@1 at every point; upright: the best", plot, legend([line.name for line in lines])),
         figure("Inputs and the best point, with 95% intervals", bars(shown, title="Inputs and the best point")),
-        class_="grid2",
-    )
-
-
-def _table(report: SweepReport) -> Html:
-    head = tag("tr", *[tag("th", name) for name in _headings(report)])
-    rows = [tag("tr", *[tag("td", cell) for cell in _cells(report, item)]) for item in (*report.inputs, *report.points)]
-    return tag("table", tag("thead", head), tag("tbody", *rows))
+    ]
 
 
 def _headings(report: SweepReport) -> list[str]:
@@ -148,22 +139,3 @@ def _score(score: Score | None) -> str:
 
 def _value(score: Score | None) -> float | None:
     return None if score is None else score.value
-
-
-def _footer(report: SweepReport) -> Html:
-    chosen = report.chosen or (report.points[0] if report.points else None)
-    asked = {name: score.questions for name, score in chosen.skills.items()} if chosen else {}
-    counts = ", ".join(f"{name} {count}" for name, count in asked.items())
-    inputs = ", ".join(item.name for item in report.inputs)
-    searches = ", ".join(f"{name} {mode}" for name, mode in report.search.items())
-    return tag(
-        "footer",
-        tag("p", "Made by ", tag("code", report.command), f" in {duration(report.seconds)}."),
-        tag(
-            "p",
-            f"Inputs: {inputs}. Questions: {counts}, {report.attempts} attempts each, seed {report.seed}, profile "
-            f"{report.profile}, judged by {report.judge}; models in {report.run_dtype} on {report.device}; search: {searches}. "
-            f"Intervals are 95%, by resampling questions within each skill. The "
-            f"best point: {report.rule}. The same figures for machines: sweep.json.",
-        ),
-    )

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sanderling.evaluate.comparing.model import Attempted, Run, RunsReport
-from sanderling.evaluate.format import ending_words
 from sanderling.evaluate.reading import Outcome
+from sanderling.report.numbers import ending_words
 
 UNSCORED, HIDDEN, CONTAMINATED, DISPUTED, BY_HAND = "unscored", "hidden", "contaminated", "disputed", "by-hand"
 

@@ -1,76 +1,78 @@
 """The report's plots, each with a link to what it is of. Computes no figure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from markupsafe import Markup
+
 from sanderling.core.types import Ending
-from sanderling.evaluate import bars
-from sanderling.evaluate.columns import bin_edges, columns
 from sanderling.evaluate.comparing.evidence import group_id, pair_id
 from sanderling.evaluate.comparing.model import Run, RunsReport
-from sanderling.evaluate.format import duration, ending_words, money
-from sanderling.evaluate.markup import Html, join, tag
-from sanderling.evaluate.page import figure
-from sanderling.evaluate.plots import legend
-from sanderling.evaluate.scaling import Curve, scaling
+from sanderling.evaluate.result_parts import Estimate
+from sanderling.report import charts
+from sanderling.report.charts import Bar, Curve, Difference, Part, figure, legend, note
+from sanderling.report.markup import tag
+from sanderling.report.numbers import duration, ending_words, money
 
 _MOST_BARS = 24
 """Of a plot of groups, those of all runs together."""
 
 
-def plots(report: RunsReport, known: frozenset[str]) -> Html:
+def figures(report: RunsReport, known: frozenset[str]) -> list[Markup]:
     """All of them; ``known``: the lists of attempts that the page has."""
     found = [_averages(report), _differences(report, known), *_scaling(report), *_groups(report, known), _endings(report)]
-    found += [*_spreads(report), *_spending(report)]
-    return tag("div", *[one for one in found if one is not None], class_="grid2")
+    return [one for one in (*found, *_spreads(report), *_spending(report)) if one is not None]
 
 
-def _averages(report: RunsReport) -> Html:
+def _averages(report: RunsReport) -> Markup:
+    means = [run.result.pass_at_1 for run in report.runs]
     items = [
-        bars.Bar(
-            run.name, run.result.pass_at_1.value, run.result.pass_at_1.interval, _style(report, place), f"#attempts-{place}"
-        )
-        for place, run in enumerate(report.runs)
+        Bar(run.name, mean.value, mean.interval, _style(report, place), f"#attempts-{place}")
+        for place, (run, mean) in enumerate(zip(report.runs, means, strict=True))
     ]
-    return figure("avg@k, with 95% intervals", bars.bars(items, title="avg@k of each run with its 95% interval"))
+    return figure("avg@k, with 95% intervals", charts.bars(items, title="avg@k of each run with its 95% interval"))
 
 
-def _differences(report: RunsReport, known: frozenset[str]) -> Html | None:
+def _differences(report: RunsReport, known: frozenset[str]) -> Markup | None:
     if not report.pairs:
         return None
     items = []
     for place, pair in enumerate(report.pairs):
         ids = [id for id in (pair_id(place, "better"), pair_id(place, "worse")) if id in known]
-        items.append(
-            bars.Difference(pair.name, pair.baseline, pair.found.difference, pair.found.interval, f"#{ids[0]}" if ids else "")
-        )
-    plot = bars.differences(items, title="Paired differences with their 95% intervals, in points")
+        href = f"#{ids[0]}" if ids else ""
+        items.append(Difference(pair.name, pair.baseline, pair.found.difference, pair.found.interval, href))
+    plot = charts.differences(items, title="Paired differences with their 95% intervals, in points")
     return figure("Paired differences on the same questions, in points, with 95% intervals", plot)
 
 
-def _scaling(report: RunsReport) -> Iterator[Html]:
+def _scaling(report: RunsReport) -> Iterator[Markup]:
     several = [(place, run) for place, run in enumerate(report.runs) if run.result.attempts > 1]
     for place, run in several:
-        curves = _curves(run)
-        plot = scaling(curves, title=f"{run.name}: shares over the number of attempts")
-        link = tag("p", _link(f"#attempts-{place}", "the attempts"), class_="quiet")
-        yield figure(f"{run.name}: with more attempts", plot, legend([curve.name for curve in curves]), link)
+        found = _curves(run)
+        plot = charts.scaling(found, title=f"{run.name}: shares over the number of attempts")
+        keys = legend([curve.name for curve in found])
+        yield figure(f"{run.name}: with more attempts", plot, keys, _attempts_of(place))
     if len(several) > 1:
-        curves = [Curve(run.name, run.result.pass_at_k) for _, run in several]
-        plot = scaling(curves, title="pass@k of the runs")
-        links = _among([_link(f"#attempts-{place}", run.name) for place, run in several])
-        yield figure("pass@k of the runs", plot, legend([curve.name for curve in curves]), links)
+        found = [Curve(run.name, _by_k(run.result.pass_at_k)) for _, run in several]
+        links = [_link(f"#attempts-{place}", run.name) for place, run in several]
+        keys = legend([curve.name for curve in found])
+        yield figure(
+            "pass@k of the runs", charts.scaling(found, title="pass@k of the runs"), keys, note(Markup(", ").join(links))
+        )
 
 
 def _curves(run: Run) -> list[Curve]:
     result = run.result
-    found = [Curve("pass@k", result.pass_at_k), Curve("majority of k", result.majority)]
-    found += [Curve(f"best of k by {name}", curve) for name, curve in result.best_of.items()]
-    found.append(Curve("pass^k", result.pass_hat_k))
-    return [curve for curve in found if curve.by_k]
+    best = {f"best of k by {name}": curve for name, curve in result.best_of.items()}
+    found = {"pass@k": result.pass_at_k, "majority of k": result.majority, **best, "pass^k": result.pass_hat_k}
+    return [Curve(name, _by_k(curve)) for name, curve in found.items() if curve]
 
 
-def _groups(report: RunsReport, known: frozenset[str]) -> Iterator[Html]:
+def _by_k(found: Mapping[int, Estimate]) -> dict[int, tuple[float | None, tuple[float, float] | None]]:
+    return {k: (one.value, one.interval) for k, one in found.items()}
+
+
+def _groups(report: RunsReport, known: frozenset[str]) -> Iterator[Markup]:
     """Bars for each group, a colour for each run; the groups with most questions, where they are many."""
     names = dict.fromkeys(name for run in report.runs for name in run.result.groups)
     for name in names:
@@ -85,9 +87,9 @@ def _groups(report: RunsReport, known: frozenset[str]) -> Iterator[Html]:
                 label = group if place == 0 else ""
                 estimate = one.pass_at_1 if one else None
                 value, interval = (estimate.value, estimate.interval) if estimate else (None, None)
-                items.append(bars.Bar(label, value, interval, _style(report, place), f"#{id}" if id in known else ""))
+                items.append(Bar(label, value, interval, _style(report, place), f"#{id}" if id in known else ""))
         left = f", the {most} largest of {len(every)}" if len(every) > most else ""
-        plot = bars.bars(items, title=f"avg@k by {name}")
+        plot = charts.bars(items, title=f"avg@k by {name}")
         yield figure(f"avg@k by {name}{left}", plot, *_named(report))
 
 
@@ -95,31 +97,29 @@ def _size(report: RunsReport, name: str, group: str) -> int:
     return max(one.attempts for run in report.runs if (one := run.result.groups.get(name, {}).get(group)) is not None)
 
 
-def _endings(report: RunsReport) -> Html:
-    rows = []
-    for run in report.runs:
-        parts = [bars.Part(ending_words(e), run.result.endings.get(e, 0), f"e-{e}") for e in Ending]
-        rows.append(join(tag("dt", run.name), tag("dd", bars.stack(parts))))
+def _endings(report: RunsReport) -> Markup:
+    rows = [
+        (run.name, [Part(ending_words(ending), run.result.endings.get(ending, 0), f"e-{ending}") for ending in Ending])
+        for run in report.runs
+    ]
     seen = [ending for ending in Ending if any(run.result.endings.get(ending) for run in report.runs)]
-    keys = tag("p", *(tag("span", ending_words(e), class_=f"key e-{e}") for e in seen), class_="legend")
-    link = tag("p", _link("#endings", "which attempts"), class_="quiet")
-    return figure("How attempts ended", tag("dl", *rows, class_="stacks"), keys, link)
+    keys = legend({ending_words(ending): f"e-{ending}" for ending in seen})
+    return figure("How attempts ended", charts.stacks(rows), keys, note(_link("#endings", "which attempts")))
 
 
-def _spreads(report: RunsReport) -> Iterator[Html]:
+def _spreads(report: RunsReport) -> Iterator[Markup]:
     """Turns and calls of right and wrong attempts, a plot for each run."""
     for place, run in enumerate(report.runs):
         for what, counts in (("turns", run.result.turn_counts), ("tool calls", run.result.call_counts)):
             most = max((value for by_value in counts.values() for value in by_value), default=0)
             if not most:
                 continue
-            edges = bin_edges(most)
+            edges = charts.bin_edges(most)
             names = [name for name in ("right", "wrong") if name in counts]
             binned = [[_between(counts[name], low, high) for low, high in _bins(edges)] for name in names]
             title = f"{run.name}: {what} of right and wrong attempts"
-            plot = columns(names, edges, binned, title=title, x_label=f"{what}, as shares of each")
-            link = tag("p", _link(f"#attempts-{place}", "the attempts"), class_="quiet")
-            yield figure(title, plot, legend(names), link)
+            plot = charts.columns(names, edges, binned, title=title, x_label=f"{what}, as shares of each")
+            yield figure(title, plot, legend(names), _attempts_of(place))
 
 
 def _bins(edges: Sequence[int]) -> list[tuple[int, int]]:
@@ -131,23 +131,23 @@ def _between(counts: dict[int, int], low: int, high: int) -> int:
     return sum(count for value, count in counts.items() if low < value <= high)
 
 
-def _spending(report: RunsReport) -> Iterator[Html]:
+def _spending(report: RunsReport) -> Iterator[Markup]:
     time = [
-        bars.Bar(run.name, spent.seconds, spent.seconds_interval, _style(report, place), "#took")
+        Bar(run.name, spent.seconds, spent.seconds_interval, _style(report, place), "#took")
         for place, run in enumerate(report.runs)
         if (spent := run.result.spending) is not None and spent.seconds is not None
     ]
     if time:
-        plot = bars.amounts(time, title="Time for each right answer", write=duration)
+        plot = charts.amounts(time, title="Time for each right answer", write=duration)
         yield figure("Time for each right answer, with 95% intervals", plot)
     cost = [
-        bars.Bar(run.name, one.right, one.right_interval, _style(report, place), "#took")
+        Bar(run.name, one.right, one.right_interval, _style(report, place), "#took")
         for place, run in enumerate(report.runs)
         if (one := run.result.cost) is not None and one.right is not None
     ]
     if cost:
         yield figure(
-            "Cost of each right answer, with 95% intervals", bars.amounts(cost, title="Cost of a right answer", write=money)
+            "Cost of each right answer, with 95% intervals", charts.amounts(cost, title="Cost of a right answer", write=money)
         )
 
 
@@ -156,13 +156,13 @@ def _style(report: RunsReport, place: int) -> str:
     return f"s{place % 6}" if len(report.runs) > 1 else ""
 
 
-def _named(report: RunsReport) -> list[Html]:
+def _named(report: RunsReport) -> list[Markup]:
     return [legend([run.name for run in report.runs])] if len(report.runs) > 1 else []
 
 
-def _link(href: str, words: str) -> Html:
+def _attempts_of(place: int) -> Markup:
+    return note(_link(f"#attempts-{place}", "the attempts"))
+
+
+def _link(href: str, words: str) -> Markup:
     return tag("a", words, href=href)
-
-
-def _among(links: Sequence[Html]) -> Html:
-    return tag("p", *(part for place, link in enumerate(links) for part in ((", " if place else ""), link)), class_="quiet")

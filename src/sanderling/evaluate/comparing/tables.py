@@ -6,7 +6,9 @@ from sanderling.evaluate.comparing.evidence import UNSCORED, ending_id, evidence
 from sanderling.evaluate.comparing.model import Pair, RunsReport, differing
 from sanderling.evaluate.comparing.rows import Cell, Rows, table
 from sanderling.evaluate.comparing.verdict_tables import verdict_tables
-from sanderling.evaluate.format import (
+from sanderling.evaluate.resampling import Interval
+from sanderling.evaluate.result import Estimate, EvalResult
+from sanderling.report.numbers import (
     MISSING,
     UNKNOWN,
     chance,
@@ -19,8 +21,6 @@ from sanderling.evaluate.format import (
     points,
     span,
 )
-from sanderling.evaluate.resampling import Interval
-from sanderling.evaluate.result import Estimate, EvalResult
 
 Row = tuple[str | Cell, ...]
 

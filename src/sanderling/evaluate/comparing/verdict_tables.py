@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from sanderling.evaluate.comparing.evidence import BY_HAND, CONTAMINATED, DISPUTED, HIDDEN, evidence_id
 from sanderling.evaluate.comparing.model import RunsReport
 from sanderling.evaluate.comparing.rows import Cell, Rows, table
-from sanderling.evaluate.format import MISSING, UNKNOWN, ending_words, known, percent, span
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.result_parts import Confidence, Estimate
 from sanderling.judge.agreement import FEW
+from sanderling.report.numbers import MISSING, UNKNOWN, ending_words, known, percent, span
 from sanderling.world.guard import GuardKind
 
 _HIDDEN = {

@@ -9,16 +9,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.evaluate.format import MISSING, percent, points, span
-from sanderling.evaluate.markup import Html, tag
-from sanderling.evaluate.page import figure, page, section
-from sanderling.evaluate.plots import Line, curves, legend
+from markupsafe import Markup
+
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import Interval
 from sanderling.recipes.ablation.figures import Cells, Estimate, cells_of, difference, estimate, mean_curve, rollouts_to
 from sanderling.recipes.ablation.layout import Layout
+from sanderling.report.charts import Line, curves, figure, legend
+from sanderling.report.numbers import MISSING, percent, points, span
+from sanderling.report.page import render
 from sanderling.runs.files import replace_file
 
+_SUMMARY = (
+    "Right answers on the validation world as rollouts are made; held-out questions meet the checkpoint that is best here."
+)
 Units = Mapping[str, Sequence[Mapping[str, Any]]]
 """By arm."""
 
@@ -35,7 +39,10 @@ def write_ablation(layout: Layout, command: str) -> Path:
             text += [*lines, ""]
             plots.append(_plot(layout, setting, units))
     report = layout.root / "report.md"
-    replace_file(layout.root / "curves.html", page(layout.config.title, _top(layout, command), tag("main", *plots)))
+    replace_file(
+        layout.root / "curves.html",
+        render("curves.html", layout.config.title, summary=_SUMMARY, command=command, machine=machine(), plots=plots),
+    )
     replace_file(layout.root / "figures.json", json.dumps(told, indent=1) + "\n")
     replace_file(report, "\n".join(text).rstrip() + "\n")
     return report
@@ -123,22 +130,8 @@ def _target(layout: Layout, units: Units) -> float | None:
     return sum(first) / len(first) + layout.config.criterion.gain if first else None
 
 
-def _top(layout: Layout, command: str) -> Html:
-    """Of the page of learning curves."""
-    summary = (
-        "Right answers on the validation world as rollouts are made; held-out questions meet the checkpoint that is best here."
-    )
-    return tag(
-        "header",
-        tag("p", "Sanderling · learning curves", class_="eyebrow"),
-        tag("h1", layout.config.title),
-        tag("p", summary, class_="summary"),
-        tag("p", " · ".join([command, machine()]), class_="meta"),
-    )
-
-
-def _plot(layout: Layout, setting: str, units: Units) -> Any:
-    """Learning curves, a mean over seeds for each arm."""
+def _plot(layout: Layout, setting: str, units: Units) -> tuple[str, str, Markup]:
+    """A setting, its name, and learning curves, a mean over seeds for each arm."""
     lines = []
     for arm, own in units.items():
         places, values = mean_curve([unit["curve"] for unit in own if unit.get("curve")])
@@ -146,7 +139,7 @@ def _plot(layout: Layout, setting: str, units: Units) -> Any:
             lines.append(Line(layout.config.arms[arm].label, places, values))
     label = layout.config.settings[setting].label
     drawn = curves(lines, title=label, x_label="rollouts", y_label="right on the validation world", percent=True)
-    return section(setting, label, figure("Means over seeds", drawn, legend([line.name for line in lines])))
+    return setting, label, figure("Means over seeds", drawn, legend([line.name for line in lines]))
 
 
 def _estimated(layout: Layout, values: Any) -> Estimate:

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from sanderling.evaluate.format import chance, percent, points, span
 from sanderling.evaluate.paired import paired_difference
 from sanderling.evaluate.resampling import Interval
 from sanderling.evaluate.result import EvalResult
 from sanderling.recipes.merge_tiny.models import ANCESTOR, BOTH, MERGED, specialist
+from sanderling.report.numbers import chance, percent, points, span
 
 MARGIN = 0.05
 """How far below a skill's specialist the merge may be: 5 points."""

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sanderling import __version__
-from sanderling.evaluate.format import percent, span
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.result import EvalResult
 from sanderling.merge.extra import require_mergekit
@@ -34,6 +33,7 @@ from sanderling.recipes.merge_tiny.models import (
 from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, fingerprint, run_stages
 from sanderling.recipes.workers import Task, run_tasks
+from sanderling.report.numbers import percent, span
 from sanderling.runs.files import replace_file
 from sanderling.train.metrics import read_metrics
 

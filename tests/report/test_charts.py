@@ -9,9 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.evaluate.bars import Bar, Difference, Part, bars, differences, stack
-from sanderling.evaluate.plots import Line, curves, log_ticks, nice_ticks, smooth
-from sanderling.evaluate.resampling import Interval
+from sanderling.report.charts import (
+    Bar,
+    Curve,
+    Difference,
+    Line,
+    Part,
+    bars,
+    bin_edges,
+    columns,
+    curves,
+    differences,
+    doublings,
+    log_ticks,
+    nice_ticks,
+    scaling,
+    smooth,
+    stack,
+)
 
 VALUES = st.floats(-1e9, 1e9, allow_nan=False).map(lambda value: float(f"{value:.6g}"))
 
@@ -82,7 +97,7 @@ def test_bars_and_whiskers_stay_inside(rows: list[tuple[float, float, float]]) -
     items = []
     for row in rows:
         low, value, high = sorted(row)
-        items.append(Bar("stage", value, Interval(low, high)))
+        items.append(Bar("stage", value, (low, high)))
     root = ElementTree.fromstring(bars(items, title="t"))
     width = float((root.get("viewBox") or "").split()[2])
     for rect in root.iter("rect"):
@@ -98,7 +113,7 @@ def test_a_stage_without_score_has_no_bar() -> None:
 
 
 def test_differences_show_zero() -> None:
-    root = ElementTree.fromstring(differences([Difference("a", "b", 0.2, Interval(0.1, 0.3))], title="t"))
+    root = ElementTree.fromstring(differences([Difference("a", "b", 0.2, (0.1, 0.3))], title="t"))
     assert [node for node in root.iter("line") if node.get("class") == "zero"]
     assert "a over b: +20.0 points (95% interval +10.0 to +30.0)" in "".join(root.itertext())
 
@@ -131,3 +146,28 @@ def test_a_log_axis_says_so_and_gives_equal_factors_equal_room() -> None:
 
 def test_nothing_above_zero_is_nothing_to_draw_on_a_log_axis() -> None:
     assert "Nothing was recorded" in curves([Line("a", [0], [0.0])], title="t", x_label="x", y_label="y", log=True)
+
+
+@given(st.integers(0, 10**7))
+def test_edges_cover_everything_with_few_bins(most: int) -> None:
+    edges = bin_edges(most)
+    assert edges[0] == 0 and edges[-1] >= most and 2 <= len(edges) <= 27
+    assert all(b - a == edges[1] for a, b in pairwise(edges))
+
+
+def test_columns_are_as_high_as_their_shares() -> None:
+    drawn = columns(["a", "b"], [0, 10, 20], [[1, 3], [0, 0]], title="t", x_label="x")
+    heights = [float(found) for found in re.findall(r'height="([0-9.]+)" class="column"', drawn)]
+    assert len(heights) == 2 and abs(heights[1] / heights[0] - 3) < 0.01 and "a: 3 (75.0%) from 11 to 20" in drawn
+
+
+@pytest.mark.parametrize(
+    ("most", "told"), [(1, [1]), (2, [1, 2]), (5, [1, 2, 4]), (6, [1, 2, 4, 6]), (64, [1, 2, 4, 8, 16, 32, 64])]
+)
+def test_the_axis_doubles_and_ends_at_the_last(most: int, told: list[int]) -> None:
+    assert doublings(most) == told
+
+
+def test_a_curve_of_nothing_is_said() -> None:
+    assert "Nothing was scored" in scaling([Curve("pass@k", {1: (None, None)})], title="t")
+    assert "<circle" in scaling([Curve("pass@k", {1: (1.0, None)})], title="t")

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from sanderling.evaluate.resampling import Interval
+Interval = tuple[float, float]
+"""From the lower to the upper end."""
 
 MISSING = "–"
 """There is none."""
@@ -27,7 +28,7 @@ def chance(p_value: float) -> str:
 
 def span(interval: Interval | None) -> str:
     """An interval of shares, in percent."""
-    return MISSING if interval is None else f"{100 * interval.low:.1f}–{100 * interval.high:.1f}"
+    return MISSING if interval is None else f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
 
 
 def mean(value: float | None, digits: int = 1) -> str:
