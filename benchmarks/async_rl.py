@@ -56,14 +56,14 @@ from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.denoise_config import DenoiseConfig
+from sanderling.train.denoise import DenoiseConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Fate
 from sanderling.train.rl.ledger import Ledger
 from sanderling.train.rl.run import LEDGER, run_rl
 from sanderling.train.rl.sifting import sift
-from sanderling.train.supervised import Progress
+from sanderling.train.sft import Progress
 
 HERE = Path(__file__).parent
 GROUP = 8

@@ -34,7 +34,7 @@ from sanderling.train.plan import Shape
 from sanderling.train.rl.config import PipelineConfig, Placement, RlConfig
 from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.run import METRICS, run_rl
-from sanderling.train.supervised import Progress
+from sanderling.train.sft import Progress
 
 QWEN3_06B = Shape(hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072, vocab=151_936, tied=True)
 QUESTIONS = [Question(id=f"q{number}", text="Which?", answers=("yes",)) for number in range(64)]

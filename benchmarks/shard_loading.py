@@ -50,9 +50,9 @@ def rank(number: int, meeting: Path, base: Path, case: tuple[int, str], each: bo
     import torch
     from transformers.models.qwen3 import modeling_qwen3  # noqa: F401
 
+    from sanderling.train.checkpoint import open_model
     from sanderling.train.config import LoraConfig, SupervisedConfig, TrainerConfig
     from sanderling.train.launch import Place, opened_team
-    from sanderling.train.opening import open_model
     from sanderling.train.sft_config import ParallelConfig
     from sanderling.train.team import SOLO
     from sanderling.train.trainer import Trainer

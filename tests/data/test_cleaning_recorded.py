@@ -16,9 +16,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.data.cleaning import RECIPES, CleanReport, Dropped, Reason
 from sanderling.data.importing import open_trajectories
-from sanderling.train.encoding import Encoding
-from sanderling.train.overlong import Limit
-from sanderling.train.sft_rows import sft_rows
+from sanderling.train.encoding import Encoding, Limit, sft_rows
 
 pytestmark = needs_recordings
 

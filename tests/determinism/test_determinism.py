@@ -22,13 +22,10 @@ from sanderling.recipes.base import PHRASES
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.world_tools import world_tools
-from sanderling.train.bootstrap import train_tokenizer, write_random_model
+from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.config import SupervisedConfig, TrainerConfig
-from sanderling.train.encoding import Encoding
-from sanderling.train.model_shapes import ModelShape
-from sanderling.train.overlong import Limit
+from sanderling.train.encoding import Encoding, Limit, sft_rows
 from sanderling.train.sft import run_sft
-from sanderling.train.sft_rows import sft_rows
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.local import LocalWorld
 

@@ -431,7 +431,7 @@ if __name__ == "__main__":
         RatioTo,
         SignBounds,
     )  # fmt: skip
-    from sanderling.train.denoise_config import DenoiseConfig
+    from sanderling.train.denoise import DenoiseConfig
     from sanderling.train.encoding import Encoding
     from sanderling.train.estimators import build_estimator
     from sanderling.train.gain import GainAfter, GainAnswers, GainBaseline, GainConfig, GainForm, information_gains

@@ -21,7 +21,7 @@ from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.recipes.tiny.layout import Layout as TinyLayout
 from sanderling.recipes.tiny.supervised import training_set
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.train.row_files import read_rows
+from sanderling.train.row_source import read_rows
 
 
 def conversation(question: str, gt: str, answer: str, searches: int) -> dict:

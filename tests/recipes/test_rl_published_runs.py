@@ -34,9 +34,9 @@ from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.run_record import flat, unlike
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.train.checkpoint_places import checkpoints
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.health import HealthPause
+from sanderling.train.supervised_plan import checkpoints
 
 GIVEN = {"model", "questions", "held_out", "worlds", "sampler.endpoint", "sampler.served", "date"}
 """What no recipe says: the command line does; the day is that of the beginning."""

@@ -23,7 +23,7 @@ from sanderling.recipes.sft.find import find_sft_recipe
 from sanderling.recipes.sft.prepare import Order, prepare
 from sanderling.recipes.sft.record import record_of
 from sanderling.recipes.sft.run import run_sft_command
-from sanderling.train.row_files import SCHEMA
+from sanderling.train.row_source import SCHEMA
 
 
 @pytest.fixture

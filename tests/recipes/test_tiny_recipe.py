@@ -26,8 +26,8 @@ from sanderling.recipes.tiny.report import NAMES
 from sanderling.recipes.tiny.run import run_tiny
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
+from sanderling.train.bootstrap import ModelShape
 from sanderling.train.metrics import read_metrics
-from sanderling.train.model_shapes import ModelShape
 from sanderling.world.encyclopedia import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS, Encyclopedia
 
 COMMAND = "sanderling recipe run small.toml"

@@ -14,13 +14,12 @@ from torch.utils._pytree import tree_leaves
 from train_records import PROFILE, WordTokenizer
 
 from sanderling.core.record import Question
-from sanderling.train.checkpoint import checkpoints, load_model, load_state, save_checkpoint
+from sanderling.train.checkpoint import checkpoints, load_model, load_state, open_model, save_checkpoint
 from sanderling.train.config import Precision, SupervisedConfig, TrainerConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.losses.contract import LossInputs, Metrics
 from sanderling.train.losses.sft import sft
-from sanderling.train.opening import open_model
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor
 from sanderling.train.rl.run import run_rl

@@ -23,12 +23,11 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.train.config import TrainerConfig
 from sanderling.train.encoding import Encoding
-from sanderling.train.gradients import sum_gradients
 from sanderling.train.losses.sft import sft
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor
 from sanderling.train.rl.run import run_rl
-from sanderling.train.team import join_team
+from sanderling.train.team import join_team, sum_gradients
 from sanderling.train.trainer import Trainer
 
 

@@ -8,8 +8,15 @@ import torch
 from pydantic import ValidationError
 
 from sanderling.core.chat import FastTokenizer
-from sanderling.train.bootstrap import CONTROL_TOKENS, IM_END, PARTIAL, PROTOCOL_TAGS, train_tokenizer, write_random_model
-from sanderling.train.model_shapes import ModelShape
+from sanderling.train.bootstrap import (
+    CONTROL_TOKENS,
+    IM_END,
+    PARTIAL,
+    PROTOCOL_TAGS,
+    ModelShape,
+    train_tokenizer,
+    write_random_model,
+)
 from sanderling.world.encyclopedia import generate_pages
 
 SHAPE = ModelShape(hidden=16, layers=1, heads=2, kv_heads=1, head_dim=8, intermediate=16)

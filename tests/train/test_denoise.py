@@ -9,8 +9,18 @@ import pytest
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
-from sanderling.train.denoise import Noise, capped_turns, is_flat, is_outage, repeated_turns, sift
-from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig, FormatConfig, Place
+from sanderling.train.denoise import (
+    DenoiseConfig,
+    ExtremeConfig,
+    FormatConfig,
+    Noise,
+    Place,
+    capped_turns,
+    is_flat,
+    is_outage,
+    repeated_turns,
+    sift,
+)
 
 PROFILE = Profile(name="p", source="test", system_prompt="s", force_hint="now", malformed_hint="{problem}", think_prefix="")
 CALL = '<tool_call>{"name": "search", "arguments": {"query": "%s"}}</tool_call>'

@@ -5,7 +5,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.train.contract import ScoreRequest, TurnTool
-from sanderling.train.format import turn_penalties
+from sanderling.train.denoise import turn_penalties
 from sanderling.train.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
 
 ALL_TOOLS = frozenset({TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH, TurnTool.OTHER})

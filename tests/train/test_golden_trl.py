@@ -19,7 +19,7 @@ from sanderling.train.contract import Row
 from sanderling.train.credit_config import CispoConfig, CorrectionConfig, GspoConfig, Level, PolicyLoss, PpoConfig, RatioTo
 from sanderling.train.losses import build_loss
 from sanderling.train.losses.contract import LossInputs
-from sanderling.train.weighting import row_weights
+from sanderling.train.trainer import row_weights
 
 pytest.importorskip("trl", reason="TRL comes with the extra `dev`")
 

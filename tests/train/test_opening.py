@@ -13,9 +13,8 @@ from tiny_qwen3 import save_tiny
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_empty, load_model
-from sanderling.train.checkpoint import checkpoints
+from sanderling.train.checkpoint import checkpoints, open_model
 from sanderling.train.config import LoraConfig, Precision, SupervisedConfig, TrainerConfig
-from sanderling.train.opening import open_model
 from sanderling.train.plan import saved_bytes
 
 STEADY = TrainerConfig(lr=1e-2, eps=1e-3, micro_batch_tokens=64)

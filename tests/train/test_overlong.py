@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.train.encoding import Encoding, Piece
-from sanderling.train.overlong import Limit, Overlong, fit
-from sanderling.train.sft_rows import rows_of
+from sanderling.train.encoding import Encoding, Limit, Overlong, Piece, fit, rows_of
 
 MARK = 3
 

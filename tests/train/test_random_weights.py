@@ -11,8 +11,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sanderling.core.errors import UserError
 from sanderling.policy.model_directory import load_model
-from sanderling.train.bootstrap import model_settings
-from sanderling.train.model_shapes import PUBLISHED_VOCABULARY, SIZES, ModelShape, find_size
+from sanderling.train.bootstrap import PUBLISHED_VOCABULARY, SIZES, ModelShape, find_size, model_settings
 from sanderling.train.plan import shape_of
 from sanderling.train.random_weights import write_random_weights
 

@@ -17,14 +17,13 @@ from sanderling.core.types import Ending, Sampling
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import CispoConfig, GrpoConfig, GspoConfig, IgpoConfig, MinirlConfig, PpoConfig, RatioTo
-from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig
+from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainConfig, Probe
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask
-from sanderling.train.rl.curriculum import Curriculum
-from sanderling.train.rl.curriculum_config import CurriculumConfig
+from sanderling.train.rl.curriculum import Curriculum, CurriculumConfig
 from sanderling.train.rl.rollouts import episode_seed
 from sanderling.train.rl.run import run_rl
 from sanderling.train.trainer import Trainer

@@ -10,6 +10,7 @@ from train_records import record
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
+from sanderling.train.contract import Graded, build_table
 from sanderling.train.credit_config import CispoConfig, CorrectionConfig, GrpoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.estimators import build_estimator
 from sanderling.train.estimators.groups import Components
@@ -27,7 +28,6 @@ from sanderling.train.rl.figures import (
     think_tokens,
     update_figures,
 )
-from sanderling.train.turn_table import Graded, build_table
 
 
 def said(trajectory: Trajectory, *turns: dict) -> Trajectory:

@@ -15,13 +15,12 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
 from sanderling.train.contract import Row
-from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig
+from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, SelectionConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Fate
-from sanderling.train.rl.health import HealthPause
-from sanderling.train.rl.health_config import Alarm, HealthConfig
+from sanderling.train.rl.health import Alarm, HealthConfig, HealthPause
 from sanderling.train.rl.learning import Learner, dealt
 from sanderling.train.rl.ledger import Ledger
 from sanderling.train.rl.rollouts import Rollouts

@@ -14,7 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.train.credit_config import IgpoConfig, IgpoMode
-from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig
+from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainConfig
 from sanderling.train.metrics import read_metrics

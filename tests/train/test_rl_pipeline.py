@@ -14,7 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.policy.weight_sync import copied, copy_into
-from sanderling.train.denoise_config import DenoiseConfig
+from sanderling.train.denoise import DenoiseConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, RlConfig, SelectionConfig, Straggler

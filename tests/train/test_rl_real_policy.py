@@ -15,7 +15,7 @@ from sanderling.core.types import FixedClock, Sampling
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.recipes.base import PHRASES
-from sanderling.train.bootstrap import train_tokenizer, write_random_model
+from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import GrpoConfig
@@ -23,7 +23,6 @@ from sanderling.train.encoding import Encoding
 from sanderling.train.gain import PROBES
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.metrics import read_metrics
-from sanderling.train.model_shapes import ModelShape
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.rows import rl_rows

@@ -22,21 +22,20 @@ from sanderling.core.types import Ending, FixedClock, Role, Sampling, ToolCall, 
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.policy.weight_sync import InPlace
 from sanderling.recipes.base import PHRASES
-from sanderling.train.bootstrap import train_tokenizer, write_random_model
+from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
+from sanderling.train.contract import Graded, build_table
 from sanderling.train.credit_config import GrpoConfig, IgpoConfig, IgpoMode
+from sanderling.train.denoise import turn_penalties
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
-from sanderling.train.format import turn_penalties
 from sanderling.train.gain import GainConfig, Probe
 from sanderling.train.metrics import read_metrics
-from sanderling.train.model_shapes import ModelShape
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Actor, Ask
 from sanderling.train.rl.run import run_rl
 from sanderling.train.rl.teaching import Lesson, Try, give_credit, give_credit_to_go, teach
-from sanderling.train.turn_table import Graded, build_table
 
 QUESTIONS = [Question(id=f"q{i}", text=f"question {i}", answers=("Oslo", "Oslo fjord")) for i in range(4)]
 PREFIX = "so </think> <answer>"

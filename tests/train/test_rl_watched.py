@@ -10,19 +10,16 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
+from sanderling.train.contract import Graded, build_table
 from sanderling.train.credit_config import LeaveOneOutConfig
-from sanderling.train.denoise import sift
-from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig, FormatConfig, Place
+from sanderling.train.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, sift, turn_penalties
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
-from sanderling.train.format import turn_penalties
 from sanderling.train.metrics import read_metrics
-from sanderling.train.rl.curriculum_config import CurriculumConfig
-from sanderling.train.rl.health import HealthPause, rules
-from sanderling.train.rl.health_config import Alarm, HealthConfig
+from sanderling.train.rl.curriculum import CurriculumConfig
+from sanderling.train.rl.health import Alarm, HealthConfig, HealthPause, rules
 from sanderling.train.rl.learning import credit_rows
 from sanderling.train.rl.run import HealthWarning
-from sanderling.train.turn_table import Graded, build_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
 

@@ -8,10 +8,8 @@ import pytest
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
-from sanderling.train.encoding import Encoding
-from sanderling.train.overlong import Limit, Overlong
-from sanderling.train.row_files import left_out_file, read_rows, write_rows
-from sanderling.train.sft_rows import sft_rows
+from sanderling.train.encoding import Encoding, Limit, Overlong, sft_rows
+from sanderling.train.row_source import left_out_file, read_rows, write_rows
 
 GIVEN = [
     record("sva", name="a"),

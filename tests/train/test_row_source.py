@@ -10,9 +10,8 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation
 from sanderling.train.contract import Row
-from sanderling.train.row_files import SCHEMA
-from sanderling.train.row_source import ListSource, ParquetSource, holds_rows, index_rows
-from sanderling.train.weighting import row_weights
+from sanderling.train.row_source import SCHEMA, ListSource, ParquetSource, holds_rows, index_rows
+from sanderling.train.trainer import row_weights
 
 
 def rows(count: int = 20) -> list[Row]:

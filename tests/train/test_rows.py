@@ -4,12 +4,9 @@ from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, turn_tools
-from sanderling.train.contract import Row, TurnTool
-from sanderling.train.encoding import Encoding
-from sanderling.train.overlong import Limit
+from sanderling.train.contract import Graded, Row, TurnTool, build_table
+from sanderling.train.encoding import Encoding, Limit, TrainTurn, rows_of, sft_rows
 from sanderling.train.rl.rows import rl_rows
-from sanderling.train.sft_rows import TrainTurn, rows_of, sft_rows
-from sanderling.train.turn_table import Graded, build_table
 
 
 def sft_row(trajectory: Trajectory, encoding: Encoding, train_turn: TrainTurn | None = None) -> Row | None:

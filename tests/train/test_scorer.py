@@ -160,15 +160,15 @@ def test_nothing_to_score_is_no_forward():
 
 
 def test_keys_and_values_are_not_copied_for_a_boundary(monkeypatch: pytest.MonkeyPatch):
-    from sanderling.train import rectangles
+    from sanderling.train import attention
 
-    seen, real = [], rectangles.partial_attention
+    seen, real = [], attention.partial_attention
 
     def see(query, key, value, *, causal, scale):
         seen.append((key.untyped_storage().data_ptr(), key.untyped_storage().nbytes(), causal))
         return real(query, key, value, causal=causal, scale=scale)
 
-    monkeypatch.setattr(rectangles, "partial_attention", see)
+    monkeypatch.setattr(attention, "partial_attention", see)
     model = shaped(2, 2, 16, 1)
     cuts = list(range(10, 210, 10))
     ModelScorer(model).score_many([ScoreRequest(list(range(60)) * 4, cuts, [[1, 2, 3]] * 20, [(1, 3)] * 20)])

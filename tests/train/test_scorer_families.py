@@ -18,8 +18,7 @@ from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.scorer import ModelScorer
-from sanderling.train.scorer_families import lines_of
-from sanderling.train.scorer_layout import asked, lay_out_requests
+from sanderling.train.scorer_layout import asked, lay_out_requests, lines_of
 from sanderling.train.trainer import row_logprobs
 
 tokens = st.integers(0, VOCAB - 1)

@@ -16,8 +16,7 @@ from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.rl.rows import rl_rows
-from sanderling.train.scorer import ModelScorer
-from sanderling.train.scorer_gains import gains_and_logprobs
+from sanderling.train.scorer import ModelScorer, gains_and_logprobs
 from sanderling.train.trainer import row_logprobs
 
 MODEL = tiny_model(seed=5).eval()

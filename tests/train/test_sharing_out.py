@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from test_scorer_families import groups as request_groups
 from tiny_qwen3 import VOCAB, tiny_model
 
-from sanderling.train import scorer_families
+from sanderling.train import scorer_layout
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.packing import bundled, deal
 from sanderling.train.prefixes import COPIES, Bundling
-from sanderling.train.scorer_families import lines_of
-from sanderling.train.scorer_layout import asked, lay_out_requests
+from sanderling.train.scorer_layout import asked, lay_out_requests, lines_of
 from sanderling.train.trainer import _plan, row_logprobs
 
 CONFIG = TrainerConfig(micro_batch_tokens=2048)
@@ -133,13 +132,13 @@ def test_lines_hold_as_many_requests_as_fit(group, budget: int):
 
 @pytest.mark.parametrize("hands", [1, 3])
 def test_only_the_lines_themselves_are_laid_out(monkeypatch: pytest.MonkeyPatch, hands: int):
-    made, real = [], scorer_families.lay_out_requests
+    made, real = [], scorer_layout.lay_out_requests
 
     def lay_out(several):
         made.append(len(several))
         return real(several)
 
-    monkeypatch.setattr(scorer_families, "lay_out_requests", lay_out)
+    monkeypatch.setattr(scorer_layout, "lay_out_requests", lay_out)
     lines = lines_of([asked(one) for one in requests(rollouts(16, 30, 100))], 131, hands)
     assert len(lines) == len(made) == 16 and sum(made) == 16
     assert len(lines_of([asked(one) for one in requests(rollouts(16, 30, 100))], 1310, hands)) == len(made) - 16 < 16

@@ -18,10 +18,9 @@ from sanderling.train.attention import packed_attention
 from sanderling.train.config import LoraConfig, MemoryConfig, Packing
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.memory import decoder_layers, economise
+from sanderling.train.memory import decoder_layers, economise, tiled
 from sanderling.train.packing import collate
 from sanderling.train.sft_config import ParallelConfig
-from sanderling.train.tiles import tiled
 
 TOKENS, HIDDEN = 32 * 48, 64
 Gradients = list[Tensor]

@@ -16,8 +16,7 @@ from sanderling.train.contract import Row
 from sanderling.train.logprobs import head_logprobs, token_logprobs
 from sanderling.train.losses.sft import sft
 from sanderling.train.packing import collate, plan
-from sanderling.train.trainer import Trainer, lr_at
-from sanderling.train.weighting import row_weights
+from sanderling.train.trainer import Trainer, lr_at, row_weights
 
 
 def one_by_one(model, row: Row) -> torch.Tensor:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.train.watchers import WATCHERS, check_watchers, open_watcher
+from sanderling.train.metrics import WATCHERS, check_watchers, open_watcher
 
 
 def test_unknown_and_missing_views_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UserError, match="tensorboard, trackio, wandb"):
         open_watcher("paper", tmp_path, {}, 0)
-    monkeypatch.setattr("sanderling.train.watchers.find_spec", lambda name: None)
+    monkeypatch.setattr("sanderling.train.metrics.find_spec", lambda name: None)
     for name in WATCHERS:
         with pytest.raises(UserError, match=f"pip install {name}"):
             check_watchers([name])
@@ -42,7 +42,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from sanderling.train.watchers import open_watcher
+from sanderling.train.metrics import open_watcher
 watcher = open_watcher("trackio", Path(sys.argv[1]), {"lr": 1e-5}, 0)
 watcher.log(1, {"loss": 2.5})
 watcher.close()

@@ -10,8 +10,7 @@ from sanderling.core.errors import UserError
 from sanderling.train.config import Aggregation, TrainerConfig
 from sanderling.train.contract import Row
 from sanderling.train.losses.sft import sft
-from sanderling.train.trainer import Trainer
-from sanderling.train.weighting import row_weights
+from sanderling.train.trainer import Trainer, row_weights
 
 
 def row(trained: int, weight: float = 1.0) -> Row:

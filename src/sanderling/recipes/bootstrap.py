@@ -23,14 +23,16 @@ from sanderling.train.bootstrap import (
     CONTROL_TOKENS,
     PARTIAL,
     PROTOCOL_TAGS,
+    PUBLISHED_VOCABULARY,
+    ModelShape,
     check_settings,
+    find_size,
     model_settings,
     train_tokenizer,
     write_model,
     write_tokenizer,
 )
 from sanderling.train.config import Precision
-from sanderling.train.model_shapes import PUBLISHED_VOCABULARY, ModelShape, find_size
 from sanderling.train.plan import Shape, shape_of
 from sanderling.world.store import open_world
 

@@ -6,10 +6,9 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import get_profile
 from sanderling.data.importing import open_trajectories
 from sanderling.runs.writing import check_places
-from sanderling.train.encoding import Encoding
-from sanderling.train.overlong import Limit
-from sanderling.train.overlong import Overlong as Overlong
-from sanderling.train.row_files import RowCounts, left_out_file, write_rows
+from sanderling.train.encoding import Encoding, Limit
+from sanderling.train.encoding import Overlong as Overlong
+from sanderling.train.row_source import RowCounts, left_out_file, write_rows
 
 
 def rows_of_file(

@@ -1,8 +1,11 @@
-"""Checkpoints: plain Hugging Face directories, written atomically.
+"""Models and the state of training on disk: checkpoints, finished models, and the model of a run as it is now.
 
 A checkpoint ``step_00000120/`` holds ``model.safetensors``, ``config.json``, the tokenizer's files and ``trainer_state.pt``
 (optimizer and steps; what is random is keyed by step). It is written beside its place, flushed to disk and renamed, so that a
-kill at any moment leaves the checkpoint before it valid and this one either whole or absent. Knows no training.
+kill at any moment leaves the checkpoint before it valid and this one either whole or absent.
+
+Where ranks hold shards, rank 0 alone reads weights. The others make the same modules on the meta device, which takes no memory,
+and :meth:`~sanderling.train.sharding.Sharded.prepare` hands them their parts.
 """
 
 import shutil
@@ -17,12 +20,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from sanderling.core.errors import UserError
-from sanderling.policy.model_directory import TOKENIZER_FILES, quiet, stored_dtype
+from sanderling.policy.model_directory import TOKENIZER_FILES, load_empty, quiet, stored_dtype
 from sanderling.policy.model_directory import load_model as load_model
 from sanderling.runs.files import sync
-from sanderling.train.checkpoint_places import PARTIAL, PREFIX, STATE
-from sanderling.train.checkpoint_places import checkpoints as checkpoints
-from sanderling.train.config import SaveDtype
+from sanderling.train.adapters import add_adapter, load_adapter
+from sanderling.train.config import Precision, SaveDtype, SupervisedConfig
+from sanderling.train.sft_checks import check_same_architecture
+from sanderling.train.supervised_plan import PARTIAL, PREFIX, STATE
+from sanderling.train.supervised_plan import checkpoints as checkpoints
+from sanderling.train.team import SOLO, Team
 
 
 def final_dtype(wish: SaveDtype, base: Path) -> torch.dtype:
@@ -119,3 +125,40 @@ def load_state(directory: Path) -> dict[str, Any]:
         return torch.load(directory / STATE, weights_only=True, mmap=True)  # ranks share its pages
     except (OSError, RuntimeError, UnpicklingError, EOFError) as error:
         raise UserError(f"{directory / STATE} is damaged: remove {directory} to go on from the checkpoint before.") from error
+
+
+def reads_weights(team: Team) -> bool:
+    """Whether this rank reads the model's files: of ranks that hold shards, the first alone."""
+    return team.rank == 0 or not team.sharded
+
+
+def open_model(config: SupervisedConfig, model_dir: Path, last: Path | None, team: Team = SOLO) -> Any:
+    """The model to train, from ``model_dir`` or the checkpoint ``last``; without weights on ranks that do not read them.
+
+    Raises UserError for weights that are no numbers, and for a checkpoint of another model.
+    """
+    if last is not None and not config.lora.rank:
+        check_same_architecture(last, model_dir)
+    source = model_dir if config.lora.rank or last is None else last
+    frozen = config.lora.rank and config.trainer.precision is Precision.BFLOAT16
+    dtype = torch.bfloat16 if frozen else torch.float32
+    if not reads_weights(team):
+        with torch.device("meta"):
+            model = load_empty(source, dtype)
+            if config.lora.rank:
+                add_adapter(model, config.lora)
+        return model
+    torch.manual_seed(config.seed)
+    model = load_model(source, dtype)
+    _check_numbers(model, source)
+    if config.lora.rank:
+        add_adapter(model, config.lora)
+        if last is not None:
+            load_adapter(model, last)
+    return model
+
+
+def _check_numbers(model: PreTrainedModel, source: Path) -> None:
+    for name, parameter in model.named_parameters():
+        if not torch.isfinite(parameter).all():
+            raise UserError(f"The weights in {source} are broken: {name} holds NaN or infinity; copy them again.")

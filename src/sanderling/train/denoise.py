@@ -1,9 +1,11 @@
 """Reward denoising: which rollouts of a group are not trained on, which outcomes count in it, and which turns are capped.
 
-AgentCPM-Explore's three filters (arXiv 2602.06485) over one question's rollouts. *Environment noise*: a rollout that met an
-outage of a tool, a judge or the model says nothing of the policy; it is unscored and in no statistic, never a zero, and no
-setting changes that. *Extreme trajectories* and *format errors* are as :class:`DenoiseConfig` has them. Signals are removed,
-never corrected: no outcome is changed. Pure; knows no estimator and no trainer.
+AgentCPM-Explore's three filters (arXiv 2602.06485; names and defaults are ours) over one question's rollouts. *Environment
+noise*: a rollout that met an outage of a tool, a judge or the model says nothing of the policy; it is unscored and in no
+statistic, never a zero, and no setting changes that. *Extreme trajectories* and *format errors* are as :class:`DenoiseConfig`
+has them. Signals are removed, never corrected: no outcome is changed.
+
+And the format penalty, after DR-Venus (arXiv 2604.19859): one number for each turn, 0 where the turn keeps the grammar.
 """
 
 import hashlib
@@ -11,11 +13,104 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from sanderling.core.grammar import Violation, check_final, check_turn
 from sanderling.core.profiles import Profile
-from sanderling.core.record import Trajectory, turn_indices
+from sanderling.core.record import NodeKind, Trajectory, turn_indices
 from sanderling.core.types import Ending
-from sanderling.train.denoise_config import DenoiseConfig, ExtremeConfig, Place
-from sanderling.train.format import turn_violations
+
+
+class Place(StrEnum):
+    """What a trajectory that is not trained on still does."""
+
+    OUT = "out"
+    """Nothing: it is out of its group's statistics, too."""
+    BASELINE = "baseline"
+    """Its outcome counts in its group's mean and spread."""
+
+
+class Section(BaseModel):
+    """A frozen section that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ExtremeConfig(Section):
+    """Trajectories that say more of the budget than of the policy."""
+
+    over_long: bool = False
+    """Those that ended for want of context, turns or time, or were asked for their answer then and gave none."""
+    keep_over_long: int = Field(default=0, ge=0)
+    """How many of a group's ``over_long`` ones are kept all the same, chosen by seed; never one past a bound in numbers."""
+    most_tokens: int | None = Field(default=None, ge=1)
+    """Longest branch in tokens."""
+    most_turns: int | None = Field(default=None, ge=1)
+    least_turns: int = Field(default=0, ge=0)
+    """Right answers after at most so many turns are trivially short (0: none is)."""
+    repetition: bool = False
+    """Those that the loop ended for repeating themselves."""
+    most_repeated: int | None = Field(default=None, ge=0)
+    """Turns whose very text the trajectory has said before, at most."""
+    place: Place = Place.OUT
+
+
+class FormatConfig(Section):
+    """Turns that break the grammar or repeat themselves."""
+
+    no_positive_credit: bool = False
+    """A turn that breaks the grammar keeps negative credit and gets no positive one."""
+    repeated: bool = False
+    """The same for a turn whose text the trajectory has said before."""
+
+
+class DenoiseConfig(Section):
+    """Everything off: outages alone are left out, and groups of which too little is left."""
+
+    extreme: ExtremeConfig = ExtremeConfig()
+    format: FormatConfig = FormatConfig()
+    drop_flat: bool = False
+    """Groups whose outcomes do not differ are dropped and replaced by others (dynamic sampling, arXiv 2503.14476)."""
+    least_spread: float = Field(default=0.0, ge=0, le=1)
+    """A group is flat when its best and worst outcome, from 0 to 1, differ by less (AgentCPM-Explore: 0.1) or not at all."""
+    most_groups: float = Field(default=4.0, ge=1)
+    """Groups finished for a step at most, in multiples of the step's; then it goes on with what has signal."""
+    least_scored: float = Field(default=0.75, ge=0, le=1)
+    """Share of a group's rollouts that has to be scored; with less it is left out whole, and another is made in its place: who
+    met no outage is no fair sample where outages are many."""
+    outage_wait_s: float = Field(default=5.0, ge=0)
+    """Seconds before such a rollout is tried again, doubled each time."""
+    outage_retries: int = Field(default=2, ge=0)
+    """How often a rollout that met an outage is tried again (with an episode journal it goes on where it was); then its group
+    goes on without it."""
+    judge_patience_s: float = Field(default=600.0, ge=0)
+    """Seconds that a rollout waits for a judge who is not reached; then the run stops, and the same command goes on."""
+
+
+_FORCED = frozenset({Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER})
+
+
+def turn_violations(trajectory: Trajectory, profile: Profile) -> list[tuple[Violation, ...]]:
+    """What each turn (rejected attempts left out) breaks; the last turn after a forced hint has to be an answer."""
+    turns = [node for node in trajectory.nodes if node.kind is NodeKind.TURN and not node.rejected]
+    found = []
+    for index, node in enumerate(turns):
+        think_open = "<think>" in profile.think_prefix and (node.token_ids is not None or _goes_on(node.text))
+        forced = index == len(turns) - 1 and trajectory.ending in _FORCED
+        found.append((check_final if forced else check_turn)(node.text, think_open=think_open))
+    return found
+
+
+def _goes_on(text: str) -> bool:
+    """Whether a turn without ids continues reasoning that its prompt opened: servers give such turns as they were sampled."""
+    opened, closed = text.find("<think>"), text.find("</think>")
+    return closed >= 0 and not 0 <= opened < closed
+
+
+def turn_penalties(trajectory: Trajectory, profile: Profile, scale: float = 1.0) -> list[float]:
+    """``-scale`` for each turn that breaks the grammar in any way, else 0."""
+    return [-scale if violations else 0.0 for violations in turn_violations(trajectory, profile)]
+
 
 RIGHT_ABOVE = 0.5
 """An outcome above it is a right answer (AgentCPM-Explore cuts its scores there)."""

@@ -1,19 +1,27 @@
-"""A branch of a trajectory as pieces of token ids, one for each message.
+"""Trajectories to supervised rows: one for each branch, loss on what the policy said.
 
-Where ids exist they are used as they are; text-only branches are rendered as the loop would have sent them. Knows no model,
-no credit and no length limit.
+A branch is pieces of token ids, one for each message: where ids exist they are used as they are; text-only branches are
+rendered as the loop would have sent them. Trained are the policy's own tokens, end tokens included; the generation prompt,
+observations and hints never are. Rejected attempts are not trained, and a turn that lies on several branches is trained once.
+
+A branch that is longer than the limit is dropped, cut in the middle of what tools returned, or split at turns. Never is a row
+cut off at its end: there stands the answer. Whatever is left out is counted.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
+
+import numpy as np
 
 from sanderling.core.chat import ChatRenderer, Tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.observations import unwrap
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.train.contract import Row
 
 
 @dataclass(frozen=True)
@@ -100,3 +108,247 @@ def _render(name: str, nodes: Sequence[Node], renderer: ChatRenderer) -> list[li
                 raise UserError(f"Trajectory {name} has a {node.kind} message after {where}: clean it before training on it.")
         before = node.kind
     return pieces
+
+
+_HEAD = (NodeKind.SYSTEM, NodeKind.QUESTION)
+
+
+class Overlong(StrEnum):
+    """What to do with a branch beyond the limit."""
+
+    DROP = "drop"
+    """Leave it out."""
+    CUT = "cut"
+    """Shorten observations in their middle, the longest first, all to one length; left out where that does not suffice."""
+    SPLIT = "split"
+    """Several rows, each with the system prompt and the question; every turn is trained in one of them."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The longest row, and what to do beyond it."""
+
+    max_tokens: int
+    overlong: Overlong = Overlong.DROP
+    least_observation: int = 256
+    """An observation is never cut below this many tokens."""
+    context_share: float = 0.5
+    """Split: the part of a row, at most, that repeats turns trained in the row before, as context."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One row to be: pieces, and which of them (by place) are turns that are trained here."""
+
+    pieces: list[Piece]
+    trains: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a branch became."""
+
+    parts: list[Part]
+    """None: the branch is left out. A split may leave out single turns that do not fit by themselves."""
+    cut_tokens: int = 0
+
+
+def fit(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit, marker: Callable[[int], list[int]]) -> Fitted:
+    """A branch within the limit, or in parts that are.
+
+    Args:
+        pieces: the branch, message by message.
+        wanted: places of the turns to be trained.
+        limit: how long, and how.
+        marker: the ids that stand where so many tokens were cut out.
+
+    """
+    if sum(len(piece.ids) for piece in pieces) <= limit.max_tokens:
+        return Fitted([Part(list(pieces), wanted)])
+    match limit.overlong:
+        case Overlong.DROP:
+            return Fitted([])
+        case Overlong.CUT:
+            return _cut(pieces, wanted, limit, marker)
+        case Overlong.SPLIT:
+            return _split(pieces, wanted, limit)
+
+
+def _cut(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit, marker: Callable[[int], list[int]]) -> Fitted:
+    """The largest length that, as a bound on every observation, makes the branch fit."""
+
+    def bounded(most: int) -> list[Piece]:
+        return [_shortened(piece, most, marker) if piece.kind is NodeKind.OBSERVATION else piece for piece in pieces]
+
+    def tokens(parts: Sequence[Piece]) -> int:
+        return sum(len(piece.ids) for piece in parts)
+
+    low, high = limit.least_observation, max((len(p.ids) for p in pieces if p.kind is NodeKind.OBSERVATION), default=0)
+    if tokens(bounded(low)) > limit.max_tokens:
+        return Fitted([])
+    while low < high:
+        middle = (low + high + 1) // 2
+        if tokens(bounded(middle)) <= limit.max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    found = bounded(low)
+    return Fitted([Part(found, wanted)], cut_tokens=tokens(pieces) - tokens(found))
+
+
+def _shortened(piece: Piece, most: int, marker: Callable[[int], list[int]]) -> Piece:
+    """A piece of at most ``most`` tokens: its beginning, a mark, its end."""
+    if len(piece.ids) <= most:
+        return piece
+    mark = marker(len(piece.ids) - most)
+    kept = max(0, most - len(mark))
+    end = kept // 2
+    return replace(piece, ids=[*piece.ids[: kept - end], *mark, *piece.ids[len(piece.ids) - end :]])
+
+
+def _split(pieces: Sequence[Piece], wanted: frozenset[int], limit: Limit) -> Fitted:
+    """Rows from left to right, each as long as fits, begun at a turn so that a share of it repeats what came before."""
+    head = next((at for at, piece in enumerate(pieces) if piece.kind not in _HEAD), len(pieces))
+    opening = list(pieces[:head])
+    room = limit.max_tokens - sum(len(piece.ids) for piece in opening)
+    parts: list[Part] = []
+    done = head
+    while done < len(pieces):
+        begin = _begin(pieces, head, done, int(room * limit.context_share))
+        end = _end(pieces, begin, room)
+        if end <= done:
+            begin, end = done, _end(pieces, done, room)
+        if end <= done:  # a turn that does not fit by itself; what answers it goes with it
+            done = next((at for at in range(done + 1, len(pieces)) if pieces[at].kind is NodeKind.TURN), len(pieces))
+            continue
+        trains = frozenset(head + at - begin for at in range(done, end) if at in wanted)
+        if trains:
+            parts.append(Part([*opening, *pieces[begin:end]], trains))
+        done = next((at for at in range(end, len(pieces)) if pieces[at].kind is NodeKind.TURN), len(pieces))
+    return Fitted(parts)
+
+
+def _begin(pieces: Sequence[Piece], head: int, done: int, most: int) -> int:
+    """The earliest turn from which at most ``most`` tokens lead up to ``done``."""
+    begin, tokens = done, 0
+    for at in range(done - 1, head - 1, -1):
+        tokens += len(pieces[at].ids)
+        if tokens > most:
+            break
+        if pieces[at].kind is NodeKind.TURN:
+            begin = at
+    return begin
+
+
+def _end(pieces: Sequence[Piece], begin: int, room: int) -> int:
+    """The place behind the last turn that still fits; ``begin`` when none does."""
+    end, tokens = begin, 0
+    for at in range(begin, len(pieces)):
+        tokens += len(pieces[at].ids)
+        if tokens > room:
+            break
+        if pieces[at].kind is NodeKind.TURN:
+            end = at + 1
+    return end
+
+
+TrainTurn = Callable[[int, Node], bool]
+"""Whether a turn, by its number on its branch and node, is trained."""
+MARK = "\n[… {tokens} tokens left out …]\n"
+"""What stands where an observation was cut."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """The rows of one trajectory, and what was left out of them."""
+
+    rows: list[Row] = field(default_factory=list)
+    longest: int = 0
+    """Tokens of its longest branch, before anything was cut."""
+    too_long: int = 0
+    """Branches dropped."""
+    cut: int = 0
+    """Branches with shortened observations."""
+    cut_tokens: int = 0
+    split: int = 0
+    """Branches that became several rows."""
+    turns_left_out: int = 0
+    """Turns that should have been trained and are in no row."""
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """The rows of many trajectories, and what was left out."""
+
+    rows: list[Row]
+    counts: Counter[str]
+    """``too_long``, ``cut``, ``cut_tokens``, ``split``, ``turns_left_out`` as in :class:`Made`; ``without_turns``: trajectories
+    in which the policy said nothing that is trained."""
+
+
+def sft_rows(
+    trajectories: Sequence[Trajectory], encoding: Encoding, limit: Limit, train_turn: TrainTurn | None = None
+) -> RowSet:
+    """The rows of all trajectories, in order. Raises UserError as :func:`rows_of` does."""
+    rows: list[Row] = []
+    counts: Counter[str] = Counter()
+    for trajectory in trajectories:
+        made = rows_of(trajectory, encoding, limit, train_turn)
+        rows += made.rows
+        for name in ("too_long", "cut", "cut_tokens", "split", "turns_left_out"):
+            counts[name] += getattr(made, name)
+        counts["without_turns"] += not made.longest
+    return RowSet(rows, counts)
+
+
+def rows_of(trajectory: Trajectory, encoding: Encoding, limit: Limit, train_turn: TrainTurn | None = None) -> Made:
+    """One trajectory as rows.
+
+    Raises UserError for ids of another tokenizer, records that mix ids and text, and messages that no loop could have sent.
+    """
+    rows: list[Row] = []
+    wanted: set[int] = set()
+    trained: set[int] = set()
+    longest, counts = 0, Counter[str]()
+    for leaf in branch_leaves(trajectory):
+        pieces = branch_pieces(trajectory, leaf, encoding)
+        turns = [at for at, piece in enumerate(pieces) if piece.kind is NodeKind.TURN]
+        chosen = [
+            at
+            for number, at in enumerate(turns)
+            if pieces[at].node not in trained
+            and any(_mask(trajectory, pieces[at].node, len(pieces[at].ids)))
+            and (train_turn is None or train_turn(number, trajectory.nodes[pieces[at].node]))
+        ]
+        if not chosen:
+            continue
+        longest = max(longest, sum(len(piece.ids) for piece in pieces))
+        fitted = fit(pieces, frozenset(chosen), limit, lambda cut: encoding.tokenizer.encode(MARK.format(tokens=cut)))
+        rows += [_row(trajectory, part) for part in fitted.parts]
+        wanted |= {pieces[at].node for at in chosen}
+        trained |= {part.pieces[at].node for part in fitted.parts for at in part.trains}
+        counts["too_long"] += not fitted.parts
+        counts["cut"] += fitted.cut_tokens > 0
+        counts["cut_tokens"] += fitted.cut_tokens
+        counts["split"] += len(fitted.parts) > 1
+    return Made(rows=rows, longest=longest, turns_left_out=len(wanted - trained), **counts)
+
+
+def _mask(trajectory: Trajectory, node: int, size: int) -> list[bool]:
+    """Which of a turn's tokens are trained: as the record says, and all of them where it says nothing."""
+    return list(trajectory.nodes[node].loss_mask or [True] * size)
+
+
+def _row(trajectory: Trajectory, part: Part) -> Row:
+    ids: list[int] = []
+    mask: list[bool] = []
+    for at, piece in enumerate(part.pieces):
+        size = len(piece.ids)
+        ids += piece.ids
+        mask += _mask(trajectory, piece.node, size) if at in part.trains else [False] * size
+    return Row(
+        ids=np.array(ids, dtype=np.int64),
+        loss_mask=np.array(mask, dtype=np.bool_),
+        trajectory=trajectory.id,
+        group=trajectory.question.id,
+    )

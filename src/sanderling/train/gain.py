@@ -2,8 +2,9 @@
 
 ``V(c) = (1/L) sum_j log p(g_j | c, prefix, g_<j)`` over the answer's L tokens, teacher-forced at a boundary c: the prompt of a
 turn. A turn's gain is V at the boundary after its observation minus V at an earlier one (IGPO, arXiv 2510.14967; on visits
-only: DR-Venus, arXiv 2604.19859). Boundaries of a trajectory with several branches are each on the branch that the turn saw
-(`gain_places`). Knows no model: log-probabilities come from a scorer that is handed in.
+only: DR-Venus, arXiv 2604.19859). Boundaries of a trajectory with several branches are each on the branch that the turn saw; a
+context is named by the node that it ends with, and rejected attempts are no turns and no contexts. Log-probabilities come from
+a scorer that is handed in.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,146 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
-from sanderling.core.record import Trajectory, TurnTool, turn_tools
+from sanderling.core.record import NodeKind, Trajectory, TurnTool, turn_indices, turn_tools
 from sanderling.train.contract import FloatArray, Scorer, ScoreRequest
-from sanderling.train.gain_answers import Forced, Probe, forced
-from sanderling.train.gain_places import GainAfter, contexts, turn_places
+
+
+class Probe(BaseModel):
+    """The text that is teacher-forced around the answer, right after a turn's prompt."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prefix: str
+    suffix: str = ""
+    """What follows it. Cannot change the answer's log-probabilities under a causal model, but decides its last token:
+    ``.`` before a line break is one token with it in many vocabularies. Scorers leave out what stands behind that."""
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Teacher-forced ids, and the half-open span of the answer's."""
+
+    ids: list[int]
+    span: tuple[int, int]
+
+
+def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> Forced:
+    """The probe around an answer, as the tokenizer makes it of the whole text, which is how a policy has learnt to write it.
+
+    The answer's tokens are all that hold a character of it: one that also holds the end of the prefix or the beginning of the
+    suffix counts whole, since that is what would be sampled. Where decoding does not give the text back, nobody can say which
+    these are, and parts are encoded apart. Raises ValueError for an empty answer.
+    """
+    if not answer:
+        raise ValueError("an empty answer has no tokens")
+    text = probe.prefix + answer + probe.suffix
+    ids = tokenizer.encode(text)
+    if tokenizer.decode(ids) != text:
+        return _apart(tokenizer, probe, answer)
+    # A token may hold half a character, so that not every place in the ids is one in the text.
+    said = [tokenizer.decode(ids[:count]) for count in range(len(ids) + 1)]
+    first = max(count for count, part in enumerate(said) if probe.prefix.startswith(part))
+    end = min(count for count, part in enumerate(said) if part.startswith(probe.prefix + answer))
+    return Forced(ids, (first, end))
+
+
+def _apart(tokenizer: Tokenizer, probe: Probe, answer: str) -> Forced:
+    prefix, own, suffix = (tokenizer.encode(part) for part in (probe.prefix, answer, probe.suffix))
+    return Forced([*prefix, *own, *suffix], (len(prefix), len(prefix) + len(own)))
+
+
+class GainAfter(StrEnum):
+    """Which boundary is the one after a turn, where a trajectory has several branches; on a single one they are the same."""
+
+    OBSERVED = "observed"
+    """The first that holds what its tools returned: the prompt of the next turn that goes on from it, and where none does
+    (the history was reset, a hint took its place, the episode ended) the end of what was returned. No page is measured without
+    itself."""
+    NEXT_TURN = "next_turn"
+    """The prompt of the next turn in time, on whatever branch: a reset's loss is the turn's before it."""
+
+
+@dataclass(frozen=True)
+class TurnPlaces:
+    """A turn's contexts, by their last nodes."""
+
+    before: int | None
+    """Its own prompt; None: it has none."""
+    after: int | None
+    """None: nothing follows the turn."""
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Contexts as beginnings of branches."""
+
+    branches: tuple[list[int], ...]
+    """Ids; the first is the main branch."""
+    branch: tuple[int, ...]
+    """Of each context, the branch that it is on."""
+    length: tuple[int, ...]
+    """And how many of its ids it has."""
+
+
+def turn_places(trajectory: Trajectory, after: GainAfter) -> list[TurnPlaces]:
+    """For each of :func:`sanderling.core.record.turn_indices` the contexts before and after it."""
+    turns = turn_indices(trajectory)
+    behind = {turn: set(trajectory.path(turn)) for turn in turns}
+    found = []
+    for number, turn in enumerate(turns):
+        later = turns[number + 1 :]
+        if after is GainAfter.OBSERVED:
+            returned = _returned(trajectory, turn) or [turn]
+            later = [other for other in later if not behind[other].isdisjoint(returned)]
+        end = trajectory.nodes[later[0]].parent if later else _tail(trajectory, turn)
+        found.append(TurnPlaces(trajectory.nodes[turn].parent, end))
+    return found
+
+
+def contexts(trajectory: Trajectory, ends: Sequence[int]) -> Contexts:
+    """The contexts that end with given nodes, on as few branches as hold them. Raises UserError when a node has text only."""
+    paths = [trajectory.path()]
+    on = dict.fromkeys(paths[0], 0)
+    for end in sorted(set(ends) - set(on), reverse=True):
+        if end not in on:
+            path = trajectory.path(end)
+            on |= {node: len(paths) for node in path if node not in on}
+            paths.append(path)
+    sizes: dict[int, int] = {}
+    for path in paths:
+        size = 0
+        for node in path:
+            size += len(_ids(trajectory, node))
+            sizes[node] = size
+    branches = tuple([token for node in path for token in _ids(trajectory, node)] for path in paths)
+    return Contexts(branches, tuple(on[end] for end in ends), tuple(sizes[end] for end in ends))
+
+
+def _returned(trajectory: Trajectory, turn: int) -> list[int]:
+    """What a turn's tools returned, in all the ways that it was told."""
+    told = [index for index, node in enumerate(trajectory.nodes) if node.parent == turn]
+    return [index for index in told if trajectory.nodes[index].kind is NodeKind.OBSERVATION]
+
+
+def _tail(trajectory: Trajectory, turn: int) -> int | None:
+    """The last message behind what a turn's tools returned, or behind the turn where they returned nothing."""
+    at = max(_returned(trajectory, turn), default=turn)
+    for index in range(at + 1, len(trajectory.nodes)):
+        node = trajectory.nodes[index]
+        if node.parent == at and node.kind is not NodeKind.TURN:
+            at = index
+    return None if at == turn else at
+
+
+def _ids(trajectory: Trajectory, node: int) -> tuple[int, ...]:
+    ids = trajectory.nodes[node].token_ids
+    if ids is None:
+        raise UserError(
+            f"Trajectory {trajectory.id} has text only, and information gain needs token ids: "
+            "use an in-process policy or an endpoint that returns token ids."
+        )
+    return ids
+
 
 DR_VENUS_PROBE = Probe(prefix="Now there's enough information to answer\n</think>\n<answer>\n", suffix="\n</answer>")
 PROBES: dict[str, Probe] = {

@@ -1,8 +1,15 @@
-"""Metrics as JSON lines: one object a step, appended; on resuming, lines past the checkpoint are cut off. Knows no training."""
+"""Metrics as JSON lines, one object a step, and where a run can be watched beside them: TensorBoard, trackio, Weights & Biases.
 
-from collections.abc import Mapping
+``metrics.jsonl`` is the record; on resuming, lines past the checkpoint are cut off. The others are views of it, opened when a
+person asks for them by name; a library that is missing is told before the first step. Runs are named by their directory, and a
+resumed run goes on in the same one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from uuid import uuid4
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import encode_record
@@ -33,3 +40,98 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if any(not isinstance(line.get("step"), int) for line in lines):
         raise UserError(f"{path} holds lines without a step: remove it, or begin the run again.")
     return lines
+
+
+class Watcher(Protocol):
+    """One view of a run."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    """Event files under ``out_dir/tensorboard``: ``tensorboard --logdir out_dir``."""
+
+    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        del settings
+        # What an interrupted run wrote past its last checkpoint is hidden, as in metrics.jsonl.
+        self._writer = SummaryWriter(str(out_dir / "tensorboard"), purge_step=step + 1)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Trackio:
+    """A local trackio project: ``trackio show --project sanderling``."""
+
+    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
+        import trackio  # pyright: ignore[reportMissingImports]
+
+        del step
+        # What a machine does belongs to no run's record, and is logged by threads that outlive it.
+        self._run = trackio.init(
+            "sanderling", name=run_name(out_dir), config=dict(settings), resume="allow", embed=False,
+            auto_log_cpu=False, auto_log_gpu=False,
+        )  # fmt: skip
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class WeightsAndBiases:
+    """A Weights & Biases run; with ``WANDB_MODE=offline`` it stays in ``out_dir/wandb``."""
+
+    def __init__(self, out_dir: Path, settings: Mapping[str, Any], step: int) -> None:
+        import wandb  # pyright: ignore[reportMissingImports]
+
+        del step
+        name = run_name(out_dir)
+        self._run = wandb.init(
+            project="sanderling", name=name, id=name, dir=str(out_dir), config=dict(settings), resume="allow"
+        )  # fmt: skip
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def run_name(out_dir: Path) -> str:
+    """The directory's name, and what tells it from others of that name and from what stood there before ``--fresh``."""
+    file = out_dir / "watched_as.txt"
+    if not file.is_file():
+        replace_file(file, f"{out_dir.name}-{uuid4().hex[:8]}")
+    return file.read_text(encoding="utf-8")
+
+
+WATCHERS: dict[str, Callable[[Path, Mapping[str, Any], int], Watcher]] = {
+    "tensorboard": TensorBoard,
+    "trackio": Trackio,
+    "wandb": WeightsAndBiases,
+}
+
+
+def check_watchers(names: Sequence[str]) -> None:
+    """Before long work: raises UserError for unknown names and missing libraries. Imports none of them."""
+    for name in names:
+        if name not in WATCHERS:
+            raise UserError(f"There is no view {name!r}: choose {', '.join(WATCHERS)}.")
+        if find_spec(name) is None:
+            raise UserError(f"{name} is not installed: pip install {name}, or leave it out of watch.")
+
+
+def open_watcher(name: str, out_dir: Path, settings: Mapping[str, Any], step: int) -> Watcher:
+    """The view of that name, for a run that is at ``step``. Raises UserError as :func:`check_watchers`."""
+    check_watchers([name])
+    return WATCHERS[name](out_dir, settings, step)

@@ -1,10 +1,10 @@
 """Teacher-forced log-probabilities at all boundaries of a trajectory in one forward pass, over shared keys and values.
 
-What a trajectory's branches share, and the trajectories of a family (`scorer_families`), is laid out once; behind it stands
-each boundary's continuation as a stretch of its own (`scorer_layout`), short ones attending together to the keys where they lie
-(`rectangles`): a boundary costs what its continuation does. The same pass can return the log-probabilities of the
-trajectory's own trained tokens, which training asks for anyway. A team shares out lines; a sharded model is entered where its
-hooks watch, and idle ranks make passes that count nothing. Knows no gains and no rollouts.
+What a trajectory's branches share, and the trajectories of a family, is laid out once; behind it stands each boundary's
+continuation as a stretch of its own (`scorer_layout`), short ones attending together to the keys where they lie (`attention`):
+a boundary costs what its continuation does. The same pass can return the log-probabilities of the trajectory's own trained
+tokens, which training asks for anyway, and information gains with them. A team shares out lines; a sharded model is entered
+where its hooks watch, and idle ranks make passes that count nothing.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,17 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from sanderling.core.chat import Tokenizer
 from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import LOGIT_CHUNK, Packing, Precision, TrainerConfig
 from sanderling.train.contract import FloatArray, Row, ScoreRequest
+from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.memory import in_tiles
 from sanderling.train.packing import deal, plan, portion
-from sanderling.train.scorer_families import lines_of
-from sanderling.train.scorer_layout import IDLE, Line, Part, asked, one_pass
+from sanderling.train.scorer_layout import IDLE, Line, Part, asked, lines_of, one_pass
 from sanderling.train.team import SOLO, Team
 
 
@@ -153,3 +155,20 @@ def _told(part: Part, values: FloatArray, rows: Sequence[Row]) -> Scored:
     for row, into, scores in zip(rows, whole, owned, strict=True):
         into[row.loss_mask] = scores
     return Scored(boundaries, whole)
+
+
+def gains_and_logprobs(
+    trajectories: Sequence[Trajectory],
+    rows: Sequence[Sequence[Row]],
+    tokenizer: Tokenizer,
+    scorer: ModelScorer,
+    config: GainConfig,
+) -> tuple[list[list[float | None]], list[list[FloatArray]]]:
+    """:func:`sanderling.train.gain.information_gains`, and each trajectory's rows as `row_logprobs` would score them.
+
+    A row's advantages are not looked at, so that rows can be made before there are any. Collective, and the same on every rank.
+    """
+    plans = [plan_gains(trajectory, tokenizer, config) for trajectory in trajectories]
+    found = scorer.score_with_rows([plan.request for plan in plans], rows)
+    gains = [plan.gains(one.boundaries) for plan, one in zip(plans, found, strict=True)]
+    return gains, [one.rows for one in found]

@@ -1,20 +1,174 @@
-"""Supervised fine-tuning on rows that hold whole trajectories, loss on the assistant's tokens: checks, then the run.
+"""Supervised training from start to finish: seeded order, batches, checkpoints, resuming, adapters.
 
-The one way into :mod:`~sanderling.train.supervised`, for the command and for recipes. Rows are made in `sft_rows`.
+:func:`run_sft` is the one way in, for the command and for recipes, on rows that hold whole trajectories, with the loss on the
+assistant's tokens. The order of rows depends on the seed and epoch alone, so a run that was killed continues from its last
+checkpoint to the very same weights, bit for bit. The rows of one trajectory are never in two batches. In a team every rank
+calls, and rank 0 writes.
+
+One bad batch is nothing; several in a row, each far above the median of the steps before, are a run that will not come back,
+and :class:`DivergenceGuard` ends it. A loss or gradient that is not finite never reaches it: the trainer refuses such a step
+before any weight changes.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import torch
 
-from sanderling.train.config import SupervisedConfig
+from sanderling.core.errors import UserError
+from sanderling.train.checkpoint import (
+    checkpoints,
+    final_dtype,
+    load_state,
+    open_model,
+    reads_weights,
+    save_checkpoint,
+    save_model,
+)
+from sanderling.train.config import GuardConfig, SupervisedConfig
 from sanderling.train.contract import Row
-from sanderling.train.opening import reads_weights
+from sanderling.train.losses.sft import sft
+from sanderling.train.metrics import MetricsLog, open_watcher, read_metrics
 from sanderling.train.row_source import ListSource, RowSource
 from sanderling.train.sft_checks import check_rows
-from sanderling.train.supervised import OnProgress, RunResult, run_supervised
+from sanderling.train.supervised_plan import CHECKPOINTS, METRICS, final_dir, is_finished, schedule
 from sanderling.train.team import SOLO, Team
+from sanderling.train.trainer import Trainer
+
+
+class DivergenceGuard:
+    """Watches a run's losses; made of the losses so far, it judges as one that saw them."""
+
+    def __init__(self, config: GuardConfig, losses: Sequence[float] = ()) -> None:
+        """``losses``: those of the steps so far, oldest first."""
+        self._config = config
+        self._good: deque[float] = deque(maxlen=config.window)
+        self._bad = 0
+        for loss in losses:
+            self._see(loss)
+
+    def check(self, step: int, loss: float, rows: Sequence[str]) -> None:
+        """Take note of a step's loss. Raises UserError when it was one bad step too many; ``rows`` names its batch."""
+        before = median(self._good) if self._good else loss
+        self._see(loss)
+        if self._bad < self._config.patience:
+            return
+        listed = ", ".join(rows[:8]) + (f" and {len(rows) - 8} more" if len(rows) > 8 else "")
+        raise UserError(
+            f"The loss was above {self._config.factor:g} times its median ({before:.4g}) for {self._bad} steps and is "
+            f"{loss:.4g} in step {step}, so training stopped: begin again with a lower trainer.lr, or look at rows {listed}."
+        )
+
+    def _see(self, loss: float) -> None:
+        # The first steps of a run are no measure: a median of a few jumps about.
+        if len(self._good) >= min(10, self._config.window) and loss > self._config.factor * max(median(self._good), 1e-8):
+            self._bad += 1
+        else:
+            self._bad = 0
+            self._good.append(loss)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a step reports to whoever watches."""
+
+    step: int
+    total_steps: int
+    metrics: dict[str, float]
+
+
+OnProgress = Callable[[Progress], None]
+RecordStep = Callable[[Sequence[Row], dict[str, float]], None]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Where a run ended."""
+
+    model_dir: Path
+    """The trained model, a plain Hugging Face directory; after LoRA the adapter, as peft has it."""
+    steps: int
+    trained: bool
+    """False when the run had been finished before and nothing was done."""
+
+
+def run_supervised(
+    config: SupervisedConfig,
+    source: RowSource,
+    model_dir: Path,
+    out_dir: Path,
+    progress: OnProgress | None = None,
+    team: Team = SOLO,
+    device: torch.device | str = "cpu",
+) -> RunResult:
+    """Train the model at ``model_dir`` on every row and write what it became, ``out_dir/metrics.jsonl`` and checkpoints.
+
+    Killed and called again with the same arguments, it continues from the last checkpoint; once finished, it does nothing.
+    Raises UserError when there are no rows, no model, or a step is not finite.
+    """
+    if len(source.lengths) == 0:
+        raise UserError("There are no rows to train on: check the data and the length limit that rows were made with.")
+    plan = schedule(source.lengths, config)
+    final, root = final_dir(config, out_dir), out_dir / CHECKPOINTS
+    finished, last = team.gather((is_finished(config, out_dir), next(reversed(checkpoints(root)), None)))[0]
+    if finished:
+        return RunResult(final, len(plan), trained=False)
+    model = open_model(config, model_dir, last, team)
+    if not team.sharded:
+        model.to(device)
+    total = config.trainer.total_steps or len(plan)
+    trainer = Trainer(model, config.trainer.model_copy(update={"total_steps": total}), team)
+    if last is not None:
+        trainer.load_state(load_state(last))
+    with _record(config, out_dir, trainer) as record:
+        while trainer.steps < len(plan):
+            rows = _rows(source, plan[trainer.steps])
+            metrics = trainer.step(rows, sft)
+            record(rows, metrics)
+            if progress is not None:
+                progress(Progress(trainer.steps, len(plan), metrics))
+            if trainer.steps % config.save_every == 0 and trainer.steps < len(plan):
+                weights, state = trainer.weights(), trainer.state()
+                if team.rank == 0:
+                    save_checkpoint(root, trainer.steps, model, state, model_dir, config.keep, weights)
+    if not config.lora.rank:
+        model.to(final_dtype(config.save_dtype, model_dir))  # it is trained no more
+    weights = trainer.weights()
+    if team.rank == 0:
+        save_model(model, final, model_dir, weights=weights)
+    team.gather(None)
+    return RunResult(final, len(plan), trained=True)
+
+
+@contextmanager
+def _record(config: SupervisedConfig, out_dir: Path, trainer: Trainer) -> Iterator[RecordStep]:
+    """Writes down each step, shows it where that was asked for, and stops a run that goes astray. Rank 0 alone writes."""
+    before = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= trainer.steps]
+    guard = DivergenceGuard(config.guard, [line["loss"] for line in before])
+    writes = trainer.team.rank == 0
+    log = MetricsLog(out_dir / METRICS, resume_step=trainer.steps) if writes else None
+    with ExitStack() as stack:
+        views = [
+            stack.enter_context(closing(open_watcher(name, out_dir, config.model_dump(mode="json"), trainer.steps)))
+            for name in (config.watch if writes else ())
+        ]
+
+        def record(rows: Sequence[Row], metrics: dict[str, float]) -> None:
+            if log is not None:
+                log.append({"step": trainer.steps, **metrics})
+            for view in views:
+                view.log(trainer.steps, metrics)
+            guard.check(trainer.steps, metrics["loss"], [row.trajectory for row in rows])
+
+        yield record
+
+
+def _rows(source: RowSource, indices: Sequence[int]) -> list[Row]:
+    return [row for index in indices for row in source[index]]
 
 
 def run_sft(

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.train.config import SupervisedConfig, Title
-from sanderling.train.overlong import Limit, Overlong
+from sanderling.train.encoding import Limit, Overlong
 
 
 class DataConfig(BaseModel):

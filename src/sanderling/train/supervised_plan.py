@@ -1,6 +1,6 @@
 """What a supervised run will do and where it puts things, known before anything is loaded. Importable without torch.
 
-The order of rows depends on the seed and epoch alone. Knows no rows, only how long they are.
+The order of rows depends on the seed and epoch alone.
 """
 
 from pathlib import Path
@@ -50,3 +50,21 @@ def final_dir(config: SupervisedConfig, out_dir: Path) -> Path:
 def is_finished(config: SupervisedConfig, out_dir: Path) -> bool:
     """Whether the run in a directory has come to its end."""
     return (final_dir(config, out_dir) / (ADAPTER_CONFIG if config.lora.rank else "config.json")).is_file()
+
+
+STATE = "trainer_state.pt"
+PREFIX = "step_"
+PARTIAL = ".partial-"
+
+
+def checkpoints(root: Path) -> list[Path]:
+    """The whole checkpoints under ``root``, oldest first."""
+    if not root.is_dir():
+        return []
+    return sorted(path for path in root.iterdir() if path.name.startswith(PREFIX) and (path / STATE).is_file())
+
+
+def last_step(root: Path) -> int:
+    """The step of the newest checkpoint; 0 when there is none."""
+    found = checkpoints(root)
+    return int(found[-1].name.removeprefix(PREFIX)) if found else 0

@@ -27,7 +27,7 @@ from sanderling.data.stats import Measure, in_tokens, in_words
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model, weights_of
 from sanderling.runs.files import content_hash
-from sanderling.train.overlong import Limit, Overlong
+from sanderling.train.encoding import Limit, Overlong
 
 RECIPES = ("dr-venus", "literesearcher", "agentcpm")
 """The named recipes, each a file beside this one."""

@@ -37,7 +37,7 @@ from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.runs.writing import Lines, write_lines
 from sanderling.train.encoding import Encoding
-from sanderling.train.row_files import left_out_file, write_rows
+from sanderling.train.row_source import left_out_file, write_rows
 
 PAGE, NUMBERS = "report.html", "data.json"
 

@@ -25,10 +25,10 @@ from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, w
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.train.config import Precision
 from sanderling.train.encoding import Encoding
+from sanderling.train.metrics import check_watchers
 from sanderling.train.plan import read_shape
 from sanderling.train.rl.checks import check_run
 from sanderling.train.rl.config import Placement
-from sanderling.train.watchers import check_watchers
 from sanderling.world.faults import PROFILES
 
 Look = Callable[[], Devices]

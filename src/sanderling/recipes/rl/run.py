@@ -23,11 +23,10 @@ from sanderling.recipes.workers import run_team
 from sanderling.runs.locks import locked
 from sanderling.train.encoding import Encoding
 from sanderling.train.launch import Place, opened_team, torchrun_place
-from sanderling.train.metrics import read_metrics
-from sanderling.train.watchers import open_watcher
+from sanderling.train.metrics import open_watcher, read_metrics
 
 if TYPE_CHECKING:
-    from sanderling.train.supervised import Progress
+    from sanderling.train.sft import Progress
 
 METRICS, MODEL, SELECTION = "metrics.jsonl", "model", "selection.jsonl"
 _LINGER_S = 60.0

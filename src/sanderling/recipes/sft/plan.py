@@ -11,8 +11,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.train.config import Precision
 from sanderling.train.launch import check_parallel
-from sanderling.train.plan import Load, Shape, lora_parameters, read_shape
-from sanderling.train.plan_fit import Verdict, judge
+from sanderling.train.plan import Load, Shape, Verdict, judge, lora_parameters, read_shape
 from sanderling.train.sft_checks import check_context
 from sanderling.train.sft_config import ParallelKind, SftConfig
 

@@ -15,14 +15,13 @@ from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.recipes.sft.fit import check_fit
 from sanderling.recipes.sft.record import check_same_parts, check_same_run, record_of, write_record
 from sanderling.recipes.sft.rows import prepare_rows
-from sanderling.train.checkpoint_places import last_step
 from sanderling.train.config import Precision
 from sanderling.train.launch import check_parallel
+from sanderling.train.metrics import check_watchers
 from sanderling.train.row_source import RowIndex, index_rows
 from sanderling.train.sft_checks import check_context, check_rows
 from sanderling.train.sft_config import SftConfig
-from sanderling.train.supervised_plan import CHECKPOINTS, is_finished, schedule
-from sanderling.train.watchers import check_watchers
+from sanderling.train.supervised_plan import CHECKPOINTS, is_finished, last_step, schedule
 
 Look = Callable[[], Devices]
 

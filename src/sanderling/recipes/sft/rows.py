@@ -12,8 +12,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.data.importing import open_trajectories
 from sanderling.recipes.progress import Report
 from sanderling.train.encoding import Encoding
-from sanderling.train.row_files import RowCounts, write_rows
-from sanderling.train.row_source import holds_rows
+from sanderling.train.row_source import RowCounts, holds_rows, write_rows
 from sanderling.train.sft_config import SftConfig
 
 ROWS = "rows.parquet"

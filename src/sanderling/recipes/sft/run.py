@@ -21,7 +21,7 @@ from sanderling.train.row_source import ParquetSource
 from sanderling.train.supervised_plan import METRICS, MODEL, final_dir
 
 if TYPE_CHECKING:
-    from sanderling.train.supervised import OnProgress, Progress
+    from sanderling.train.sft import OnProgress, Progress
 
 _LINGER_S = 60.0
 """How long the others get when one of the processes has failed; on CUDA they would wait for it for hours."""

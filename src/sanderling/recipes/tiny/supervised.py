@@ -44,10 +44,8 @@ def train_arms(layout: Layout, report: Report) -> dict[str, Any]:
 
 def train_arm(layout: Layout, arm: str) -> dict[str, Any]:
     """One arm, from its trajectories to a model directory; resumes where it was killed."""
-    from sanderling.train.encoding import Encoding
-    from sanderling.train.overlong import Limit
+    from sanderling.train.encoding import Encoding, Limit, sft_rows
     from sanderling.train.sft import run_sft
-    from sanderling.train.sft_rows import sft_rows
 
     trajectories = training_set(layout, arm)
     encoding = Encoding(load_tokenizer(layout.base), layout.profile)

@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import EstimatorConfig, GrpoConfig, LossConfig, PpoConfig
-from sanderling.train.denoise_config import DenoiseConfig
+from sanderling.train.denoise import DenoiseConfig
 from sanderling.train.gain import GainConfig
-from sanderling.train.rl.curriculum_config import CurriculumConfig
-from sanderling.train.rl.health_config import HealthConfig
+from sanderling.train.rl.curriculum import CurriculumConfig
+from sanderling.train.rl.health import HealthConfig
 
 
 class Section(BaseModel):

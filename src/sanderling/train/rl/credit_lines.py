@@ -10,10 +10,9 @@ import numpy as np
 
 from sanderling.data.show import CreditLine, CreditParts
 from sanderling.runs.files import replace_file
-from sanderling.train.contract import TurnTable
+from sanderling.train.contract import Graded, TurnTable
 from sanderling.train.estimators.groups import Components
 from sanderling.train.rl.sifting import Sifted
-from sanderling.train.turn_table import Graded
 
 _DIGITS = 6
 

@@ -12,11 +12,28 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from sanderling.core.record import Question
 from sanderling.train.contract import IntArray
 from sanderling.train.denoise import RIGHT_ABOVE
-from sanderling.train.rl.curriculum_config import CurriculumConfig
+
+
+class CurriculumConfig(BaseModel):
+    """Online difficulty: what the run itself sees of its questions. Off by default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    retire_after: int = Field(default=0, ge=0)
+    """Visits in a row at which every scored rollout was right (its outcome above 1/2), after which a question is mastered; 0:
+    never."""
+    rest_after: int = Field(default=0, ge=0)
+    """Visits in a row at which none was right, after which a question rests; 0: never."""
+    rest: int = Field(default=1, ge=1)
+    """Passes that a resting question sits out: so many times as many groups as there are questions."""
+    least_open: int = Field(default=1, ge=1)
+    """Questions that are asked at least: with fewer left, mastered ones come back, the longest retired first; then resting
+    ones."""
 
 
 class Standing(StrEnum):

@@ -16,15 +16,14 @@ from transformers import PreTrainedModel
 
 from sanderling.data.show import CreditLine
 from sanderling.policy.model_directory import load_empty
-from sanderling.train.checkpoint import load_model, load_state, save_checkpoint
-from sanderling.train.contract import FloatArray, Row
+from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
+from sanderling.train.contract import FloatArray, Graded, Row, build_table
+from sanderling.train.denoise import turn_penalties
 from sanderling.train.encoding import Encoding
 from sanderling.train.estimators import build_estimator
-from sanderling.train.format import turn_penalties
 from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.losses import build_loss
 from sanderling.train.losses.watching import Watching
-from sanderling.train.opening import reads_weights
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Fate, Group
 from sanderling.train.rl.credit_lines import credit_lines
@@ -35,7 +34,6 @@ from sanderling.train.rl.sifting import Sifted, left_out, sift
 from sanderling.train.row_source import grouped
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer
-from sanderling.train.turn_table import Graded, build_table
 
 
 @dataclass(frozen=True)

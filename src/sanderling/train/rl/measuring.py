@@ -17,8 +17,7 @@ from sanderling.train.logprobs import TokenLogprobs
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.rl.sifting import Sifted
-from sanderling.train.scorer import ModelScorer
-from sanderling.train.scorer_gains import gains_and_logprobs
+from sanderling.train.scorer import ModelScorer, gains_and_logprobs
 from sanderling.train.team import Team
 from sanderling.train.trainer import Trainer, row_logprobs
 

@@ -41,7 +41,7 @@ from sanderling.train.rl.ledger import Batch, Ledger, Settled, settled_numbers
 from sanderling.train.rl.rollouts import Rollouts
 from sanderling.train.rl.selection import Selection
 from sanderling.train.rl.sifting import fate
-from sanderling.train.supervised import OnProgress, Progress, RunResult
+from sanderling.train.sft import OnProgress, Progress, RunResult
 from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import NotFiniteError
 
