@@ -1,4 +1,4 @@
-"""``sanderling data rows``: what a trainer reads. All logic is in `train.row_files`."""
+"""``sanderling data rows``: what a trainer reads. All logic is in `train.row_source`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -39,6 +39,13 @@ Partial = tuple[Tensor, Tensor]
 """Outputs [B, H, Q, D], and log-sum-exps [B, H, Q] of the scores behind them."""
 _BLOCK = 1024
 """Keys at a time where no kernel tells its log-sum-exp."""
+_NAME = "sanderling_packed"
+_MASK_ROWS = 1024
+"""Queries that share one mask."""
+_SHORT = 256
+"""Most tokens of a stretch that is computed together with others. Probes and answers have a few dozen, which are not worth a
+copy of all keys before them. What :func:`attend` holds beside (sums in float32, keys and values once for each query head) is as
+long as the stretches are together; for the rest of a rollout that would be as much as for the line itself, several times."""
 
 
 @dataclass(frozen=True)
@@ -189,15 +196,6 @@ def _by_length(lengths: Sequence[int], device: torch.device) -> Iterator[tuple[i
     for length in sorted(set(lengths)):
         of_these = torch.tensor([start for start, own in zip(starts, lengths, strict=False) if own == length], device=device)
         yield length, (of_these[:, None] + torch.arange(length, device=device)).flatten()
-
-
-_NAME = "sanderling_packed"
-_MASK_ROWS = 1024
-"""Queries that share one mask."""
-_SHORT = 256
-"""Most tokens of a stretch that is computed together with others. Probes and answers have a few dozen, which are not worth a
-copy of all keys before them. What `rectangles` holds beside (sums in float32, keys and values once for each query head) is as
-long as the stretches are together; for the rest of a rollout that would be as much as for the line itself, several times."""
 
 
 @dataclass(frozen=True)

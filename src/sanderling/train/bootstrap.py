@@ -14,22 +14,37 @@ from pathlib import Path
 from typing import Any, Self
 
 import tokenizers
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
 
 from sanderling.core.chat import FastTokenizer
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import sync
 from sanderling.train.config import Precision
 
 PUBLISHED_VOCABULARY = 151_936
 """Rows of every published model's embedding; its tokenizer uses 151,669 of them."""
+END_OF_TEXT = "<|endoftext|>"
+IM_START = "<|im_start|>"
+IM_END = "<|im_end|>"
+CONTROL_TOKENS = (END_OF_TEXT, IM_START, IM_END)
+PROTOCOL_TAGS = (
+    "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<answer>", "</answer>",
+)  # fmt: skip
+PARTIAL = ".bootstrap-partial"
+"""Where files are until all are there; what a kill leaves in it is taken away by the next one."""
+_TOKENS = ("eos_token_id", "pad_token_id", "bos_token_id")
+"""What ``config.json`` says of the tokenizer."""
+PIECES = r" (?=[A-Z0-9])|[A-Z][a-z]*| ?[a-z]+|\d+| ?[^\sA-Za-z0-9]+|\s+"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+)
 
 
-class ModelShape(BaseModel):
+class ModelShape(Frozen):
     """The size of a Qwen3-architecture model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     hidden: int = Field(default=160, ge=8)
     layers: int = Field(default=5, ge=1)
@@ -82,24 +97,6 @@ def find_size(name: str) -> ModelShape:
     if found is None:
         raise UserError(f"There is no size {name!r}: choose {', '.join(SIZES)}, or give a Qwen3 config.json with --config.")
     return found
-
-
-END_OF_TEXT = "<|endoftext|>"
-IM_START = "<|im_start|>"
-IM_END = "<|im_end|>"
-CONTROL_TOKENS = (END_OF_TEXT, IM_START, IM_END)
-PROTOCOL_TAGS = (
-    "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<answer>", "</answer>",
-)  # fmt: skip
-PARTIAL = ".bootstrap-partial"
-"""Where files are until all are there; what a kill leaves in it is taken away by the next one."""
-_TOKENS = ("eos_token_id", "pad_token_id", "bos_token_id")
-"""What ``config.json`` says of the tokenizer."""
-PIECES = r" (?=[A-Z0-9])|[A-Z][a-z]*| ?[a-z]+|\d+| ?[^\sA-Za-z0-9]+|\s+"
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
-)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, phrases: Sequence[str] = ()) -> tokenizers.Tokenizer:

@@ -1,17 +1,21 @@
 """How training is set up, as data: importable without torch.
 
-Every class is frozen and refuses unknown keys. Nothing here builds anything; `trainer`, `supervised` and `rl` read these.
+Every class is frozen and refuses unknown keys. Nothing here builds anything; `trainer`, `sft` and `rl` read these.
 """
 
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
+
+from sanderling.core.config import Frozen
 
 LOGIT_CHUNK = 64_000_000
 """Of Qwen3's vocabulary 421 positions: 0.8 GB, which every card has. Large ones do better with 400 million."""
 GRADIENT_BUCKET = 64 * 2**20
 """Bytes of gradients that are copied to be summed at a time, where every rank has all of them."""
+Decay = Annotated[float, Field(ge=0, lt=1)]
+"""Of a running mean: what is left of it at each step."""
 
 
 class Packing(StrEnum):
@@ -79,10 +83,8 @@ class Recompute(StrEnum):
     """Everything but the layer's input."""
 
 
-class MemoryConfig(BaseModel):
+class MemoryConfig(Frozen):
     """What is held in memory between a forward pass and its gradient. Nothing here changes a number."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     recompute: Recompute = Recompute.NONE
     offload: bool = False
@@ -106,14 +108,10 @@ def _is_a_name(title: str) -> str:
 
 Title = Annotated[str, AfterValidator(_is_a_name)]
 """Of a run."""
-Decay = Annotated[float, Field(ge=0, lt=1)]
-"""Of a running mean: what is left of it at each step."""
 
 
-class TrainerConfig(BaseModel):
+class TrainerConfig(Frozen):
     """One optimizer and how a step is executed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     optimizer: OptimizerKind = OptimizerKind.ADAMW
     lr: float = Field(default=1e-5, gt=0)
@@ -155,10 +153,8 @@ class TrainerConfig(BaseModel):
         return self
 
 
-class LoraConfig(BaseModel):
+class LoraConfig(Frozen):
     """Low-rank adapters beside frozen weights (Hu et al., 2021), made by peft. Without dropout, so that runs repeat."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rank: int = Field(default=0, ge=0)
     """Columns of each adapter; 0: no adapters, all weights are trained."""
@@ -168,10 +164,8 @@ class LoraConfig(BaseModel):
     """Ends of the names of the linear layers that get an adapter."""
 
 
-class GuardConfig(BaseModel):
+class GuardConfig(Frozen):
     """When a run has gone astray."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     factor: float = Field(default=3.0, gt=1)
     """A step is bad when its loss is above this many times the median …"""
@@ -181,10 +175,8 @@ class GuardConfig(BaseModel):
     """Bad steps in a row that end a run."""
 
 
-class SupervisedConfig(BaseModel):
+class SupervisedConfig(Frozen):
     """A supervised run: rows epoch after epoch."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trainer: TrainerConfig = TrainerConfig()
     epochs: int = Field(default=1, ge=1)

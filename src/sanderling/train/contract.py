@@ -17,6 +17,23 @@ from sanderling.core.record import TurnTool as TurnTool
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+PER_TOKEN = (
+    "ids", "loss_mask", "advantages", "sampler_logprobs", "proximal_logprobs", "reference_logprobs", "versions", "turn",
+)  # fmt: skip
+"""The arrays of a row."""
+_COLUMNS = {
+    "trajectory": np.int64,
+    "group": np.int64,
+    "turn": np.int64,
+    "tokens": np.int64,
+    "outcome": np.float64,
+    "scored": np.bool_,
+    "gain": np.float64,
+    "gain_scored": np.bool_,
+    "penalty": np.float64,
+    "trained": np.bool_,
+    "capped": np.bool_,
+}
 
 
 @dataclass(frozen=True)
@@ -58,12 +75,6 @@ class Estimator(Protocol):
     """Credit: a pure function of a table to one advantage per turn (K)."""
 
     def __call__(self, table: TurnTable) -> FloatArray: ...
-
-
-PER_TOKEN = (
-    "ids", "loss_mask", "advantages", "sampler_logprobs", "proximal_logprobs", "reference_logprobs", "versions", "turn",
-)  # fmt: skip
-"""The arrays of a row."""
 
 
 @dataclass(frozen=True)
@@ -171,18 +182,3 @@ def build_table(batch: Sequence[Graded]) -> TurnTable:
                 columns[name].append(value)
     arrays = {name: np.array(columns[name], dtype=dtype) for name, dtype in _COLUMNS.items()}
     return TurnTable(**arrays, tool=np.array(tools, dtype=np.str_))
-
-
-_COLUMNS = {
-    "trajectory": np.int64,
-    "group": np.int64,
-    "turn": np.int64,
-    "tokens": np.int64,
-    "outcome": np.float64,
-    "scored": np.bool_,
-    "gain": np.float64,
-    "gain_scored": np.bool_,
-    "penalty": np.float64,
-    "trained": np.bool_,
-    "capped": np.bool_,
-}

@@ -7,13 +7,9 @@ One class for each loss and estimator, told apart by ``kind``. Every class is fr
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-
-class Section(BaseModel):
-    """A frozen section that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from sanderling.core.config import Frozen
 
 
 class RatioTo(StrEnum):
@@ -34,7 +30,7 @@ class Level(StrEnum):
     """The product over a row's trained tokens."""
 
 
-class SignBounds(Section):
+class SignBounds(Frozen):
     """AgentCPM-Explore's mask: a token is dropped when its ratio has gone too far in the direction its advantage asks for.
 
     Dropped: ``r > 1 + high * cap * d`` with A > 0, and ``r < 1 - low * cap * d`` with A < 0.
@@ -55,7 +51,7 @@ class SignBounds(Section):
         return self
 
 
-class CorrectionConfig(Section):
+class CorrectionConfig(Frozen):
     """What is done about tokens that the sampler and the trainer see differently. All of it is without gradient."""
 
     cap: float | None = Field(default=2.0, gt=0)
@@ -96,7 +92,7 @@ class KlForm(StrEnum):
     """The value of k3 with the gradient of k2."""
 
 
-class PolicyLoss(Section):
+class PolicyLoss(Frozen):
     """What every policy-gradient loss has."""
 
     ratio_to: RatioTo = RatioTo.SAMPLER
@@ -164,7 +160,7 @@ class MinirlConfig(PolicyLoss):
 LossConfig = Annotated[PpoConfig | GspoConfig | CispoConfig | MinirlConfig, Field(discriminator="kind")]
 
 
-class Estimating(Section):
+class Estimating(Frozen):
     """What every estimator has."""
 
     penalty_weight: float = Field(default=1.0, ge=0)

@@ -13,12 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.core.grammar import Violation, check_final, check_turn
 from sanderling.core.profiles import Profile
 from sanderling.core.record import NodeKind, Trajectory, turn_indices
 from sanderling.core.types import Ending
+
+_FORCED = frozenset({Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER})
+RIGHT_ABOVE = 0.5
+"""An outcome above it is a right answer (AgentCPM-Explore cuts its scores there)."""
+SAME = 1e-9
+"""Outcomes that differ by less differ by rounding."""
+_OUT_OF_CONTEXT = frozenset({Ending.CONTEXT_EXHAUSTED, Ending.TIME_LIMIT, Ending.NO_ANSWER})
 
 
 class Place(StrEnum):
@@ -30,13 +38,7 @@ class Place(StrEnum):
     """Its outcome counts in its group's mean and spread."""
 
 
-class Section(BaseModel):
-    """A frozen section that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ExtremeConfig(Section):
+class ExtremeConfig(Frozen):
     """Trajectories that say more of the budget than of the policy."""
 
     over_long: bool = False
@@ -55,7 +57,7 @@ class ExtremeConfig(Section):
     place: Place = Place.OUT
 
 
-class FormatConfig(Section):
+class FormatConfig(Frozen):
     """Turns that break the grammar or repeat themselves."""
 
     no_positive_credit: bool = False
@@ -64,7 +66,7 @@ class FormatConfig(Section):
     """The same for a turn whose text the trajectory has said before."""
 
 
-class DenoiseConfig(Section):
+class DenoiseConfig(Frozen):
     """Everything off: outages alone are left out, and groups of which too little is left."""
 
     extreme: ExtremeConfig = ExtremeConfig()
@@ -87,9 +89,6 @@ class DenoiseConfig(Section):
     """Seconds that a rollout waits for a judge who is not reached; then the run stops, and the same command goes on."""
 
 
-_FORCED = frozenset({Ending.ANSWERED_AT_BUDGET, Ending.NO_ANSWER})
-
-
 def turn_violations(trajectory: Trajectory, profile: Profile) -> list[tuple[Violation, ...]]:
     """What each turn (rejected attempts left out) breaks; the last turn after a forced hint has to be an answer."""
     turns = [node for node in trajectory.nodes if node.kind is NodeKind.TURN and not node.rejected]
@@ -110,12 +109,6 @@ def _goes_on(text: str) -> bool:
 def turn_penalties(trajectory: Trajectory, profile: Profile, scale: float = 1.0) -> list[float]:
     """``-scale`` for each turn that breaks the grammar in any way, else 0."""
     return [-scale if violations else 0.0 for violations in turn_violations(trajectory, profile)]
-
-
-RIGHT_ABOVE = 0.5
-"""An outcome above it is a right answer (AgentCPM-Explore cuts its scores there)."""
-SAME = 1e-9
-"""Outcomes that differ by less differ by rounding."""
 
 
 class Noise(StrEnum):
@@ -143,9 +136,6 @@ class Sifted:
     @property
     def trained(self) -> bool:
         return self.noise is None
-
-
-_OUT_OF_CONTEXT = frozenset({Ending.CONTEXT_EXHAUSTED, Ending.TIME_LIMIT, Ending.NO_ANSWER})
 
 
 def sift(

@@ -23,6 +23,12 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.train.contract import Row
 
+_HEAD = (NodeKind.SYSTEM, NodeKind.QUESTION)
+TrainTurn = Callable[[int, Node], bool]
+"""Whether a turn, by its number on its branch and node, is trained."""
+MARK = "\n[… {tokens} tokens left out …]\n"
+"""What stands where an observation was cut."""
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -108,9 +114,6 @@ def _render(name: str, nodes: Sequence[Node], renderer: ChatRenderer) -> list[li
                 raise UserError(f"Trajectory {name} has a {node.kind} message after {where}: clean it before training on it.")
         before = node.kind
     return pieces
-
-
-_HEAD = (NodeKind.SYSTEM, NodeKind.QUESTION)
 
 
 class Overlong(StrEnum):
@@ -250,12 +253,6 @@ def _end(pieces: Sequence[Piece], begin: int, room: int) -> int:
         if pieces[at].kind is NodeKind.TURN:
             end = at + 1
     return end
-
-
-TrainTurn = Callable[[int, Node], bool]
-"""Whether a turn, by its number on its branch and node, is trained."""
-MARK = "\n[… {tokens} tokens left out …]\n"
-"""What stands where an observation was cut."""
 
 
 @dataclass(frozen=True)

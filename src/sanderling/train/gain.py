@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sanderling.core.chat import Tokenizer
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, TurnTool, turn_indices, turn_tools
 from sanderling.train.contract import FloatArray, Scorer, ScoreRequest
 
 
-class Probe(BaseModel):
+class Probe(Frozen):
     """The text that is teacher-forced around the answer, right after a turn's prompt."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prefix: str
     suffix: str = ""
@@ -197,10 +196,8 @@ class GainAnswers(StrEnum):
     the policy does can change which it is, and a group's rollouts have the same."""
 
 
-class GainConfig(BaseModel):
+class GainConfig(Frozen):
     """How information gain is measured."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     form: GainForm = GainForm.LOGPROB
     baseline: GainBaseline = GainBaseline.LAST_SCORED

@@ -27,6 +27,19 @@ from transformers import PreTrainedModel
 from sanderling.core.errors import UserError
 from sanderling.train.config import MemoryConfig, Recompute
 
+_ATTENTION = (
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+)
+"""The kernels behind ``scaled_dot_product_attention``: quadratic to run, linear to keep."""
+_WORTH_MOVING = 1 << 20
+"""Bytes; smaller tensors stay where they are."""
+_PIECE = 1 << 26
+"""Bytes of one page-locked block: torch makes each as large as the next power of two, which of 1.3 GB would be 2.1."""
+_Packed = Tensor | tuple[torch.device, torch.Size, list[Tensor]]
+
 
 def tiled(module: nn.Module, tile: int) -> Callable[[Tensor], Tensor]:
     """A ``forward`` for the module, over [..., H], that takes ``tile`` tokens at a time. Without random numbers inside."""
@@ -125,20 +138,6 @@ class _Tiles(Function):
 
         of_hidden = _joined(hidden, backwards())
         return None, None, None, None, of_hidden, *(total.to(w.dtype) for total, w in zip(sums, weights, strict=True))
-
-
-_ATTENTION = (
-    "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_cudnn_attention",
-    "_scaled_dot_product_flash_attention_for_cpu",
-)
-"""The kernels behind ``scaled_dot_product_attention``: quadratic to run, linear to keep."""
-_WORTH_MOVING = 1 << 20
-"""Bytes; smaller tensors stay where they are."""
-_PIECE = 1 << 26
-"""Bytes of one page-locked block: torch makes each as large as the next power of two, which of 1.3 GB would be 2.1."""
-_Packed = Tensor | tuple[torch.device, torch.Size, list[Tensor]]
 
 
 def economise(model: PreTrainedModel, config: MemoryConfig) -> None:

@@ -32,6 +32,9 @@ _NEEDED = (
     "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
 )  # fmt: skip
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_MEMORY = "trainer.memory."
+Changes = dict[str, Any]
+"""Settings by dotted name."""
 
 
 @dataclass(frozen=True)
@@ -272,11 +275,8 @@ def _head_peak(shape: Shape, chunk: int, load: Load, tokens: int, width: int) ->
     return logits + shape.vocab * shape.hidden * (several if tokens * shape.vocab > chunk else width)
 
 
-_MEMORY = "trainer.memory."
 _RECOMPUTE, _TILE, _OFFLOAD = f"{_MEMORY}recompute", f"{_MEMORY}mlp_tile", f"{_MEMORY}offload"
 _MICRO_BATCH, _KIND, _CONTEXT = "trainer.micro_batch_tokens", "parallel.kind", "parallel.context"
-Changes = dict[str, Any]
-"""Settings by dotted name."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ SCHEMA = pa.schema(
 )
 _GROUP_TOKENS = 4_000_000
 _READ_ROWS = 16
+_HELD = 8
+"""Row groups in memory: 16 to 20 MB each as they are written."""
 
 
 @dataclass
@@ -173,10 +175,6 @@ def _write(file: Any, rows: Iterable[Row], schema: pa.Schema) -> None:
                 held, size = [], 0
         if held:
             writer.write_table(pa.Table.from_pylist(held, schema=schema))
-
-
-_HELD = 8
-"""Row groups in memory: 16 to 20 MB each as they are written."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ from sanderling.train.supervised_plan import CHECKPOINTS, METRICS, final_dir, is
 from sanderling.train.team import SOLO, Team
 from sanderling.train.trainer import Trainer
 
+RecordStep = Callable[[Sequence[Row], dict[str, float]], None]
+
 
 class DivergenceGuard:
     """Watches a run's losses; made of the losses so far, it judges as one that saw them."""
@@ -82,7 +84,6 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
-RecordStep = Callable[[Sequence[Row], dict[str, float]], None]
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def run_sft(
     team: Team = SOLO,
     device: torch.device | str = "cpu",
 ) -> RunResult:
-    """Train on rows; see :func:`sanderling.train.supervised.run_supervised` for files, resuming and errors."""
+    """Train on rows; see :func:`run_supervised` for files, resuming and errors."""
     source = ListSource(rows) if isinstance(rows, Sequence) else rows
     if reads_weights(team):
         check_rows(source.survey, model_dir)

@@ -7,16 +7,15 @@ Importable without torch. Paths are given on the command line more often than in
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.train.config import SupervisedConfig, Title
 from sanderling.train.encoding import Limit, Overlong
 
 
-class DataConfig(BaseModel):
+class DataConfig(Frozen):
     """What is trained on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     files: tuple[Path, ...] = ()
     """Files of trajectories, or files of rows (``.parquet``, made by ``sanderling data rows``)."""
@@ -43,13 +42,11 @@ class ParallelKind(StrEnum):
     """Each holds a shard of weights, gradients and optimizer (FSDP2), and computes a share of every batch."""
 
 
-class ParallelConfig(BaseModel):
+class ParallelConfig(Frozen):
     """How the model lies over processes. How many there are is said where they are started.
 
     One alone needs no parallelism; in bfloat16 with ``fsdp`` it is a mesh of one, whose hidden states are 16 bits wide.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: ParallelKind = ParallelKind.FSDP
     context: int = Field(default=1, ge=1)

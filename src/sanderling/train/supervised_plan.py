@@ -15,6 +15,9 @@ METRICS = "metrics.jsonl"
 ADAPTER, MODEL = "adapter", "model"
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 """The files of an adapter, as peft names them."""
+STATE = "trainer_state.pt"
+PREFIX = "step_"
+PARTIAL = ".partial-"
 
 
 def batches(lengths: IntArray, config: SupervisedConfig, epoch: int) -> list[list[int]]:
@@ -50,11 +53,6 @@ def final_dir(config: SupervisedConfig, out_dir: Path) -> Path:
 def is_finished(config: SupervisedConfig, out_dir: Path) -> bool:
     """Whether the run in a directory has come to its end."""
     return (final_dir(config, out_dir) / (ADAPTER_CONFIG if config.lora.rank else "config.json")).is_file()
-
-
-STATE = "trainer_state.pt"
-PREFIX = "step_"
-PARTIAL = ".partial-"
 
 
 def checkpoints(root: Path) -> list[Path]:

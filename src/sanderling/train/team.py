@@ -29,6 +29,18 @@ from sanderling.train.config import GRADIENT_BUCKET
 from sanderling.train.context import Context
 from sanderling.train.logprobs import TokenLogprobs
 
+T = TypeVar("T")
+_MEETING = timedelta(minutes=5)
+"""How long the first rank to come waits for the last."""
+_PATIENCE = timedelta(days=2)
+"""How long a rank waits for the work of a slower one, which may be all attempts at a stage's questions, or a server that is
+away; a rank that died is noticed at once."""
+_REASON = "why"
+_LATE = ("imed out", "imeout")
+"""What they say where nobody came in time."""
+_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "ncclRemoteError")
+"""What gloo and NCCL say where the other end is gone."""
+
 
 def sum_gradients(model: nn.Module, bucket_bytes: int = GRADIENT_BUCKET) -> None:
     """Collective: each gradient becomes its sum over ranks; where no rank has one there is none, where some have it all do."""
@@ -69,19 +81,6 @@ def _sum(gradients: Sequence[torch.Tensor]) -> None:
     dist.all_reduce(flat)
     for gradient, total in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
         gradient.copy_(total.view_as(gradient))
-
-
-T = TypeVar("T")
-_MEETING = timedelta(minutes=5)
-"""How long the first rank to come waits for the last."""
-_PATIENCE = timedelta(days=2)
-"""How long a rank waits for the work of a slower one, which may be all attempts at a stage's questions, or a server that is
-away; a rank that died is noticed at once."""
-_REASON = "why"
-_LATE = ("imed out", "imeout")
-"""What they say where nobody came in time."""
-_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "ncclRemoteError")
-"""What gloo and NCCL say where the other end is gone."""
 
 
 class Team(Protocol):

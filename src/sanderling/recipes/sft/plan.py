@@ -1,6 +1,6 @@
 """``sanderling train plan``: what a run of supervised fine-tuning will take on the devices that are here, or on ones described.
 
-All arithmetic is in `train.plan` and `train.plan_fit`; here settings become its questions. Importable without torch.
+All arithmetic is in `train.plan`; here settings become its questions. Importable without torch.
 """
 
 from collections.abc import Callable

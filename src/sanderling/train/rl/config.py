@@ -3,20 +3,15 @@
 from enum import StrEnum
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from sanderling.core.config import Frozen
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit_config import EstimatorConfig, GrpoConfig, LossConfig, PpoConfig
 from sanderling.train.denoise import DenoiseConfig
 from sanderling.train.gain import GainConfig
 from sanderling.train.rl.curriculum import CurriculumConfig
 from sanderling.train.rl.health import HealthConfig
-
-
-class Section(BaseModel):
-    """A frozen section that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Placement(StrEnum):
@@ -40,7 +35,7 @@ class Straggler(StrEnum):
     steps get shorter by it, and so do rollouts: raise ``max_staleness`` until few are cut off."""
 
 
-class PipelineConfig(Section):
+class PipelineConfig(Frozen):
     """How sampling and training overlap. With ``max_staleness`` 0 the run is synchronous."""
 
     max_staleness: int = Field(default=0, ge=0)
@@ -63,7 +58,7 @@ class PipelineConfig(Section):
         return ahead if self.most_under_way is None else min(ahead, max(1, -(-self.most_under_way * places // per_step)))
 
 
-class SelectionConfig(Section):
+class SelectionConfig(Frozen):
     """Which checkpoint is kept as the best: by a held-out set, never by the training reward."""
 
     every: int = Field(default=0, ge=0)
@@ -74,7 +69,7 @@ class SelectionConfig(Section):
     """Share of these rollouts that has to be scored: the best of means over few would stay the best."""
 
 
-class RlConfig(Section):
+class RlConfig(Frozen):
     """An RL run."""
 
     trainer: TrainerConfig = TrainerConfig(lr=1e-6, entropy=True)

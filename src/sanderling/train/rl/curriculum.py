@@ -12,17 +12,16 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.core.record import Question
 from sanderling.train.contract import IntArray
 from sanderling.train.denoise import RIGHT_ABOVE
 
 
-class CurriculumConfig(BaseModel):
+class CurriculumConfig(Frozen):
     """Online difficulty: what the run itself sees of its questions. Off by default."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     retire_after: int = Field(default=0, ge=0)
     """Visits in a row at which every scored rollout was right (its outcome above 1/2), after which a question is mastered; 0:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 
 
@@ -35,14 +36,12 @@ class Alarm(StrEnum):
     UNSCORED = "unscored"
 
 
-class HealthConfig(BaseModel):
+class HealthConfig(Frozen):
     """Thresholds; each figure is a mean over the last ``window`` steps, drifts are against the first ``window`` steps.
 
     Source of the list: LiteResearcher's first stage, which collapsed near step 510 while its reward still rose. The thresholds
     are ours: nobody has published any.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     window: int = Field(default=5, ge=1)
     most_no_answer: float = Field(default=0.3, ge=0, le=1)
