@@ -83,14 +83,14 @@ def test_resample_prints_what_it_did_to_each_bucket(file: Path, tmp_path: Path) 
         ["stats", "in.jsonl", "--out", "p", "--json", "p"],
         ["contamination", "in.jsonl", "--against", "bench.jsonl", "--report", "bench.jsonl"],
         ["judge", "in.jsonl", "--judge", "exact", "--out", "in.jsonl"],
-        ["judge", "in.jsonl", "--judge", "exact", "--out", "out.jsonl", "--verdicts", "out.jsonl.verdicts.jsonl"],
+        ["judge", "in.jsonl", "--judge", "exact", "--out", "out.jsonl", "--verdicts", "out.jsonl.judge.json"],
     ],
 )
 def test_what_is_read_is_never_written(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("bench.jsonl", "out.jsonl.verdicts.jsonl"):
+    for name in ("bench.jsonl", "out.jsonl.judge.json"):
         (tmp_path / name).write_text("not read")
     (tmp_path / "link").symlink_to(file)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

@@ -29,6 +29,12 @@ from sanderling.judge.verdict import (
     unscored,
     verdict_of,
 )
+from sanderling.runs.run import Run
+
+
+def book_in(place: Path) -> VerdictBook:
+    return VerdictBook(Run(place).table("verdicts"))
+
 
 RIGHT = Verdict(Ruling.CORRECT, 1.0, "yes")
 WRONG = Verdict(Ruling.INCORRECT, 0.0, "no")
@@ -160,19 +166,19 @@ async def test_what_is_the_same_is_judged_once() -> None:
 
 async def test_a_book_remembers_verdicts_and_no_failures(tmp_path: Path) -> None:
     first, second = Prepared(by=by_answer), Prepared(by=by_answer)
-    before = [judged async for judged in judge_each(EPISODES, first, book=VerdictBook(tmp_path / "book"))]
-    after = [judged async for judged in judge_each(EPISODES, second, book=VerdictBook(tmp_path / "book"))]
+    before = [judged async for judged in judge_each(EPISODES, first, book=book_in(tmp_path / "book"))]
+    after = [judged async for judged in judge_each(EPISODES, second, book=book_in(tmp_path / "book"))]
     assert sorted(second.asked) == sorted(trajectory.answer for trajectory in EPISODES if trajectory.answer[0] == "d")
     assert [judged.trajectory for judged in before] == [judged.trajectory for judged in after]
     other = Prepared(by=by_answer, name="other")
-    assert len([judged async for judged in judge_each(EPISODES, other, book=VerdictBook(tmp_path / "book"))]) == 30
+    assert len([judged async for judged in judge_each(EPISODES, other, book=book_in(tmp_path / "book"))]) == 30
     assert len(other.asked) == 30
 
 
 async def test_a_new_question_or_answer_is_judged_anew(tmp_path: Path) -> None:
     judge = Prepared(by=by_answer)
     changed = [episode("right"), episode("right", text="??"), episode("right", ("Oslo", "Rome")), episode("right x")]
-    book = VerdictBook(tmp_path / "book")
+    book = book_in(tmp_path / "book")
     assert Counter([judged.fresh async for judged in judge_each([*changed, *changed], judge, book=book)])[True] == 4
 
 
@@ -194,16 +200,17 @@ async def test_a_programming_error_in_a_judge_is_raised_and_leaves_nothing_runni
 
 
 def test_a_book_that_is_none_is_told(tmp_path: Path) -> None:
-    (tmp_path / "book").write_text('{"of": "x", "verdict": {"ruling": "maybe"}}\n')
-    with pytest.raises(UserError, match="something else than verdicts"):
-        VerdictBook(tmp_path / "book")
+    with Run(tmp_path) as run:
+        run.table("verdicts").put("x", {"ruling": "maybe"})
+        with pytest.raises(UserError, match="something else than verdicts"):
+            VerdictBook(run.table("verdicts")).find("x")
 
 
 async def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
     """A book knows servers apart; what neither of them is asked for again is in it."""
     here, there = Prepared(by=by_answer, places=("http://a/v1",)), Prepared(by=lambda _: WRONG, places=("http://b/v1",))
     for judge, corrects in ((here, [True, False]), (there, [False, False]), (here, [True, False])):
-        book = VerdictBook(tmp_path / "book")
+        book = book_in(tmp_path / "book")
         found = [judged.verdict.correct async for judged in judge_each(EPISODES[:2], judge, book=book)]
         assert found == corrects
     assert len(here.asked) == len(there.asked) == 2
@@ -243,24 +250,24 @@ PAID = Verdict(Ruling.CORRECT, 1.0, "alike", model="m", tokens=9, cost=0.5)
 
 async def test_sixty_equal_answers_are_one_reply(tmp_path: Path) -> None:
     slow = Slow(PAID)
-    judge = CachedJudge(slow, VerdictBook(tmp_path / "v.jsonl"))
+    judge = CachedJudge(slow, book_in(tmp_path / "v.jsonl"))
     said = await asyncio.gather(*(judge(episode(id=f"q-{number}")) for number in range(60)))
     assert slow.asked == 1 and {one.ruling for one in said} == {Ruling.CORRECT}
     assert sum(one.cost for one in said) == 0.5 and sum(not one.remembered for one in said) == 1
-    again = CachedJudge(Slow(), VerdictBook(tmp_path / "v.jsonl"))
+    again = CachedJudge(Slow(), book_in(tmp_path / "v.jsonl"))
     assert (await again(episode())).remembered and (again.name, again.places) == ("slow", ())
 
 
 async def test_another_answer_is_another_reply(tmp_path: Path) -> None:
     slow = Slow(PAID, Verdict(Ruling.INCORRECT, 0.0, "not alike"))
-    judge = CachedJudge(slow, VerdictBook(tmp_path / "v.jsonl"))
+    judge = CachedJudge(slow, book_in(tmp_path / "v.jsonl"))
     said = await asyncio.gather(judge(episode()), judge(episode("Bergen")))
     assert [one.correct for one in said] == [True, False] and slow.asked == 2
 
 
 async def test_no_verdict_is_shared_by_those_who_wait_and_asked_for_again_by_the_next(tmp_path: Path) -> None:
     slow = Slow(unscored(Code.OUTAGE, "away"), PAID)
-    judge = CachedJudge(slow, VerdictBook(tmp_path / "v.jsonl"))
+    judge = CachedJudge(slow, book_in(tmp_path / "v.jsonl"))
     said = await asyncio.gather(*(judge(episode()) for _ in range(5)))
     assert slow.asked == 1 and {one.code for one in said} == {Code.OUTAGE}
     assert (await judge(episode())).correct and slow.asked == 2
@@ -268,7 +275,7 @@ async def test_no_verdict_is_shared_by_those_who_wait_and_asked_for_again_by_the
 
 async def test_whoever_asks_may_be_stopped_or_fail_and_another_asks(tmp_path: Path) -> None:
     slow = Slow(RuntimeError("broken"), PAID)
-    judge = CachedJudge(slow, VerdictBook(tmp_path / "v.jsonl"))
+    judge = CachedJudge(slow, book_in(tmp_path / "v.jsonl"))
     first, second = asyncio.create_task(judge(episode())), asyncio.create_task(judge(episode()))
     with pytest.raises(RuntimeError, match="broken"):
         await first

@@ -17,6 +17,12 @@ from sanderling.judge.book import VerdictBook, judge_each
 from sanderling.judge.model import ModelJudge
 from sanderling.judge.prompts import PROMPTS, JudgePrompt, get_prompt
 from sanderling.judge.verdict import META_KEY, Code, Ruling, recorded, rule_on
+from sanderling.runs.run import Run
+
+
+def book_in(place: Path) -> VerdictBook:
+    return VerdictBook(Run(place).table("verdicts"))
+
 
 RIGHT = {
     "ours": "correct: yes",
@@ -182,7 +188,7 @@ async def test_the_same_answer_of_sixty_attempts_is_asked_about_once(tmp_path: P
         client = Replies(RIGHT[form], name=model)
         judge = ModelJudge([client], PROMPTS[form])
         asked = [one.model_copy(update={"question": episode("", accepted).question}) for one in attempts]
-        found = [one async for one in judge_each(asked, judge, book=VerdictBook(path))]
+        found = [one async for one in judge_each(asked, judge, book=book_in(path))]
         assert len(found) == 60 and all(one.verdict.correct for one in found)
         assert {one.verdict.confidence for one in found} == {70.0}
         calls[name] = len(client.asked)
@@ -193,7 +199,7 @@ async def test_details_outlive_the_process_and_stand_in_the_record(tmp_path: Pat
     reply = RIGHT["sets"].replace('"Excessive Answers": []', '"Excessive Answers": ["Bergen"]')
     for _ in range(2):
         judge = ModelJudge([client := Replies(reply)], PROMPTS["sets"])
-        [found] = [one async for one in judge_each([episode()], judge, book=VerdictBook(tmp_path / "book"))]
+        [found] = [one async for one in judge_each([episode()], judge, book=book_in(tmp_path / "book"))]
         assert (found.verdict.correct, found.verdict.score) == (False, pytest.approx(2 / 3))
         meta = found.trajectory.meta[META_KEY]
         assert (meta["grade"], meta["parts"], meta["excessive"]) == ("correct_with_extra", {"Oslo": True}, ["Bergen"])

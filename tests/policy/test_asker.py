@@ -17,7 +17,7 @@ from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.load import open_policy
 from sanderling.policy.request_client import ReplyCache, RequestClient, without_reasoning
 from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
-from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.run import Run
 
 
 def told(text: str) -> tuple[Message, ...]:
@@ -174,24 +174,26 @@ async def test_what_is_remembered_needs_no_budget(tmp_path: Path) -> None:
 
 
 def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: Path) -> None:
-    first = Ledger(Limits(tokens=1_000), JsonlLog(tmp_path / "ledger"))
+    spent = Run(tmp_path).table("spent")
+    first = Ledger(Limits(tokens=1_000), spent)
     first.settle(first.hold(400, 0.5), 150, 0.25)
     first.hold(300, 0.5)  # killed here
     first.release(first.hold(100, 0.5))
-    second = Ledger(Limits(tokens=1_000), JsonlLog(tmp_path / "ledger"))
+    second = Ledger(Limits(tokens=1_000), spent)
     assert second.spent == second.earlier == Spent(450, 0.75, 3)
     with pytest.raises(BudgetSpentError, match=r"1,000 \(tokens\) is reached: 450"):
         second.hold(551, 0.0)
     hold = second.hold(550, 0.0)
     second.settle(hold, 10, 0.0)
     second.settle(hold, 500, 0.0)
-    assert Ledger(Limits(), JsonlLog(tmp_path / "ledger")).spent.tokens == 460
+    assert Ledger(Limits(), spent).spent.tokens == 460
 
 
 def test_a_damaged_ledger_is_told(tmp_path: Path) -> None:
-    JsonlLog(tmp_path / "ledger").append({"ended": 3, "tokens": 1, "cost": 0})
+    spent = Run(tmp_path).table("spent")
+    spent.put("3", {"tokens": 1})
     with pytest.raises(UserError, match="damaged"):
-        Ledger(Limits(), JsonlLog(tmp_path / "ledger"))
+        Ledger(Limits(), spent)
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.sampled_from(["settle", "release", "keep"]))))
@@ -290,7 +292,8 @@ async def test_a_server_that_does_not_count_is_charged_an_estimate_that_says_so(
     body = {"choices": [{"message": {"content": said}, "finish_reason": "stop"}], **({} if usage is None else {"usage": usage})}
     prices = Prices(2.0, 10.0)
     with billing(lambda messages, _: json.dumps(body).encode()) as server:
-        ledger = Ledger(log=JsonlLog(tmp_path / "ledger"))
+        spent = Run(tmp_path / "run").table("spent")
+        ledger = Ledger(kept=spent)
         one = asker(server, ledger, prices, cache=ReplyCache(tmp_path / "cache"))
         reply = await one.ask(told("capital of France"))
         again = await one.ask(told("capital of France"))
@@ -299,7 +302,7 @@ async def test_a_server_that_does_not_count_is_charged_an_estimate_that_says_so(
     assert (found.prompt_tokens, found.sampled_tokens, found.is_estimated) == (prompt, len(said), True)
     assert found.cost == pytest.approx((prompt * 2 + len(said) * 10) / 1e6)
     assert ledger.spent == Spent(prompt + len(said), found.cost, 1, 1)
-    assert Ledger(log=JsonlLog(tmp_path / "ledger")).spent == ledger.spent
+    assert Ledger(kept=spent).spent == ledger.spent
     assert again.usage.is_estimated and again.usage.remembered and again.usage.cost == 0.0
 
 

@@ -22,14 +22,15 @@ from sanderling.core.types import Ending, FixedClock, Role
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.attempts import Made, Retry
 from sanderling.evaluate.episodes import Episode
-from sanderling.evaluate.made_with import MovedModelWarning
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Ledger, Limits, MeteredPolicy
 from sanderling.policy.endpoint import ChatEndpointPolicy, HttpClient
 from sanderling.policy.scripted import ScriptedPolicy
-from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
+from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import Run
+from sanderling.runs.settings import MovedModelWarning
 from sanderling.synth.generate import generate
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
@@ -104,14 +105,14 @@ async def test_every_attempt_is_made_judged_and_in_order(tmp_path: Path) -> None
 
 
 async def test_budget_is_kept_to_the_token_and_a_larger_one_goes_on(tmp_path: Path) -> None:
-    out, log = tmp_path / "t.jsonl", JsonlLog(tmp_path / "ledger")
+    out, spent = tmp_path / "t.jsonl", Run(tmp_path / "spent").table("spent")
     with billing(turn) as server:
         made = await run(tmp_path / "whole.jsonl", agent_at(server.url))
         whole, calls = server.tokens, len(server.asked)
         limit = 0
         for _ in range(60):
             limit += 9_000
-            ledger = Ledger(Limits(tokens=limit), log)
+            ledger = Ledger(Limits(tokens=limit), spent)
             made = await run(out, agent_at(server.url, ledger))
             assert server.tokens - whole == ledger.spent.tokens <= limit
             if not made.stopped:

@@ -1,6 +1,5 @@
 """``sanderling synth`` with models behind a real HTTP server: what comes out, what is paid, what is asked again."""
 
-import fcntl
 import json
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from sanderling.cli import exits
 from sanderling.cli.synth import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
+from sanderling.runs.locks import locked
 from sanderling.synth.facts.candidates import WRITER
 from sanderling.synth.facts.rubric import JUDGE, POINTS
 from sanderling.synth.growing.grow import QUERIES
@@ -213,9 +213,8 @@ def test_two_servers_of_one_model_name_do_not_share_replies(directory, tmp_path)
 
 def test_an_account_has_one_process(directory, tmp_path):
     """Two would write the same numbers of holds into it, and neither would see what the other spends."""
-    with (tmp_path / "q.jsonl.ledger.lock").open("w") as file, billing(say) as server:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(UserError, match="Another process is at work on"):
+    with locked(tmp_path / "q.jsonl.run"), billing(say) as server:
+        with pytest.raises(UserError, match="Another process is at work in"):
             run("facts", directory, "--out", tmp_path / "q.jsonl", *model(server), cache=tmp_path / "cache")
         assert not server.asked
 

@@ -79,7 +79,7 @@ async def test_an_outage_of_the_rollout_itself_is_nobody_s_verdict() -> None:
 
 
 async def test_a_judge_that_is_away_scores_nothing_but_what_a_rule_before_it_tells(tmp_path: Path) -> None:
-    async with opened_judge(["exact", dead_address()], tmp_path, "0", 4) as judge:
+    async with opened_judge(["exact", dead_address()], tmp_path, 4) as judge:
         assert judge is not None
         score = score_by(judge)
         assert [await score(answered(answer)) for answer in ("Oslo", None)] == [1.0, 0.0]

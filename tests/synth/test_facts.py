@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sanderling.core.asking import AskingOutageError, BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
-from sanderling.evaluate.made_with import MovedModelWarning
+from sanderling.runs.run import Run
+from sanderling.runs.settings import MovedModelWarning
 from sanderling.synth.facts.candidates import WRITER, Candidate, page_material, read_candidates
 from sanderling.synth.facts.checks import Bounds, Problem, holds, leans_on_the_page, problem_of
 from sanderling.synth.facts.page import UNREADABLE_REPLY, UNSCORED, FactsSettings, made_with, questions_of
@@ -287,14 +288,15 @@ def test_other_settings_do_not_go_on_with_a_log(tmp_path):
     run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
     with pytest.raises(UserError, match=r'other settings \(models 1 1 was "scripted" and is "another"; models 2 1'):
         run(ScriptedAsker(per_page, "another"), tmp_path / "q.jsonl", 1)
-    log = tmp_path / "q.jsonl.pages.jsonl"
-    log.write_text(log.read_text().replace('"origin":{"world":"w"}', '"origin":{"fingerprint":"f"}'))
+    with Run(tmp_path / "q.jsonl.run") as kept:
+        about = kept.table("about")
+        about.put("questions", {**about.get("questions"), "origin": {"fingerprint": "f"}})
     with pytest.raises(UserError, match="the world has changed since"):
         run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
 
 
 def test_a_log_goes_on_with_a_model_that_has_moved_and_says_so_once(tmp_path):
-    """A log of before places were written down too, and that without a word: it knows of no other place."""
+    """Work that began with a model without a place too, and that without a word: it knows of no other."""
     out = tmp_path / "q.jsonl"
     run(ScriptedAsker(per_page), out, 1)
     with warnings.catch_warnings():
@@ -310,14 +312,11 @@ def test_a_log_goes_on_with_a_model_that_has_moved_and_says_so_once(tmp_path):
         run(ScriptedAsker(per_page, "another", place="http://b/v1"), out, 1)
 
 
-def test_a_log_of_something_else_is_told(tmp_path):
-    log = tmp_path / "q.jsonl.pages.jsonl"
-    log.write_text('{"a":1}\n')
-    with pytest.raises(UserError, match="no such log"):
-        run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
-    log.unlink()
+def test_a_run_of_something_else_is_told(tmp_path):
     run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
-    log.write_text(log.read_text().replace('"questions"', '"queries"'))
+    with Run(tmp_path / "q.jsonl.run") as kept:
+        for key, value in kept.table("pages").items():
+            kept.table("pages").put(key, {"queries": value["questions"]})
     with pytest.raises(UserError, match="something else than results"):
         run(ScriptedAsker(per_page), tmp_path / "q.jsonl", 1)
 

@@ -1,6 +1,5 @@
 """Options of every command that asks models: prices, limits, a cache. Thin; the ledger and the askers do the work."""
 
-import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -15,7 +14,7 @@ from rich.console import Console
 from sanderling.cli.watch import show_retry
 from sanderling.core.errors import UserError
 from sanderling.policy.budget import Ledger, Limits, Prices, Spent
-from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.run import Run
 
 if TYPE_CHECKING:
     from sanderling.policy.contract import Policy
@@ -36,21 +35,19 @@ PRICE_HELP = "per million tokens, as PROMPT,SAMPLED; several in the order of the
 
 @dataclass
 class Spending:
-    """What may be spent, beside which output it is written down."""
+    """What may be spent, and in which run it is written down."""
 
-    out: Path
+    run: Path
+    """The run's directory."""
     max_tokens: int | None = None
     max_cost: float | None = None
     cache: Path | None = None
     private: bool = False
     """Replies are kept for their owner alone."""
     ledger: Ledger = field(init=False)
-    _is_alone: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        log = JsonlLog(self.out.with_name(self.out.name + ".ledger.jsonl"), durable=False)
-        self.ledger = Ledger(Limits(self.max_tokens, self.max_cost), log)
+        self.ledger = Ledger(Limits(self.max_tokens, self.max_cost))
 
     @property
     def here(self) -> Spent:
@@ -68,20 +65,10 @@ class Spending:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from the same account: each would count without the other. Raises UserError."""
-        if self._is_alone:
+        """Open the account, and keep other processes from it: each would count without the other. Raises UserError."""
+        with Run(self.run, private=self.private) as run:
+            self.ledger.keep_in(run.table("spent"))
             yield
-            return
-        with self.out.with_name(self.out.name + ".ledger.lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(f"Another process is at work on {self.out}: wait for its end.") from None
-            self._is_alone = True
-            try:
-                yield
-            finally:
-                self._is_alone = False
 
 
 def read_prices(texts: Sequence[str], models: int, max_cost: float | None) -> list[Prices]:

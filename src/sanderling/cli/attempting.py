@@ -40,6 +40,7 @@ from sanderling.judge.verdict import Judge
 from sanderling.policy.budget import Prices
 from sanderling.policy.contract import Policy
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import beside
 from sanderling.synth.generate import generate
 from sanderling.synth.teacher import ModeShares, TeacherPolicy
 from sanderling.tools.page_reader import PageReader
@@ -110,6 +111,8 @@ class Attempting:
     max_context: int | None = None
     """Instead of the profile's."""
     progress: bool = True
+    run: Path | None = None
+    """The run's directory; None: beside the store."""
 
     def made(self, asked: Sequence[Question], make: Callable[[Given], Awaitable[Made]]) -> tuple[Made, Spending]:
         """Open everything, let ``make`` make the attempts, close everything. Raises UserError."""
@@ -121,7 +124,8 @@ class Attempting:
             raise UserError(f"{self.out} is no .jsonl file: trajectories are added to it one by one, so end its name in that.")
         backend = self.place.open(profile, self.guard)
         TrajectoryStore(self.out).prepare()
-        spending = Spending(self.out, self.budget.max_tokens, self.budget.max_cost, self.budget.cache, self.budget.private)
+        budget = self.budget
+        spending = Spending(self.run or beside(self.out), budget.max_tokens, budget.max_cost, budget.cache, budget.private)
         console = Console(stderr=True)
         live = Live(len(asked) * self.attempts, self.concurrency, time.monotonic) if self.progress else None
         on_retry = partial(show_retry, console) if live is None else live.warned
@@ -139,7 +143,7 @@ class Attempting:
         )
         about = f"{self.model if scripted else weights_of(self.model)} over {backend.fingerprint}"
         about += f" read by {self.reader.spec}" if self.reader else ""
-        with Journal(self.out.with_name(self.out.name + ".journal"), about) as journal:
+        with spending.alone(), Journal(self.out.with_name(self.out.name + ".journal"), about) as journal:
             work = self._make(live, agent, backend, spending, journal, console, make)
             try:
                 made = asyncio.run(closing(work, policy, backend))

@@ -22,6 +22,7 @@ from sanderling.judge.book import JudgeReport, Keep, judge_file
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.verdict import Ruling
+from sanderling.runs.run import beside
 from sanderling.runs.writing import check_places
 
 
@@ -42,11 +43,10 @@ def judge(
 
     Killed or stopped, the same command goes on and asks for nothing twice.
     """
-    beside = [out.with_name(out.name + ending) for ending in (".verdicts.jsonl", ".judge.json", ".ledger.jsonl")]
-    check_places([file, *([verdicts] if verdicts is not None else [])], [out, *beside])
+    check_places([file, *([verdicts] if verdicts is not None else [])], [out, out.with_name(f"{out.name}.judge.json")])
     by_hand = ByHand.read(verdicts) if verdicts else ByHand()
     source = open_trajectories(file)
-    spending = Spending(out, max_tokens, max_cost, cache)
+    spending = Spending(beside(out), max_tokens, max_cost, cache)
     console = Console(stderr=True)
     with _progress(console) as show, asyncio.Runner() as runner:
         opening = opened_judge(judges, price or [], spending, concurrency=concurrency, console=console, form=form)

@@ -58,8 +58,8 @@ def run(
         clear_run(out)
     console = Console()
 
-    def opened(specs: Sequence[str], beside: Path) -> AbstractAsyncContextManager[Judge]:
-        spending = Spending(beside, max_tokens, max_cost, cache)
+    def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:
+        spending = Spending(run, max_tokens, max_cost, cache)
         return opened_judge(specs, price or [], spending, concurrency=concurrency, console=console)
 
     try:

@@ -61,7 +61,7 @@ def judge(
     benchmark = get_benchmark(key) if key else None  # others' records may come without
     named, others = judges or [], second or []
     chosen = form_for(form, benchmark, [*named, *others])
-    spending = Spending(directory.store.path, max_tokens, max_cost, cache, about.private)
+    spending = Spending(directory.root, max_tokens, max_cost, cache, about.private)
     console = Console(highlight=False, soft_wrap=True)
     judging = Judging(directory, named, others, chosen, price, spending, concurrency, unscored_limit)
     with directory.alone():

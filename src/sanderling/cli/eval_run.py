@@ -142,6 +142,7 @@ def run(
             max_turns=max_turns,
             max_context=max_context,
             progress=progress,
+            run=out,
         )
 
         async def make(given: Given) -> Made:

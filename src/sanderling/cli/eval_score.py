@@ -78,7 +78,7 @@ def score(
     whose, loaded = _benchmark(benchmark, questions, split, columns, canary)
     named = judges_or_own(whose, judges or [])
     chosen = form_for(form, whose, [*named, *(second or [])])
-    spending = Spending(directory.store.path, max_tokens, max_cost, cache)
+    spending = Spending(directory.root, max_tokens, max_cost, cache)
     console = Console(highlight=False, soft_wrap=True)
     judging = Judging(directory, named, second or (), chosen, price, spending, concurrency, unscored_limit)
     with directory.alone():

@@ -23,6 +23,7 @@ from sanderling.cli.synth_making import (
     run_work,
     tell,
 )
+from sanderling.runs.run import beside
 from sanderling.synth.facts.page import FactsSettings, made_with, questions_of
 from sanderling.synth.from_pages import MakingReport, PageResult, make_questions
 from sanderling.world.contract import Page
@@ -53,7 +54,7 @@ def facts(
     drawn = drawn_pages(world, pages, seed, directory, added=added)
     settings = FactsSettings(per_page=per_page)
     origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": seed}
-    spending = Spending(out, max_tokens, max_cost, cache)
+    spending = Spending(beside(out), max_tokens, max_cost, cache)
     choice = ModelChoice(models, judges, price, judge_price)
     console = Console(stderr=True)
 

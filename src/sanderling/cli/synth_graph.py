@@ -16,6 +16,7 @@ from sanderling.cli.synth_reading import PagesRead, PerStart, ReaderSpecs, Readi
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.data.questions import write_questions
+from sanderling.runs.run import beside
 from sanderling.synth.graph.contract import Capability
 from sanderling.synth.graph.draft import Range
 from sanderling.synth.graph.making import Made, Wish, make
@@ -64,7 +65,7 @@ def graph(
             capabilities=tuple(dict.fromkeys(capability or OF_WHAT_IS_READ)),
         )
         choice = ModelChoice(models, judges, price, judge_price)
-        spending = Spending(out, max_tokens, max_cost, cache)
+        spending = Spending(beside(out), max_tokens, max_cost, cache)
         ReadingCommand(directory, out, choice, settings, starts, seed, concurrency, spending).run()
         return
     wish = Wish(count, sizes, lengths, tuple(dict.fromkeys(capability or Capability)), seed)

@@ -35,7 +35,7 @@ def grow(
     ] = None,
     queries: Annotated[int, typer.Option("--queries", min=0, help="How many of them, at most.")] = 4,
     log: Annotated[
-        Path | None, typer.Option("--log", help="Where what was found is kept; QUESTIONS.growth.jsonl by default.")
+        Path | None, typer.Option("--log", help="Where what was found is kept; a directory; QUESTIONS.growth by default.")
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Questions searched for at the same time.")] = 8,
     price: ModelPrices = None,
@@ -52,7 +52,7 @@ def grow(
     if source is not None and source.resolve() == directory.resolve():
         raise UserError("A world cannot grow out of itself: name another one with --from, or the live web with --web.")
     questions = asked_questions(file)
-    place = log or file.with_name(f"{file.name}.growth.jsonl")
+    place = log or file.with_name(f"{file.name}.growth")
     settings = GrowthSettings(results=results, queries=queries, least_chars=least_chars)
     spending = Spending(place, max_tokens, max_cost, cache)
     console = Console(stderr=True)

@@ -21,6 +21,7 @@ from sanderling.core.asking import Asker
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.judge.verdict import Judge
+from sanderling.runs.run import beside
 from sanderling.synth.verify.closed_book import ClosedBook
 from sanderling.synth.verify.contract import Check, Checker
 from sanderling.synth.verify.evidence import Evidence
@@ -77,7 +78,7 @@ def verify(
         raise UserError(f"{file} is read and written: choose another place for the output.")
     questions = asked_questions(file)
     chosen = [check for check in Check if check in _chosen(checks, models)]
-    spending = Spending(out, max_tokens, max_cost, cache)
+    spending = Spending(beside(out), max_tokens, max_cost, cache)
     console = Console(stderr=True)
 
     async def run() -> VerifyReport:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
-from sanderling.evaluate.made_with import go_on_with, without_places
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.settings import go_on_with, without_places
 
 WAY_OUT = "go on with those, or choose another store"
 AGENT, PROFILE, WORLD, JUDGE = "agent", "profile", "world", "judge"

@@ -189,7 +189,7 @@ def _published(directory: RunDirectory) -> ByHand | None:
 
 def judges_again(directory: RunDirectory, first: Judge | None, second: Judge | None, by_hand: ByHand) -> Judges:
     """:func:`booked`; in place of a judge who is not named, what the one before said. Raises UserError where there was none."""
-    book, judged, before = VerdictBook(directory.book_file), read_judged(directory.judged_file), _judged_by(directory)
+    book, judged, before = VerdictBook(directory.table("verdicts")), read_judged(directory.judged_file), _judged_by(directory)
     if first is None and (not judged or before is None):
         raise UserError(f"The run in {directory.root} does not say who was right by whom: name a judge with --judge.")
     name = before.second if before and before.second != PUBLISHED else ""

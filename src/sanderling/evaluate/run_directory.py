@@ -1,17 +1,16 @@
 """A run of an evaluation as a directory: what was asked for, its attempts, its result.
 
 ``run.json`` says what the run is and which round it is in; ``questions.jsonl`` are its questions, ``attempts.jsonl`` the
-trajectories, which are the truth, with ``index.jsonl`` for speed; ``verdicts.jsonl`` what judges have said, ``by_hand.csv``
-what a person has, ``published.csv`` what others had said of attempts of theirs; ``guard.jsonl`` what was hidden, ``scores.csv``
+trajectories, which are the truth, with ``index.jsonl`` for speed; ``run.db`` has what judges have said and models have cost,
+``by_hand.csv`` what a person has said, ``published.csv`` what others had said of attempts of theirs;
+``guard.jsonl`` what was hidden, ``scores.csv``
 a user's scores. ``judged.jsonl`` (who was right) and ``result.json`` (figures) are made anew whenever the run ends. A round is
 one pass over what is missing; the same command, called on a finished one, begins another over attempts that met outages. A run
 goes on with the agent, world, questions, guard and seed that it was begun with; attempts may become more, and another judge
 judges anew.
 """
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -29,6 +28,8 @@ from sanderling.evaluate.result import Record
 from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory, replace_file
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.locks import LOCK, hold
+from sanderling.runs.run import DATABASE, Run, Table
 
 
 class Kind(StrEnum):
@@ -87,6 +88,7 @@ class RunDirectory:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._run: Run | None = None
         self.run_file = root / "run.json"
         self.questions_file = root / "questions.jsonl"
         self.store = TrajectoryStore(root / "attempts.jsonl")
@@ -94,7 +96,6 @@ class RunDirectory:
         self.journal = root / "attempts.jsonl.journal"
         self.result_file = root / "result.json"
         self.judged_file = root / "judged.jsonl"
-        self.book_file = root / "verdicts.jsonl"
         self.by_hand_file = root / "by_hand.csv"
         self.guard_file = root / "guard.jsonl"
         self.scores_file = root / "scores.csv"
@@ -170,18 +171,19 @@ class RunDirectory:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes out, however this one ends. Raises UserError while one is at work."""
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise UserError(f"Cannot write to {self.root} ({error.strerror}): choose another directory.") from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        except BlockingIOError:
-            raise UserError(f"Another process is at work on {self.root}: wait for its end.") from None
-        finally:
-            os.close(handle)
+        held, self._run = hold(self.root / LOCK, self.root), None
+        with held, Run(self.root, locked=True) as run:
+            self._run = run
+            try:
+                yield
+            finally:
+                self._run = None
+
+    def table(self, kind: str) -> Table:
+        """Entries of the run's database."""
+        if self._run is None:
+            self._run = Run(self.root, locked=True)
+        return self._run.table(kind)
 
     def _close(self) -> None:
         try:
@@ -197,9 +199,9 @@ class RunDirectory:
 
     def _is_bare(self) -> bool:
         """Whether nothing was attempted yet: what was asked for by mistake then binds nobody."""
-        files = (self.store.path, self.book_file, self.guard_file)
+        files = (self.store.path, self.guard_file)
         begun = self.journal.is_dir() and any(self.journal.iterdir())
-        return not begun and not any(path.exists() and path.stat().st_size for path in files)
+        return not begun and not len(self.table("verdicts")) and not any(one.exists() and one.stat().st_size for one in files)
 
     def _require_same(self, was: About, now: About) -> None:
         # A file with the same questions is the same run: its accepted answers may have been mended. So may what is shown of it.
@@ -213,7 +215,7 @@ class RunDirectory:
         replace_file(self.run_file, run.model_dump_json(indent=1) + "\n", durable=True)
 
 
-_OURS = {".lock", "run.json.partial"}
+_OURS = {".lock", "run.json.partial", *(DATABASE + end for end in ("", "-wal", "-shm"))}
 """What a run's directory may hold before the run is written down: a kill may have come just then."""
 _OTHERS = {"questions_sha256": "the questions are others", "peers": "the records are others"}
 

@@ -25,32 +25,30 @@ from sanderling.judge.agreement import agreement
 from sanderling.judge.by_hand import ByHand, Name
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, as_json, decided, rule_on, verdict_of, with_verdict
 from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.run import Run, Table, beside
 from sanderling.runs.writing import write_trajectories
 
 _VERDICT = TypeAdapter(Verdict)
 
 
 class VerdictBook:
-    """Scored verdicts on disk, one line each, under the digest of what was judged and by whom."""
+    """Scored verdicts of a run, under the digest of what was judged and by whom."""
 
-    def __init__(self, path: Path) -> None:
-        """Read what there is. Raises UserError for a damaged file."""
-        self._log = JsonlLog(path, durable=False)
-        try:
-            self._known = {line["of"]: _VERDICT.validate_python(line["verdict"]) for line in self._log}
-        except (KeyError, ValidationError) as error:
-            raise UserError(f"{path} holds something else than verdicts: move it away, and judge anew.") from error
+    def __init__(self, kept: Table) -> None:
+        self._kept = kept
 
     def find(self, key: str) -> Verdict | None:
-        """The verdict as it was when it was made; None: not judged."""
-        return self._known.get(key)
+        """The verdict as it was when it was made; None: not judged. Raises UserError for something else than a verdict."""
+        try:
+            found = self._kept.get(key)
+            return None if found is None else _VERDICT.validate_python(found)
+        except ValidationError as error:
+            raise UserError(f"{self._kept.path} holds something else than verdicts: move it away, and judge anew.") from error
 
     def keep(self, key: str, verdict: Verdict) -> None:
         """Write a verdict down, if it is one."""
-        if verdict.ruling is not Ruling.UNSCORED and key not in self._known:
-            self._log.append({"of": key, "verdict": as_json(verdict)})
-            self._known[key] = verdict
+        if verdict.ruling is not Ruling.UNSCORED and key not in self._kept:
+            self._kept.put(key, as_json(verdict), lasting=False)
 
 
 def key_of(trajectory: Trajectory, judge: Judge) -> str:
@@ -301,14 +299,13 @@ def judge_file(
 ) -> JudgeReport:
     """Judge a stream into a file, which appears whole, in the order of its source. Raises UserError for unwritable places.
 
-    Beside ``OUT`` stand ``OUT.verdicts.jsonl``, the book that a killed run goes on with, and ``OUT.judge.json``, the report.
+    Beside ``OUT`` stand ``OUT.run``, whose book a killed run goes on with, and ``OUT.judge.json``, the report.
     Where a verdict could not be had it says why, and the next run asks for that one again. ``runner``: the event loop that the
     judge's connections belong to.
     """
     if out.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"{out} is neither .jsonl nor .parquet: end its name in one of these.")
     report = JudgeReport(judge.name)
-    book = VerdictBook(out.with_name(out.name + ".verdicts.jsonl"))
     by_hand = by_hand or ByHand()
     before: deque[bool | None] = deque()
     used: set[Name] = set()
@@ -327,7 +324,9 @@ def judge_file(
             if keep is Keep.ALL or found.verdict.correct:
                 yield found.trajectory
 
-    report.written = write_trajectories(out, judged())
+    with Run(beside(out)) as run:
+        book = VerdictBook(run.table("verdicts"))
+        report.written = write_trajectories(out, judged())
     report.unused_by_hand = by_hand.unused(used)
     text = json.dumps(report.as_json(), ensure_ascii=False, indent=1)
     replace_file(out.with_name(out.name + ".judge.json"), text.encode("utf-8", "replace") + b"\n")

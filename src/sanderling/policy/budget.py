@@ -1,7 +1,7 @@
 """What models cost: prices, a ledger whose limit holds while calls are under way and after a kill, and a policy that pays.
 
 Before a call its maker holds what the call may cost at most; a hold that could lead past the limit is refused. When the reply
-has come, what it did cost takes the hold's place. In the log a hold stands before its call begins: what a killed process had
+has come, what it did cost takes the hold's place. In the run a hold stands before its call begins: what a killed process had
 under way counts in full ever after, since a server may have billed it. A call that failed counts nothing, since no server said
 what it billed for it; a cancelled one counts in full.
 
@@ -11,14 +11,13 @@ charged what its texts may have taken at most, and the longest reply where it wa
 one, so that a limit holds and no price is ever multiplied by 0.
 """
 
-from collections.abc import Iterator
 from dataclasses import astuple, dataclass
-from typing import Any, Protocol
 
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, Finish, OnText, Policy, SampleKey, Session, WrappedPolicy
+from sanderling.runs.run import Table
 
 _MILLION = 1_000_000
 _ROUNDING = 1e-9
@@ -27,14 +26,6 @@ _SCAFFOLD = 16
 """Most tokens that a chat template puts around one message."""
 _OPENING = 64
 """Most tokens that it puts before the first one: a default system prompt, a generation prompt."""
-
-
-class Log(Protocol):
-    """An append-only log of JSON objects that outlives the process."""
-
-    def append(self, record: dict[str, Any]) -> None: ...
-
-    def __iter__(self) -> Iterator[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)
@@ -83,18 +74,31 @@ class Ledger:
     Example: ``hold = ledger.hold(900, 0.0); ...; ledger.settle(hold, 412, 0.0)``
     """
 
-    def __init__(self, limits: Limits = Limits(), log: Log | None = None) -> None:
-        """Read what earlier runs spent. Raises UserError for a log of something else."""
+    def __init__(self, limits: Limits = Limits(), kept: Table | None = None) -> None:
+        """Without ``kept`` nothing outlives this process."""
         self._limits = limits
-        self._log = log
+        self._kept: Table | None = None
         self._under_way: dict[int, Spent] = {}
         self._next = 0
         self.spent = Spent()
-        """By all runs, without what is under way."""
-        if log is not None:
-            self._read(log)
-        self.earlier = self.spent
-        """What earlier runs spent, what they had under way when they were killed included."""
+        """By all processes, without what is under way."""
+        self.earlier = Spent()
+        """What earlier processes spent, what they had under way when they were killed included."""
+        if kept is not None:
+            self.keep_in(kept)
+
+    def keep_in(self, kept: Table) -> None:
+        """From now on the account stands there; what earlier processes spent is read once. Raises UserError."""
+        is_first, self._kept = self._kept is None, kept
+        try:
+            for number, (tokens, cost, estimated) in kept.items() if is_first else ():
+                self.earlier += Spent(tokens, cost, 1, estimated)
+                self._next = max(self._next, int(number) + 1)
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"The account of what was spent in {kept.path} is damaged: restore it, or move it away to begin a new one."
+            ) from error
+        self.spent += self.earlier if is_first else Spent()
 
     def hold(self, tokens: int, cost: float) -> int:
         """Reserve what a call may cost at most, under a number. Raises BudgetSpentError when it could lead past a limit."""
@@ -110,8 +114,7 @@ class Ledger:
                     f"and the next call may take {wanted:,.10g}."
                 )
         number, self._next = self._next, self._next + 1
-        if self._log is not None:
-            self._log.append({"hold": number, "tokens": tokens, "cost": cost})
+        self._keep(number, Spent(tokens, cost, 1))
         self._under_way[number] = Spent(tokens, cost, 1)
         return number
 
@@ -126,26 +129,11 @@ class Ledger:
     def _end(self, hold: int, found: Spent) -> None:
         if self._under_way.pop(hold, None) is not None:
             self.spent += found
-            if self._log is not None:
-                marked = {"estimated": True} if found.estimated else {}
-                self._log.append({"ended": hold, "tokens": found.tokens, "cost": found.cost, **marked})
+            self._keep(hold, found)
 
-    def _read(self, log: Log) -> None:
-        held: dict[int, Spent] = {}
-        try:
-            for line in log:
-                found = Spent(int(line["tokens"]), float(line["cost"]), 1, int(line.get("estimated", False)))
-                if "hold" in line:
-                    held[line["hold"]] = found
-                    self._next = max(self._next, line["hold"] + 1)
-                else:
-                    del held[line["ended"]]
-                    self.spent += found
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(
-                "The account of what was spent is damaged: restore it, or move it away to begin a new one."
-            ) from error
-        self.spent = sum(held.values(), self.spent)
+    def _keep(self, number: int, spent: Spent) -> None:
+        if self._kept is not None:
+            self._kept.put(str(number), [spent.tokens, spent.cost, spent.estimated], lasting=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
-from sanderling.runs.processes import end_with_parent
+from sanderling.runs.locks import end_with_parent
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any
 from sanderling.core.asking import AskingRefusedError
 from sanderling.core.record import Question
 from sanderling.data.questions import write_questions
-from sanderling.synth.keeping import Work, work_through
+from sanderling.runs.run import Run, beside
+from sanderling.runs.work import WAY_OUT, Work, work_through
 from sanderling.world.contract import Page
 
 REFUSED = "refused_by_the_model"
@@ -83,8 +84,8 @@ async def make_questions(
 ) -> MakingReport:
     """Make the questions of these pages, or go on with it, and write them to ``out``, in the order of the pages.
 
-    The log of pages lies beside ``out``. ``made_with``: JSON, all that the questions depend on. Raises UserError when the log
-    was made with something else.
+    Pages that are done stand in the run beside ``out``. ``made_with``: JSON, all that the questions depend on. Raises UserError
+    when that run was made with something else.
     """
     report = MakingReport()
 
@@ -99,9 +100,10 @@ async def make_questions(
         except AskingRefusedError as error:
             return PageResult(page.url, rejected=[{"reason": REFUSED, "question": "", "answer": "", "detail": str(error)}])
 
-    work = Work(taken, _encoded, _decoded, dict(made_with))
-    log = out.with_name(f"{out.name}.pages.jsonl")
-    worked = await work_through({page.url: page for page in pages}, work, log, concurrency=concurrency, on_done=count)
+    work, items = Work(taken, _encoded, _decoded), {page.url: page for page in pages}
+    with Run(beside(out)) as run:
+        run.claim(made_with, "questions", WAY_OUT)
+        worked = await work_through(items, work, run.table("pages"), concurrency=concurrency, on_done=count)
     report.outages, report.stopped = worked.outages, worked.stopped
     results = [worked.done[page.url] for page in pages if page.url in worked.done]
     write_questions(out, _each_once(results, report))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sanderling.core.asking import Asker
-from sanderling.evaluate.made_with import all_placed
+from sanderling.runs.settings import all_placed
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,6 @@ class Layout:
         self.judged = root / "3-judged.jsonl"
         self.left_out = root / "3-left-out.jsonl"
         """Judged, and not trained on."""
-        self.verdicts = root / "3-verdicts.jsonl"
         self.unlike = root / "4-unlike.jsonl"
         """One for each question."""
         self.same = root / "4-left-out.jsonl"

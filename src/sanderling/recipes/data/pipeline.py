@@ -35,6 +35,7 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, run_stages
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.run import Run, beside
 from sanderling.runs.writing import Lines, write_lines
 from sanderling.train.encoding import Encoding
 from sanderling.train.row_source import left_out_file, write_rows
@@ -62,7 +63,7 @@ class Judges:
     """How judges are opened, and how many verdicts are waited for at a time."""
 
     opened: Callable[[Sequence[str], Path], AbstractAsyncContextManager[Judge]] = open_rules
-    """Of these names, as one judge; what it spends is written down beside the path."""
+    """Of these names, as one judge; what it spends is written down in the run of that directory."""
     concurrency: int = 8
 
 
@@ -196,9 +197,10 @@ def _judged(
     runner = stack.enter_context(asyncio.Runner())
     connections = AsyncExitStack()
     stack.callback(lambda: runner.run(connections.aclose()))
-    chosen = runner.run(connections.enter_async_context(judges.opened(layout.config.judge.judges, layout.judged)))
+    chosen = runner.run(connections.enter_async_context(judges.opened(layout.config.judge.judges, beside(layout.judged))))
     counts.judge = chosen.name
-    book = VerdictBook(layout.verdicts)
+    run = stack.enter_context(Run(beside(layout.judged)))
+    book = VerdictBook(run.table("verdicts"))
     stream = judge_stream(cleaned, chosen, concurrency=judges.concurrency, book=book, runner=runner)
     for one in stack.enter_context(closing(stream)):
         counts.add(one, None)

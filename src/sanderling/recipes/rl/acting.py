@@ -156,7 +156,7 @@ async def opened_acting(
     if rl.pipeline.placement is Placement.SERVED:
         await check_room(recipe, stage)
     async with AsyncExitStack() as stack:
-        judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, rank, under_way))
+        judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, under_way, team.rank))
         extractor = await stack.enter_async_context(opened_reader(recipe.extractor, directory))
         found = directories(recipe.worlds, questions)
         places = Places(found, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), extractor)

@@ -111,7 +111,7 @@ async def _attempts(recipe: RlRecipe, stage: Stage, questions: list[Question], m
     concurrency = recipe.sampler.sessions or _CONCURRENCY
     async with AsyncExitStack() as stack:
         policy = await _policy(recipe, stage, model_dir, place, concurrency, stack)
-        judge = await stack.enter_async_context(opened_judge(recipe.judges, place, DIRECTORY, concurrency))
+        judge = await stack.enter_async_context(opened_judge(recipe.judges, place, concurrency))
         extractor = await stack.enter_async_context(opened_reader(recipe.extractor, place))
         dynamics = Dynamics(recipe.dynamics, recipe.world_seed)
         places = Places(directories(recipe.worlds, questions), stage.profile, dynamics, extractor)

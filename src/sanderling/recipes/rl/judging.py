@@ -23,7 +23,7 @@ from sanderling.policy.contract import PolicyOutageError
 from sanderling.policy.load import check_model, close_policy, is_endpoint, models_at, names_model, open_policy, place_of
 from sanderling.policy.request_client import RequestClient
 from sanderling.recipes.rl.seldom import Seldom
-from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.run import Run
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Score, ScorerAwayError
 
@@ -78,20 +78,21 @@ def check_rule(judges: Sequence[str], outcome: str) -> None:
 
 
 @asynccontextmanager
-async def opened_judge(specs: Sequence[str], directory: Path, name: str, concurrency: int) -> AsyncIterator[Judge | None]:
-    """The judges in their order as one, None for nobody; verdicts and spending are kept in a directory under ``name``."""
+async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, rank: int = 0) -> AsyncIterator[Judge | None]:
+    """The judges in their order as one, None for nobody; verdicts and spending are kept in the run of a directory."""
     if not specs:
         yield None
         return
     async with AsyncExitStack() as stack:
         askers: list[Asker] = []
-        ledger = Ledger(log=JsonlLog(directory / f"judge-{name}.ledger", durable=False))
+        run = stack.enter_context(Run(directory, rank=rank, locked=True))
+        ledger = Ledger(kept=run.table("spent"))
         for spec in filter(names_model, specs):
             policy = open_policy(spec, on_retry=Seldom())
             stack.push_async_callback(close_policy, policy)
             askers.append(RequestClient(policy, ledger=ledger, concurrency=concurrency, place=place_of(spec)))
         judge = judge_named(specs, askers, PROMPTS[DEFAULT_PROMPT], names_model)
-        yield judge and CachedJudge(judge, VerdictBook(directory / f"verdicts-{name}.jsonl"))
+        yield judge and CachedJudge(judge, VerdictBook(run.table("verdicts")))
 
 
 def score_by(judge: Judge) -> Score:

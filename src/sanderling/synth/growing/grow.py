@@ -18,10 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from sanderling.core.asking import Asker, first_readable
 from sanderling.core.lenient import find_object
 from sanderling.core.record import Question, decode_record, encode_record, question_id
-from sanderling.evaluate.made_with import all_placed
 from sanderling.runs.files import replace_file
+from sanderling.runs.run import Run, Table
+from sanderling.runs.settings import all_placed
+from sanderling.runs.work import WAY_OUT, Work, work_through
 from sanderling.synth.growing.finder import Finder
-from sanderling.synth.keeping import Work, work_through
 from sanderling.synth.prompt import Prompt
 from sanderling.world.addresses import canonical_url
 from sanderling.world.building import Progress, ignore
@@ -99,19 +100,11 @@ async def grow(
     on_question: Callable[[Found], None] | None = None,
     progress: Progress = ignore,
 ) -> GrowthReport:
-    """Grow a world by what its questions find, or go on with it. ``log``: where each question's pages are kept.
+    """Grow a world by what its questions find, or go on with it. ``log``: the run that keeps each question's pages.
 
-    Raises UserError when the log was made with something else, and what `world.store.add_to_world` raises.
+    Raises UserError when that run was made with something else, and what `world.store.add_to_world` raises.
     """
     world = open_world(directory)
-    shelf = _Shelf(log.with_name(f"{log.stem}.pages"))
-
-    async def do(question: Question) -> Found:
-        pages: list[Page] = []
-        found = await _search(question, finder, settings, askers, lambda url: world.page(url) is not None, pages)
-        shelf.put(question, pages)
-        return found
-
     made_with = {
         "settings": settings.model_dump(),
         "finder": finder.name,
@@ -119,12 +112,22 @@ async def grow(
         "prompt": QUERIES.version,
     }
     items = {_key(question): question for question in questions}
-    work = Work(do, asdict, lambda kept: Found(**kept), made_with)
-    worked = await work_through(items, work, log, concurrency=concurrency, on_done=on_question)
-    report = GrowthReport(outages=worked.outages, stopped=worked.stopped)
-    for found in worked.done.values():
-        report.add(found)
-    pages = shelf.gathered([question for key, question in items.items() if key in worked.done], report)
+    with Run(log) as run:
+        run.claim(made_with, "growth", WAY_OUT)
+        kept = run.table("pages")
+
+        async def do(question: Question) -> Found:
+            pages: list[Page] = []
+            found = await _search(question, finder, settings, askers, lambda url: world.page(url) is not None, pages)
+            kept.put(_key(question), len(pages), blob=b"".join(encode_record(page) + b"\n" for page in pages))
+            return found
+
+        work = Work(do, asdict, lambda kept: Found(**kept))
+        worked = await work_through(items, work, run.table("searched"), concurrency=concurrency, on_done=on_question)
+        report = GrowthReport(outages=worked.outages, stopped=worked.stopped)
+        for found in worked.done.values():
+            report.add(found)
+        pages = _gathered(kept, [key for key in items if key in worked.done], log, report)
     if pages is not None:
         source = f"searches of {report.questions} questions"
         _, counts = add_to_world(directory, Gathering([JsonlSource(pages)]), source=source, progress=progress)
@@ -132,41 +135,21 @@ async def grow(
     return report
 
 
-@dataclass(frozen=True)
-class _Shelf:
-    """Pages on disk, a file for each question."""
+def _gathered(found: Table, keys: Sequence[str], directory: Path, report: GrowthReport) -> Path | None:
+    """One file of every page once, the first question's, in the order of the questions; None where there is no page.
 
-    directory: Path
-
-    def put(self, question: Question, pages: Sequence[Page]) -> None:
-        replace_file(self.directory / f"{_key(question)}.jsonl", b"".join(encode_record(page) + b"\n" for page in pages))
-
-    def gathered(self, questions: Sequence[Question], report: GrowthReport) -> Path | None:
-        """One file of every page once, the first question's, in the order of the questions; None where there is no page.
-
-        It is named by what it holds, so that an addition that was interrupted finds the very same file.
-        """
-        seen: set[str] = set()
-        digest = hashlib.sha256()
-        partial = self.directory / "all.partial"
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            for question in questions:
-                for line in (self.directory / f"{_key(question)}.jsonl").read_bytes().splitlines(keepends=True):
-                    key = canonical_url(decode_record(line)["url"])
-                    if key in seen:
-                        report.repeated += 1
-                        continue
-                    seen.add(key)
-                    digest.update(line)
-                    file.write(line)
-        report.pages = len(seen)
-        path = self.directory / f"all-{digest.hexdigest()[:12]}.jsonl"
-        if path.exists():
-            partial.unlink()
-        else:
-            partial.rename(path)
-        return path if seen else None
+    It is named by what it holds, so that an addition that was interrupted finds the very same file.
+    """
+    lines: dict[str, bytes] = {}
+    for line in (line for key in keys for line in (found.blob(key) or b"").splitlines(keepends=True)):
+        key = canonical_url(decode_record(line)["url"])
+        report.repeated += key in lines
+        lines.setdefault(key, line)
+    report.pages, content = len(lines), b"".join(lines.values())
+    path = directory / f"all-{hashlib.sha256(content).hexdigest()[:12]}.jsonl"
+    if lines and not path.exists():
+        replace_file(path, content)
+    return path if lines else None
 
 
 def _key(question: Question) -> str:

@@ -13,7 +13,7 @@ from sanderling.core.asking import Asker, first_readable
 from sanderling.core.lenient import find_object
 from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
-from sanderling.evaluate.made_with import all_placed
+from sanderling.runs.settings import all_placed
 from sanderling.synth.facts.checks import words
 from sanderling.synth.graph.contract import Uniqueness
 from sanderling.synth.prompt import Prompt, fenced

@@ -15,7 +15,8 @@ from sanderling.core.asking import AskingRefusedError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, encode_record
 from sanderling.data.questions import require_distinct, write_questions
-from sanderling.synth.keeping import Work, work_through
+from sanderling.runs.run import Run, beside
+from sanderling.runs.work import WAY_OUT, Work, work_through
 from sanderling.synth.verify.contract import Check, Checker, Finding, Result
 
 _TAKEN_OVER = ("uniqueness",)
@@ -74,8 +75,8 @@ async def verify(
 ) -> VerifyReport:
     """Check the questions, or go on with it; write those that passed to ``out``, with the results in their ``meta``.
 
-    The log lies beside ``out``, unscored questions in ``NAME.unscored.jsonl``. Raises UserError for questions of one id, no
-    check, or a log that was made with other checks.
+    What is checked stands in the run beside ``out``, unscored questions in ``NAME.unscored.jsonl``. Raises UserError for
+    questions of one id, no check, or a run that was made with other checks.
     """
     require_distinct(questions)
     unscored = out.with_name(f"{out.stem}.unscored.jsonl")
@@ -102,10 +103,11 @@ async def verify(
         return Verified(question.text, tuple(results))
 
     made_with = {"checks": [{"check": checker.check.value, **checker.made_with} for checker in checkers]}
-    work = Work(do, _encoded, _decoded, made_with, lambda verified: verified.finding is not Finding.UNSCORED)
+    work = Work(do, _encoded, _decoded, lambda verified: verified.finding is not Finding.UNSCORED)
     items = {_key(question): question for question in questions}
-    log = out.with_name(f"{out.name}.checks.jsonl")
-    worked = await work_through(items, work, log, concurrency=concurrency, on_done=count)
+    with Run(beside(out)) as run:
+        run.claim(made_with, "checks", WAY_OUT)
+        worked = await work_through(items, work, run.table("checks"), concurrency=concurrency, on_done=count)
     report.outages, report.stopped = worked.outages, worked.stopped
     write_questions(out, _with(worked.done, questions, Finding.PASSED))
     write_questions(unscored, _with(worked.done, questions, Finding.UNSCORED))

@@ -11,8 +11,8 @@ from typing import Any
 
 from sanderling.core.asking import Asker, placed
 from sanderling.core.record import Question
-from sanderling.evaluate.made_with import all_placed
 from sanderling.judge.verdict import Judge, Ruling
+from sanderling.runs.settings import all_placed
 from sanderling.synth.facts.checks import holds
 from sanderling.synth.prompt import Prompt, fenced
 from sanderling.synth.verify.answering import Answered, answered_by, ruling_on

@@ -18,7 +18,7 @@ from typing import Any
 
 import sanderling
 from sanderling.core.errors import UserError
-from sanderling.runs.processes import end_with_parent
+from sanderling.runs.locks import end_with_parent
 from sanderling.world.building import SourceAccount
 from sanderling.world.contract import Page
 from sanderling.world.sources.base import DocumentSource, Skipped, Source, stamp_of

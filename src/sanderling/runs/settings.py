@@ -1,8 +1,7 @@
-"""What work was made with, compared before it is gone on with: other settings are refused, a model that has moved is told.
+"""What work was made with, compared before it is gone on with: other settings are refused, each named; a moved model is told.
 
 Two servers may give different models one name, and a model may get another address before its work is done. So a model stands
-here with its place, and work that was begun at one place goes on at another with a warning, not in silence. Work of before
-places were written down goes on as well. Knows no work.
+here with its place, and work that was begun at one place goes on at another with a warning, not in silence.
 """
 
 import json
@@ -26,7 +25,7 @@ class MovedModelWarning(UserWarning):
 
 
 def all_placed(askers: Sequence[Asker]) -> list[str | dict[str, Any]]:
-    """Each with its place, as JSON."""
+    """Each model with its place, as JSON."""
     return [placed(asker.name, [asker.place]) for asker in askers]
 
 
@@ -37,8 +36,8 @@ def without_places(value: Any) -> Any:
     return [without_places(one) for one in value] if isinstance(value, list) else value
 
 
-def go_on_with(was: Any, now: dict[str, Any], path: Path, way_out: str) -> bool:
-    """Whether ``path``, made with ``was``, has to say ``now`` instead from here on; both are JSON.
+def go_on_with(was: Any, now: dict[str, Any], place: Path, way_out: str) -> bool:
+    """Whether ``place``, made with ``was``, has to say ``now`` instead from here on; both are JSON.
 
     Warns of a model that has moved. Raises UserError, which ends in ``way_out``, when anything else differs.
     """
@@ -46,15 +45,16 @@ def go_on_with(was: Any, now: dict[str, Any], path: Path, way_out: str) -> bool:
         return False
     before, after = without_places(was), without_places(now)
     if before != after:
-        told = _told(before, after) if isinstance(was, dict) else "it is no such log"
-        raise UserError(f"{path} was made with other settings ({told}): {way_out}.")
-    if before != was:
-        told = f"a model of the same name at another place ({_told(was, now)}): what is done stands, and the rest is this one's"
-        warnings.warn(f"{path} was made with {told}", MovedModelWarning, stacklevel=3)
+        raise UserError(f"{place} was made with other settings ({told(before, after)}): {way_out}.")
+    if before == was:  # it was begun with models that had no place, and knows of no other
+        return True
+    moved = f"a model of the same name at another place ({told(was, now)}): what is done stands, and the rest is this one's"
+    warnings.warn(f"{place} was made with {moved}", MovedModelWarning, stacklevel=3)
     return True
 
 
-def _told(was: Any, now: Any) -> str:
+def told(was: Any, now: Any) -> str:
+    """What differs between two settings, in words: the first few of the differences."""
     found = list(dict.fromkeys(_differences(was, now)))
     return "; ".join(found[:_MOST]) + (f"; and {len(found) - _MOST} more" if len(found) > _MOST else "")
 

@@ -1,0 +1,89 @@
+"""Units of work, side by side, kept one by one: what every maker and checker of questions does with its models.
+
+A unit that is done stands in the run's database and is never done again, so a run that was killed ends as one that was not. One
+that met an outage is not done; once the budget is spent nothing more is begun.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from sanderling.core.asking import AskingOutageError, BudgetSpentError
+from sanderling.core.errors import UserError
+from sanderling.runs.run import Table
+
+WAY_OUT = "go on with those, name another place, or remove that directory to begin again"
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Work(Generic[Item, Result]):
+    """What is done with each item, and how its result is kept."""
+
+    do: Callable[[Item], Awaitable[Result]]
+    """Raises AskingOutageError when the item has to wait for a better time."""
+    encode: Callable[[Result], dict[str, Any]]
+    decode: Callable[[dict[str, Any]], Result]
+    is_settled: Callable[[Result], bool] = lambda _: True
+    """Whether an earlier run's result stands; one that does not is kept, and the item is done anew."""
+
+
+@dataclass
+class Worked(Generic[Result]):
+    """How far it came."""
+
+    done: dict[str, Result] = field(default_factory=dict)
+    """By item, those of earlier runs included."""
+    outages: int = 0
+    """Items that are still to be done."""
+    stopped: str = ""
+    """Why nothing more was begun; empty: all was."""
+
+
+async def work_through(
+    items: Mapping[str, Item],
+    work: Work[Item, Result],
+    kept: Table,
+    *,
+    concurrency: int = 8,
+    on_done: Callable[[Result], None] | None = None,
+) -> Worked[Result]:
+    """Do what the table does not hold, at most ``concurrency`` items at a time; ``on_done`` hears of earlier results too.
+
+    What ``do`` raises otherwise stops the run, and what is done stays done. Raises UserError for a table of something else.
+    """
+    try:
+        earlier = {key: work.decode(value) for key, value in kept.items() if key in items}
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{kept.path} holds something else than results: restore it, or remove it to begin again.") from error
+    worked = Worked({key: result for key, result in earlier.items() if work.is_settled(result)})
+    hear = on_done or (lambda _: None)
+    for result in worked.done.values():
+        hear(result)
+    waiting = iter([(key, item) for key, item in items.items() if key not in worked.done])
+
+    async def worker() -> None:
+        for key, item in waiting:
+            if worked.stopped:
+                return
+            try:
+                result = await work.do(item)
+            except BudgetSpentError as error:
+                worked.stopped = str(error)
+                return
+            except AskingOutageError:
+                worked.outages += 1
+                continue
+            kept.put(key, work.encode(result))
+            worked.done[key] = result
+            hear(result)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(max(1, min(concurrency, len(items)))):
+                group.create_task(worker())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return worked

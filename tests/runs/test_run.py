@@ -1,0 +1,184 @@
+"""What a run keeps: every value that was acknowledged, whatever ends its process; and who may write in it."""
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.core.asking import placed
+from sanderling.core.errors import UserError
+from sanderling.runs.locks import LOCK, locked
+from sanderling.runs.run import DATABASE, Run, beside, reading
+from sanderling.runs.settings import MovedModelWarning
+
+KEYS = st.text(max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+DEEDS = st.lists(st.tuples(st.sampled_from("abc"), KEYS, st.none() | st.tuples(VALUES, st.none() | st.binary(), st.booleans())))
+
+
+@given(DEEDS)
+def test_a_table_is_an_ordered_mapping_that_outlives_its_process(tmp_path_factory: pytest.TempPathFactory, deeds: list) -> None:
+    place = tmp_path_factory.mktemp("run")
+    model: dict[str, dict[str, list]] = {kind: {} for kind in "abc"}
+    for part in (deeds[: len(deeds) // 2], deeds[len(deeds) // 2 :]):
+        with Run(place) as run:
+            for kind, key, deed in part:
+                if deed is None:
+                    run.table(kind).remove(key)
+                    model[kind].pop(key, None)
+                    continue
+                value, blob, lasting = deed
+                run.table(kind).put(key, value, blob=blob, lasting=lasting)
+                known = model[kind].setdefault(key, [None, None])
+                known[0] = value
+                known[1] = known[1] if blob is None else blob
+        with reading(place) as tables:
+            for kind, wanted in model.items():
+                (table,) = tables(kind)
+                assert list(table.items()) == [(key, value) for key, (value, _) in wanted.items()]
+                assert table.keys() == list(wanted) and len(table) == len(wanted)
+                for key, (value, blob) in wanted.items():
+                    assert key in table and table.get(key) == value and table.blob(key) == blob
+                assert "nobody" * 2 not in table and table.get("nobody" * 2, 7) == 7 and table.blob("nobody" * 2) is None
+    assert {path.name for path in place.iterdir()} == {LOCK, DATABASE}, "a closed run is one file"
+
+
+def test_a_cleared_table_is_empty_and_the_others_stay(tmp_path: Path) -> None:
+    with Run(tmp_path) as run:
+        for kind in "ab":
+            run.table(kind).put("k", 1, blob=b"x")
+        run.table("a").clear()
+        assert len(run.table("a")) == 0 and run.table("b").blob("k") == b"x"
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from sanderling.runs.run import Run
+run = Run(Path(sys.argv[1]))
+table, lasting = run.table("t"), sys.argv[2] == "lasting"
+for number in range(len(table), 10**9):
+    table.put(str(number), [number], blob=bytes([number % 256]) * 5000, lasting=lasting)
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("lasting", ["lasting", "fleeting"])
+def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path, lasting: str) -> None:
+    dice, last = random.Random(3), -1
+    for _ in range(4):
+        child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), lasting], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        for line in child.stdout:
+            last = int(line)
+            if dice.random() < 0.05:
+                break
+        with pytest.raises(UserError, match=r"Another process is at work in .*: wait for its end"), Run(tmp_path):
+            pass
+        with reading(tmp_path) as tables:
+            assert len(tables("t")[0]) > last, "a reader sees it while it is written"
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        last = max([last, *(int(line) for line in child.stdout if line.endswith("\n"))])
+        child.stdout.close()
+    with Run(tmp_path) as run:
+        table = run.table("t")
+        assert last < len(table) <= last + 2
+        assert all(table.get(str(n)) == [n] and table.blob(str(n)) == bytes([n % 256]) * 5000 for n in range(len(table)))
+
+
+def test_many_threads_write_one_run(tmp_path: Path) -> None:
+    with Run(tmp_path) as run:
+
+        def write(thread: int) -> None:
+            for number in range(30):
+                run.table("t").put(f"{thread} {number}", number, lasting=number % 2 == 0)
+
+        threads = [threading.Thread(target=write, args=(one,)) for one in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(run.table("t")) == 120
+
+
+def test_a_run_opened_twice_in_a_process_is_one(tmp_path: Path) -> None:
+    with Run(tmp_path) as run:
+        with Run(tmp_path) as again:
+            assert again is run
+        run.table("t").put("still", "open")
+    with locked(tmp_path), pytest.raises(UserError, match="Another process"), Run(tmp_path):
+        pass
+    with locked(tmp_path), Run(tmp_path, locked=True) as run:
+        assert run.table("t").get("still") == "open"
+
+
+def test_ranks_have_files_of_their_own_and_are_read_after_another(tmp_path: Path) -> None:
+    with Run(tmp_path) as first, Run(tmp_path, rank=2) as third, Run(tmp_path, rank=1) as second:
+        for run, name in ((third, "c"), (first, "a"), (second, "b")):
+            run.table("t").put(name, run.rank)
+        with reading(tmp_path) as tables:
+            assert [item for table in tables("t") for item in table.items()] == [("a", 0), ("b", 1), ("c", 2)]
+
+
+def test_other_settings_are_refused_and_each_difference_is_named(tmp_path: Path) -> None:
+    settings = {"model": placed("m", ["http://one"]), "seed": 3, "profile": {"name": "tiny", "turns": 4}, "world": "w1"}
+    with Run(tmp_path) as run:
+        run.claim(settings)
+        run.claim(settings)
+        with pytest.raises(UserError, match=r"other settings \(seed was 3 and is 4; profile.turns was 4 and is 5\): go on"):
+            run.claim({**settings, "seed": 4, "profile": {"name": "tiny", "turns": 5}})
+        with pytest.raises(UserError, match=r"the world has changed since.*: do something else"):
+            run.claim({**settings, "world": "w2"}, way_out="do something else")
+        with pytest.warns(MovedModelWarning, match="same name at another place"):
+            run.claim({**settings, "model": placed("m", ["http://two"])})
+        run.claim({"anything": 1}, "of another kind")
+
+
+def test_the_directory_of_a_single_file(tmp_path: Path) -> None:
+    assert beside(tmp_path / "t.jsonl") == tmp_path / "t.jsonl.run"
+
+
+def test_what_is_wrong_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="There is no run in"), reading(tmp_path):
+        pass
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match=r"Cannot use .*file"), Run(tmp_path / "file"):
+        pass
+    (tmp_path / "noise").mkdir()
+    (tmp_path / "noise" / DATABASE).write_bytes(b"noise" * 100)
+    with pytest.raises(UserError, match=r"is damaged.*restore it"), Run(tmp_path / "noise"):
+        pass
+    with Run(tmp_path / "later"):
+        pass
+    with sqlite3.connect(tmp_path / "later" / DATABASE) as database:
+        database.execute("PRAGMA user_version = 99")
+    with pytest.raises(UserError, match="another version"), Run(tmp_path / "later"):
+        pass
+
+
+def test_a_private_run_is_for_its_owner(tmp_path: Path) -> None:
+    with Run(tmp_path / "run", private=True):
+        assert (tmp_path / "run").stat().st_mode & 0o077 == 0
+
+
+def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    code = WRITER.replace("5000", "50_000").replace("bytes([number % 256])", "__import__('os').urandom(1)")
+    code = code.replace("urandom(1) * 50_000", "urandom(50_000)")
+    limited = ["bash", "-c", 'ulimit -f 400; exec "$@"', "bash", sys.executable, "-c", code, str(tmp_path), "lasting"]
+    full = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert "UserError: Cannot use" in full.stderr and "free some space" in full.stderr, full.stderr
+    with Run(tmp_path) as run:
+        assert run.table("t").keys() == full.stdout.split()
