@@ -21,8 +21,8 @@ from sanderling.runs.files import replace_file
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.duplicates import near_duplicates
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.faults import HOSTILE, WEB
-from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.faults.profiles import HOSTILE, WEB
+from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 

@@ -20,16 +20,15 @@ import sanderling
 from sanderling.core.record import Trajectory
 from sanderling.data.importing import import_all
 from sanderling.evaluate.fidelity import Figure, Part, by_question, part
-from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
 from sanderling.evaluate.fidelity_report import interval, number
+from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS
 from sanderling.evaluate.provenance import machine
 from sanderling.evaluate.resampling import mean_interval
 from sanderling.runs.files import replace_file
 from sanderling.world.addresses import canonical_url
 from sanderling.world.fidelity import QueryRow, Settings, VisitRow, compare_searches, compare_visits, recorded_calls
-from sanderling.world.held_out import Unit, built_from, key_of, place_of, was_asked
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.recorded import Unit, built_from, key_of, pages_from_trajectories, place_of, was_asked
 
 FOLDS = 5
 SEED = 0

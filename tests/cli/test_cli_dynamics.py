@@ -15,7 +15,7 @@ from sanderling.core.types import Role, ToolCall
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import RecordedCall
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.faults import fit_profile
+from sanderling.world.faults.profiles import fit_profile
 from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world
 

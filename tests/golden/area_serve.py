@@ -20,7 +20,7 @@ from sanderling.cli.world import app as world_command
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
 from sanderling.world.dense.index import SearchChoice, SearchMode
-from sanderling.world.faults import get_faults
+from sanderling.world.faults.profiles import get_faults
 from sanderling.world.opening import open_as_met
 
 TOLERANCE = 1e-9

@@ -25,7 +25,7 @@ from sanderling.tools.recording import (
 )
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, answered
-from sanderling.world.faults import fit_profile
+from sanderling.world.faults.profiles import fit_profile
 from sanderling.world.fidelity import recorded_calls
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import ReplayTable, pages_from_trajectories

@@ -8,8 +8,8 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.layouts import status_sentence, visit_text
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, VisitReply, answered
-from sanderling.world.faults import FaultProfile, VisitFaults
-from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.faults.profiles import FaultProfile, VisitFaults
+from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 

@@ -11,8 +11,8 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError, tool_roles
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World
-from sanderling.world.faults import CALM
-from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.faults.profiles import CALM
+from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 

@@ -10,8 +10,8 @@ from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, Page, answered
-from sanderling.world.faults import get_faults
-from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.faults.profiles import get_faults
+from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import GuardedWorld
 from sanderling.world.guard import Guard, GuardKind, GuardLine
 from sanderling.world.local import LocalWorld

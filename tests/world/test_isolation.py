@@ -18,8 +18,8 @@ from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import SearchChoice, SearchMode
 from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.duplicates import near_duplicates
-from sanderling.world.faults import HOSTILE, PROFILES, PageNoise
-from sanderling.world.faulty_world import FaultyWorld
+from sanderling.world.faults.profiles import HOSTILE, PROFILES, PageNoise
+from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.opening import open_as_met

@@ -10,8 +10,8 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, page_address, part_address
 from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.cutting import Prices, find_links, split_page
-from sanderling.world.faults import CALM, FaultProfile, Latency, PageNoise, VisitFaults
-from sanderling.world.faulty_world import FaultyWorld, Made, made_url
+from sanderling.world.faults.profiles import CALM, FaultProfile, Latency, PageNoise, VisitFaults
+from sanderling.world.faults.world import FaultyWorld, Made, made_url
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.passages import extract

@@ -30,9 +30,8 @@ from sanderling.tools.layouts import status_sentence
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import answered
 from sanderling.world.dense.index import SearchMode
-from sanderling.world.held_out import Unit
 from sanderling.world.opening import open_as_met
-from sanderling.world.recorded import REPLAY_FILE
+from sanderling.world.recorded import REPLAY_FILE, Unit
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import EncyclopediaSource, open_source
 from sanderling.world.store import WorldInfo, build_from_feed, build_world, read_manifest
@@ -98,8 +97,7 @@ def build_recorded(
     Their questions that have accepted answers are laid beside them, for sanderling eval run world.
     """
     from sanderling.data.questions import write_questions
-    from sanderling.world.held_out import built_from, split, write_built_from
-    from sanderling.world.recorded import answerable_questions, pages_from_trajectories
+    from sanderling.world.recorded import answerable_questions, built_from, pages_from_trajectories, split, write_built_from
 
     console = Console(stderr=True)
     with console.status("reading trajectories"):

@@ -10,7 +10,7 @@ from sanderling.core.config import to_toml
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world.duplicates import THRESHOLD
-from sanderling.world.faults import PROFILES
+from sanderling.world.faults.profiles import PROFILES
 from sanderling.world.store import compare_pages, read_manifest
 
 Dynamics = Annotated[
@@ -53,7 +53,7 @@ def fit_dynamics(
 ) -> None:
     """Make a profile of dynamics with the failures, and the delays if any, of recorded calls."""
     from sanderling.cli.world_fidelity import read_recorded
-    from sanderling.world.faults import fit_profile
+    from sanderling.world.faults.profiles import fit_profile
 
     fitted = fit_profile(read_recorded(source).trajectories, name=out.stem)
     try:

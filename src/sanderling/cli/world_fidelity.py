@@ -47,7 +47,7 @@ def fidelity(
     from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
     from sanderling.evaluate.report_model import RunFacts
     from sanderling.world.fidelity import Settings
-    from sanderling.world.held_out import read_built_from
+    from sanderling.world.recorded import read_built_from
     from sanderling.world.store import read_manifest
 
     if not 0.0 < p < 1.0:

@@ -1,4 +1,4 @@
-"""``sanderling world obedience``: how often agents did what a page told them. Thin: `world.faulty_world` counts."""
+"""``sanderling world obedience``: how often agents did what a page told them. Thin: `world.faults.world` counts."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ def obedience(
     """How often agents followed orders that stood in the pages they read."""
     from sanderling.data.importing import open_trajectories
     from sanderling.evaluate.resampling import wilson_interval
-    from sanderling.world.faulty_world import count_obedience
+    from sanderling.world.faults.world import count_obedience
 
     counts = count_obedience(open_trajectories(file))
     console = Console()

@@ -23,7 +23,7 @@ from sanderling.world.fidelity import (
     recorded_calls,
     weight_of_top,
 )
-from sanderling.world.held_out import BuiltFrom, Unit, sides, was_asked
+from sanderling.world.recorded import BuiltFrom, Unit, sides, was_asked
 
 UNSEEN = "held out"
 BUILT_IN = "built in (upper bound)"

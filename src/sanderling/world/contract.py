@@ -2,7 +2,7 @@
 
 An offline world is deterministic: the same world, seed and call give the same bytes, and no socket is opened. The live web
 (`live`) is a world, too, and says that it is not offline. Search hits are structured; how they are laid out as text is the
-profile's business (``tools/``). Filters (`filters`) and faults (`faulty_world`) are worlds around a world.
+profile's business (``tools/``). Filters (`filters`) and faults (`faults.world`) are worlds around a world.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, answered
-from sanderling.world.faults import (
+from sanderling.world.faults.profiles import (
     CALM,
     HOSTILE,
     PROFILES,
@@ -29,7 +29,7 @@ from sanderling.world.faults import (
     log_normal,
     uniform,
 )
-from sanderling.world.faulty_world import FaultyWorld, Made, made_page, made_url
+from sanderling.world.faults.world import FaultyWorld, Made, made_page, made_url
 from sanderling.world.filters import MaskedWorld
 
 COAST = coast()

@@ -25,8 +25,8 @@ from sanderling.policy.scripted import Reply, ScriptedPolicy
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.contract import World, answered
-from sanderling.world.faults import WEB, FaultProfile, PageNoise, SearchFaults, VisitFaults, fit_profile
-from sanderling.world.faulty_world import FaultyWorld, obedience, order, with_order
+from sanderling.world.faults.profiles import WEB, FaultProfile, PageNoise, SearchFaults, VisitFaults, fit_profile
+from sanderling.world.faults.world import FaultyWorld, obedience, order, with_order
 
 PROFILE = get_profile("tiny").model_copy(
     update={

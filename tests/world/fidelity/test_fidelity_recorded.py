@@ -7,9 +7,8 @@ import pytest
 
 from sanderling.data.importing import import_all
 from sanderling.world.fidelity import Settings, compare_searches, recorded_calls
-from sanderling.world.held_out import Unit, built_from, sides, split
 from sanderling.world.local import LocalWorld
-from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.recorded import Unit, built_from, pages_from_trajectories, sides, split
 
 ROOT = os.environ.get("SANDERLING_RECORDED", "")
 pytestmark = pytest.mark.skipif(

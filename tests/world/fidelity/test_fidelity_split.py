@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.fidelity import recorded_calls
-from sanderling.world.held_out import (
+from sanderling.world.recorded import (
     Unit,
     built_from,
     is_held_out,

@@ -29,7 +29,7 @@ from sanderling.train.metrics import check_watchers
 from sanderling.train.plan import read_shape
 from sanderling.train.rl.checks import check_run
 from sanderling.train.rl.config import Placement
-from sanderling.world.faults import PROFILES
+from sanderling.world.faults.profiles import PROFILES
 
 Look = Callable[[], Devices]
 

@@ -22,8 +22,15 @@ from sanderling.data.importing import importable, open_import
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.held_out import BuiltFrom, Unit, built_from, joined, read_built_from, write_built_from
-from sanderling.world.recorded import pages_from_trajectories
+from sanderling.world.recorded import (
+    BuiltFrom,
+    Unit,
+    built_from,
+    joined,
+    pages_from_trajectories,
+    read_built_from,
+    write_built_from,
+)
 from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, file_facts, stamp_of
 from sanderling.world.sources.folder import ENDINGS, FolderSource, files_below
 from sanderling.world.sources.gathering import ParallelSource

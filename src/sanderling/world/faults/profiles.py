@@ -4,7 +4,7 @@ A profile is one of `PROFILES` or a TOML file. All chances are in [0, 1] and 0 b
 (world seed, episode seed, what is asked, occurrence): calls may be permuted, made at the same time, or made in another process,
 and each still draws what it would have drawn alone.
 
-    world = FaultyWorld(world, get_faults("web"), seed=7)   # faulty_world
+    world = FaultyWorld(world, get_faults("web"), seed=7)   # of faults.world
 """
 
 import hashlib
@@ -95,7 +95,7 @@ class PageNoise(Frozen):
     stale: Chance = 0.0
     """An earlier state: without the sentences that name the page's newest year."""
     injected: Chance = 0.0
-    """It holds an instruction to whoever reads it by machine (`faulty_world.order`)."""
+    """It holds an instruction to whoever reads it by machine (`world.order`)."""
 
 
 class FaultProfile(Frozen):

@@ -20,7 +20,7 @@ from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, canonical_set, canonical_url, page_address, same_part
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World
-from sanderling.world.faults import Draws, FaultProfile, Latency, ResultNoise, choose, log_normal, standard_normal
+from sanderling.world.faults.profiles import Draws, FaultProfile, Latency, ResultNoise, choose, log_normal, standard_normal
 from sanderling.world.filters import Filter
 from sanderling.world.text import sentences
 

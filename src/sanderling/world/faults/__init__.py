@@ -1,0 +1,1 @@
+"""A world that misbehaves: profiles of faults as data, and the world around a world that meets them."""
