@@ -119,6 +119,8 @@ def read_recorded(place: Path) -> Recorded:
     from sanderling.data.importing import import_all
     from sanderling.tools.recording import is_recording, read_recording, replay_table, trajectories_of
 
+    if not place.exists():
+        raise UserError(f"There is no directory {place}: give the directory of the recorded trajectories.")
     if not place.is_file():
         imported = import_all(place)
         return Recorded(imported.trajectories, imported.report, None)

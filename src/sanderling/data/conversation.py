@@ -266,9 +266,8 @@ def _turn(said: Said, parent: int | None, place: str, notes: Notes, raw: dict[st
     if tagged.actionable:  # the text has its own tags: it is the turn, and the fields repeat it
         text = said.text if tagged.think is not None or think is None else f"<think>\n{think}\n</think>\n\n{said.text}"
         return text_turn(text, parent, place, notes, raw=raw or said.original)
-    said_beside = said.text.rpartition("</think>")[2] if tagged.think is not None else said.text
-    raw = raw or said.original
-    return structured_turn(think, said.calls, None, parent, place, notes, raw=raw, beside=said_beside.strip())
+    beside = (said.text.rpartition("</think>")[2] if tagged.think is not None else said.text).strip()
+    return structured_turn(think, said.calls, None, parent, place, notes, raw=raw or said.original, beside=beside)
 
 
 def text_turn(text: str, parent: int | None, place: str, notes: Notes, *, raw: dict[str, Any] | None = None) -> Node:

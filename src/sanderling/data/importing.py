@@ -21,8 +21,10 @@ from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
 from sanderling.data.fields import ANSWER_KEYS, QUESTION_KEYS
 from sanderling.data.import_report import ImportReport, Notes
-from sanderling.data.layouts import LAYOUTS, REPEATED, count_nodes, entries_in, layout_named, layout_of, messages_in
-from sanderling.data.tables import JSON_NAMES, PACKED_NAMES, PARQUET_NAMES, Item, Remark, Rows, Unread, Value, open_rows
+from sanderling.data.layouts import LAYOUTS, REPEATED, count_nodes, entries_in, layout_named, layout_of
+from sanderling.data.messages import messages_in
+from sanderling.data.tables import PARQUET_NAMES, open_rows
+from sanderling.data.text_rows import JSON_NAMES, PACKED_NAMES, Item, Remark, Rows, Unread, Value
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore, is_store
 from sanderling.runs.parquet import is_trajectory_parquet, read_parquet, write_parquet
@@ -133,7 +135,7 @@ class Import:
         """
         self.sources = list(sources)
         self._on_unread = on_unread
-        self._own = {layout: layout_named(layout)} if layout else {}
+        self._layouts = ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
         places = find_places(self.sources, [name] if name else [])
         self._places, self._repeated = places.files, places.repeated
         if not self._places:
@@ -247,9 +249,8 @@ class Import:
             if isinstance(entry, dict) and isinstance(entry.get(key), (str, dict)):
                 messages = messages_in(entry, key)
                 prepared = prepared if messages is None else prepared | {key: messages}
-        notes.layout = layout_of(prepared, self._own)
-        layouts = {**self._own, **LAYOUTS}
-        found = layouts[notes.layout].read(prepared, id, notes) if notes.layout else None
+        notes.layout = layout_of(prepared, self._layouts)
+        found = self._layouts[notes.layout].read(prepared, id, notes) if notes.layout else None
         if found is None:
             self._unread(notes, "odd_entry", id, entry)
             return None

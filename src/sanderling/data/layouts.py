@@ -33,9 +33,9 @@ from sanderling.data.fields import (
     rest,
 )
 from sanderling.data.import_report import Notes
-from sanderling.data.messages import Said, Speaker, tool_call, turns_of_items
-from sanderling.data.tables import is_conversation
-from sanderling.data.transcripts import cut_out, is_episode, pieces, turns_of_text
+from sanderling.data.messages import messages_in, tool_call, turns_of_items
+from sanderling.data.text_rows import is_conversation
+from sanderling.data.transcripts import is_transcript, read_transcript
 
 Entry = dict[str, Any]
 
@@ -54,12 +54,11 @@ def layout_named(name: str) -> Layout:
     return resolve(name, LAYOUTS, "layout")
 
 
-def layout_of(entry: Any, own: Mapping[str, Layout] | None = None) -> str:
-    """The name of an entry's layout; empty when it has none. ``own``: layouts that are asked before the built-in ones."""
+def layout_of(entry: Any, layouts: Mapping[str, Layout] | None = None) -> str:
+    """The name of an entry's layout, the first of ``layouts`` (all built-in ones) that recognises it; empty: it has none."""
     if not isinstance(entry, dict):
         return ""
-    layouts = {**(own or {}), **LAYOUTS}
-    return next((name for name, layout in layouts.items() if layout.recognises(entry)), "")
+    return next((name for name, layout in (LAYOUTS if layouts is None else layouts).items() if layout.recognises(entry)), "")
 
 
 def entries_in(value: Any) -> list[Any]:
@@ -79,16 +78,6 @@ def entries_in(value: Any) -> list[Any]:
         named = [item if "id" in item else {"id": key, **item} for key, item in value.items()]
         return named if any(map(layout_of, named[:3])) else [value]
     return [value]
-
-
-def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | None:
-    """A field's list of messages: as it is, as JSON text, or as ``datasets`` stores it, a list for each of their fields."""
-    value = opened(entry.get(key))
-    if isinstance(value, dict) and {"role", "from"} & set(value):
-        columns = list(value.values())
-        if all(isinstance(column, list) for column in columns) and len({len(column) for column in columns}) == 1:
-            return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
-    return value if isinstance(value, list) else None
 
 
 def conversation(
@@ -240,6 +229,13 @@ def _responses(entry: Entry, id: str, notes: Notes) -> Trajectory:
     return conversation(beside, messages, id, notes, question=question, answers=answers)
 
 
+def _transcript(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    """A question or prompt, and the whole episode in one text; verl's dumps of rollouts are such files."""
+    found = read_transcript(entry)
+    question, answers = found.question, found.answers
+    return conversation(entry, found.messages, id, notes, question=question, answers=answers, held=found.held)
+
+
 # -- AgentToLeaP ----------------------------------------------------------------------------------------------------------
 
 _HISTORIES = ("conversation_history", "dialog")
@@ -379,64 +375,6 @@ def _structured_step(step: Entry, parent: int | None, place: str, notes: Notes) 
     return structured_turn(think, calls, answer, parent, place, notes, raw=step)
 
 
-# -- transcripts: an episode in one text ----------------------------------------------------------------------------------
-
-_OUTPUTS = ("output", "response", "response_str", "sequences_str", "generation", "completion", "model_output", "rollout")
-_PROMPTS = ("prompt", "prompt_str", "input", "instruction")
-_QUESTION = re.compile(r".*(?:\A|\s)(?:Question|Query)\s*:\s*(.+)\Z", re.DOTALL)
-
-
-def _output(entry: Entry) -> str:
-    """The field that holds the episode; where a prompt stands beside it, thinking aloud is enough of one."""
-    thinks = _prompt_key(entry) in ("prompt", "prompt_str", "input")
-    given = (key for key in _OUTPUTS if isinstance(entry.get(key), str))
-    return next((key for key in given if is_episode(entry[key]) or (thinks and "</think>" in entry[key])), "")
-
-
-def _prompt_key(entry: Entry) -> str:
-    return next((name for name in _PROMPTS if isinstance(entry.get(name), (str, list)) and entry[name]), "")
-
-
-def _told(entry: Entry) -> str | None:
-    return asked(entry, SURE_QUESTION_KEYS) or asked(record_of(entry, "extra_info"), SURE_QUESTION_KEYS)
-
-
-def _is_transcript(entry: Entry) -> bool:
-    key = _output(entry)
-    return bool(key) and bool(_told(entry) or _prompt_key(entry) or turns_of_text(entry[key]))
-
-
-def _transcript(entry: Entry, id: str, notes: Notes) -> Trajectory:
-    """A question or prompt, and the whole episode in one text; verl's dumps of rollouts are such files."""
-    key, prompt, question = _output(entry), _prompt_key(entry), _told(entry)
-    after = pieces(entry[key])
-    before: list[Any] = []
-    if prompt:
-        text = str(entry[prompt])
-        turns = [turn for turn in turns_of_text(text) if turn[1].strip()] or [("user", text)]
-        before = messages_in(entry, prompt) or [cut_out(role, said, said) for role, said in turns]
-    elif question is not None:
-        before = [cut_out("user", question, question)]
-    answers = accepted(entry) or accepted(record_of(entry, "extra_info"))
-    answers = answers or ground_truth(record_of(entry, "reward_model").get("ground_truth")) or ground_truth(entry.get("gts"))
-    question = question or _question_of(before or after)
-    held = {key, *([prompt] if prompt else [])}
-    return conversation(entry, [*before, *after], id, notes, question=question, answers=answers, held=held)
-
-
-def _question_of(messages: Iterable[Any]) -> str | None:
-    """What the last message of the user asks: after its label, where it has one."""
-    said = [
-        message.text if isinstance(message, Said) else message.get("content")
-        for message in messages
-        if (isinstance(message, Said) and message.speaker is Speaker.USER)
-        or (isinstance(message, dict) and message.get("role") == "user")
-    ]
-    text = next((content for content in reversed(said) if isinstance(content, str) and content.strip()), None)
-    found = None if text is None else _QUESTION.match(text)
-    return None if text is None else (found[1] if found else text).strip()
-
-
 # -- questions, and what is ours ------------------------------------------------------------------------------------------
 
 
@@ -543,7 +481,7 @@ LAYOUTS: dict[str, Layout] = {
     "sharegpt": _plain_chat(("conversations", "conversation"), ("system",)),
     "openai-responses": Layout(lambda entry: bool(_items_back(entry)), _responses),
     "openai-messages": _plain_chat(("messages",), ("system_prompt", "system")),
-    "transcript": Layout(_is_transcript, _transcript),
+    "transcript": Layout(is_transcript, _transcript),
     "literesearcher-rl": Layout(_is_masked_verl, _verl),
     "verl": Layout(_is_verl, _verl),
     "questions": Layout(_is_question, _question),

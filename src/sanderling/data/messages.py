@@ -9,7 +9,7 @@ Example: ``read_message({"role": "human", "content": "why?"})[0].speaker is Spea
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 
 from sanderling.core.lenient import decode_json, decode_json5
 from sanderling.core.types import ToolCall
+from sanderling.data.fields import opened
 
 
 class Speaker(StrEnum):
@@ -85,6 +86,16 @@ def read_message(message: Any) -> list[Said]:
     if isinstance(message, dict) and has_role(message) and is_parts(message.get("content")):
         return _pieces_said(message, message["content"])
     return [understood(message)]
+
+
+def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | None:
+    """A field's list of messages: as it is, as JSON text, or as ``datasets`` stores it, a list for each of their fields."""
+    value = opened(entry.get(key))
+    if isinstance(value, dict) and {"role", "from"} & set(value):
+        columns = list(value.values())
+        if all(isinstance(column, list) for column in columns) and len({len(column) for column in columns}) == 1:
+            return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
+    return value if isinstance(value, list) else None
 
 
 def has_role(message: dict[str, Any]) -> bool:
@@ -235,9 +246,10 @@ class Piece:
     def add(self, part: Any) -> None:
         """One part that is no result."""
         self.parts.append(part)
-        kind = _kind(part)
-        text = part if isinstance(part, str) else plain_part(part)
-        if kind in _CALLS:
+        kind, text = _kind(part), plain_part(part)
+        if isinstance(part, str):
+            self.texts.append(part)
+        elif kind in _CALLS:
             self.calls.append(part.get("value") if isinstance(part.get("value"), str) else part)
         elif kind in _THOUGHTS:
             listed = [item for key in ("summary", "content") if isinstance(part.get(key), list) for item in part[key]]

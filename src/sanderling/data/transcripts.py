@@ -7,10 +7,13 @@ conversation. `calls_in_words` reads ``<search>`` and ``<python>`` (Search-R1, T
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from sanderling.core.types import ToolCall
-from sanderling.data.messages import Said, tool_call, understood
+from sanderling.data.fields import SURE_QUESTION_KEYS, accepted, asked, ground_truth, record_of
+from sanderling.data.messages import Said, Speaker, messages_in, read_message, tool_call, understood
 
 _BLOCKS = ("information", "tool_response", "result", "observation", "search_result")
 _SURE = ("</information>", "</tool_response>")
@@ -85,6 +88,67 @@ def _reopened(cut: list[tuple[str, str]]) -> list[Said]:
         open = shown.rfind("<think>") > shown.rfind("</think>")
         found.append(cut_out("assistant", shown, text))
     return found
+
+
+# -- entries of files -----------------------------------------------------------------------------------------------------
+
+_OUTPUTS = ("output", "response", "response_str", "sequences_str", "generation", "completion", "model_output", "rollout")
+_PROMPTS = ("prompt", "prompt_str", "input", "instruction")
+_QUESTION = re.compile(r".*(?:\A|\s)(?:Question|Query)\s*:\s*(.+)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """An entry with a whole episode in one text."""
+
+    messages: list[Any]
+    question: str | None
+    """What the file calls so, or else what the last message of the user asks, after its label where it has one."""
+    answers: tuple[str, ...]
+    held: tuple[str, ...]
+    """Fields that are in the messages."""
+
+
+def is_transcript(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry holds an episode in one text, and says in any way what was asked."""
+    key = _output_key(entry)
+    return bool(key) and bool(_question_told(entry) or _prompt_key(entry) or turns_of_text(entry[key]))
+
+
+def read_transcript(entry: Mapping[str, Any]) -> Transcript:
+    """The messages of an episode in one text, those of its prompt before them."""
+    key, prompt, question = _output_key(entry), _prompt_key(entry), _question_told(entry)
+    after = pieces(entry[key])
+    before: list[Any] = []
+    if prompt:
+        text = str(entry[prompt])
+        turns = [turn for turn in turns_of_text(text) if turn[1].strip()] or [("user", text)]
+        before = messages_in(entry, prompt) or [cut_out(role, said, said) for role, said in turns]
+    elif question is not None:
+        before = [cut_out("user", question, question)]
+    answers = accepted(entry) or accepted(record_of(entry, "extra_info"))
+    answers = answers or ground_truth(record_of(entry, "reward_model").get("ground_truth")) or ground_truth(entry.get("gts"))
+    if question is None:
+        said = [one.text for message in before or after for one in read_message(message) if one.speaker is Speaker.USER]
+        last = next((text for text in reversed(said) if text.strip()), None)
+        found = None if last is None else _QUESTION.match(last)
+        question = None if last is None else (found[1] if found else last).strip()
+    return Transcript([*before, *after], question, answers, (key, prompt) if prompt else (key,))
+
+
+def _output_key(entry: Mapping[str, Any]) -> str:
+    """The field that holds the episode; where a prompt stands beside it, thinking aloud is enough of one."""
+    thinks = _prompt_key(entry) in ("prompt", "prompt_str", "input")
+    given = (key for key in _OUTPUTS if isinstance(entry.get(key), str))
+    return next((key for key in given if is_episode(entry[key]) or (thinks and "</think>" in entry[key])), "")
+
+
+def _prompt_key(entry: Mapping[str, Any]) -> str:
+    return next((name for name in _PROMPTS if isinstance(entry.get(name), (str, list)) and entry[name]), "")
+
+
+def _question_told(entry: Mapping[str, Any]) -> str | None:
+    return asked(entry, SURE_QUESTION_KEYS) or asked(record_of(entry, "extra_info"), SURE_QUESTION_KEYS)
 
 
 # -- calls in other words -------------------------------------------------------------------------------------------------
