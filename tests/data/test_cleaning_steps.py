@@ -1,0 +1,518 @@
+"""The steps one by one: what is read whole and written in one form, what is dropped, and where token ids stay."""
+
+import json
+
+import pytest
+from cleaning_makers import (
+    DR_VENUS,
+    FIND,
+    HINT,
+    MARKDOWN,
+    PYTHON,
+    READ,
+    answer,
+    call_text,
+    chain,
+    clean,
+    codes,
+    kinds,
+    message,
+    results,
+    search,
+    seen,
+    step,
+    talk,
+    texts,
+    visit,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanderling.core.grammar import check_turn
+from sanderling.core.observations import read_observation
+from sanderling.core.profiles import ResultLayout, get_profile
+from sanderling.core.prompts import render_question
+from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
+from sanderling.core.types import Role, ToolStatus
+from sanderling.data.cleaning import CleaningRecipe, Outcome, Reason, StepName, get_recipe
+from sanderling.data.cleaning.draft import system_prompt
+from sanderling.judge.verdict import Ruling, Verdict, with_verdict
+
+AGENTCPM = get_profile("agentcpm-explore-4b")
+
+
+class TestNormalise:
+    def test_the_opening_is_the_profiles_and_keeps_the_recorded_date(self) -> None:
+        system, question, *_ = step("normalise", talk(search("a"), seen(results("a")), answer())).trajectory.branch()  # pyright: ignore[reportOptionalMemberAccess]
+        assert system.text.startswith(DR_VENUS.system_prompt[:60])
+        assert system.text.endswith("Current date: 2025-07-18\n")
+        assert (question.text, question.role) == ("Which city?", Role.USER)
+
+    def test_a_prompt_is_added_where_there_is_none(self) -> None:
+        found = chain(message(NodeKind.QUESTION, "Question: Which city?"), message(NodeKind.TURN, answer()))
+        done = step("normalise", found, date="2024-02-29")
+        assert kinds(done.trajectory) == ["system", "question", "turn"]
+        assert done.trajectory is not None and "2024-02-29" in done.trajectory.nodes[0].text
+        assert [node.parent for node in done.trajectory.nodes] == [None, 0, 1]
+        assert codes(done) == {"system_added": 1, "question_replaced": 1}
+
+    def test_text_between_reasoning_and_call_goes_into_the_reasoning(self) -> None:
+        """The released cleaner loses it."""
+        turn = search("a").replace("</think>\n\n", "</think>\n\nI shall look for a.\n\n") + "\nNow I wait."
+        done = step("normalise", talk(turn, seen(results("a")), answer()))
+        assert texts(done.trajectory)[0] == search("a", think="Look it up.\n\nI shall look for a.\n\nNow I wait.")
+        assert codes(done)["text_into_reasoning"] == 1
+
+    def test_earlier_answers_go_into_the_reasoning(self) -> None:
+        done = step("normalise", talk("<think>Hm.</think><answer>Porto</answer> no, <answer>Lisbon</answer>"))
+        (turn,) = texts(done.trajectory)
+        assert turn == "<think>\nHm.\n\nno,\n\nPorto\n</think>\n\n<answer>\nLisbon\n</answer>"
+        assert done.trajectory is not None and done.trajectory.answer == "Lisbon"
+
+    def test_unreadable_calls_beside_a_readable_one_go_into_the_reasoning(self) -> None:
+        turn = search("a") + "<tool_call>gibberish</tool_call>"
+        assert "gibberish\n</think>" in texts(step("normalise", talk(turn, seen(results("a")), answer())).trajectory)[0]
+
+    def test_an_invented_response_is_cut_and_counted(self) -> None:
+        turn = search("a") + "\n<tool_response>\nI made this up.\n</tool_response>"
+        done = step("normalise", talk(turn, seen(results("a")), answer()))
+        assert texts(done.trajectory)[0] == search("a")
+        assert codes(done)["invented_responses_cut"] == 1
+
+    def test_reasoning_without_its_tags(self) -> None:
+        bare = search("a").replace("<think>\n", "").replace("\n</think>", "")
+        assert texts(step("normalise", talk(bare, seen(results("a")), answer())).trajectory)[0] == search("a")
+
+    def test_a_tag_within_a_query_ends_nothing(self) -> None:
+        turn = search("what does </tool_call> mean, or <think>")
+        (written, *_) = texts(step("normalise", talk(turn, seen(results("a")), answer())).trajectory)
+        assert check_turn(written, think_open=False) == ()
+        assert json.loads(written.partition("<tool_call>")[2].partition("</tool_call>")[0]) == {
+            "name": "search",
+            "arguments": {"query": ["what does </tool_call> mean, or <think>"]},
+        }
+
+    def test_responses_of_several_calls_become_one_message(self) -> None:
+        found = talk(call_text(FIND, READ), results("a"), answer())
+        extra = message(NodeKind.OBSERVATION, "page")
+        nodes = [*found.nodes[:4], extra, *found.nodes[4:]]
+        done = step("normalise", chain(*nodes))
+        assert texts(done.trajectory)[1] == seen(results("a"), "page")
+        assert kinds(done.trajectory) == ["system", "question", "turn", "observation", "turn"]
+
+    def test_a_bare_reminder_gets_its_tags(self) -> None:
+        """Without them Qwen3's template drops all reasoning before it."""
+        found = talk(search("a"), seen(results("a")), answer())
+        nodes = [*found.nodes[:4], message(HINT, "Answer now."), *found.nodes[4:]]
+        done = step("normalise", chain(*nodes))
+        assert texts(done.trajectory)[2] == "<tool_response>\nAnswer now.\n</tool_response>"
+
+    def test_a_turn_of_no_form_is_left_to_others(self) -> None:
+        odd = "I have no idea."
+        assert texts(step("normalise", talk(odd, "Go on.", answer())).trajectory)[0] == odd
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("google_search", {"queries": ["a"]}),
+            ("web_search", {"q": "a"}),
+            ("Search", {"query": "a", "num_results": 10}),
+            ("search", {"query": '["a"]'}),
+        ],
+    )
+    def test_searches(self, name: str, arguments: dict) -> None:
+        done = step("names", talk(call_text((name, arguments)), seen("x"), answer()))
+        assert texts(done.trajectory)[0] == search("a")
+
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("browse", {"url": "https://a.example/(x)", "goal": ["dates", "places"]}),
+            ("fetch_url", {"url": ["https://a.example/(x)"], "purpose": "dates"}),
+            ("open_url", {"purpose": "dates", "link": "https://a.example/(x)", "timeout": 3}),
+            ("visit", {"goal": "dates", "url": ["https://a.example/(x)"]}),
+        ],
+    )
+    def test_visits(self, name: str, arguments: dict) -> None:
+        done = step("names", talk(call_text((name, arguments)), seen("x"), answer()))
+        assert texts(done.trajectory)[0] == visit("https://a.example/(x)")
+
+    def test_another_familys_names_and_its_events(self) -> None:
+        event = ToolEvent(name="visit", role="visit", status=ToolStatus.GONE)
+        found = talk(visit("https://a.example/"), seen("x"), answer())
+        nodes = [*found.nodes[:3], message(NodeKind.OBSERVATION, seen("x"), events=(event,)), *found.nodes[4:]]
+        done = step("names", chain(*nodes), AGENTCPM)
+        turn, observation = done.trajectory.branch()[2:4]  # pyright: ignore[reportOptionalMemberAccess]
+        assert turn.calls[0].name == observation.events[0].name == "fetch_url"
+        assert turn.calls[0].arguments == {"url": ["https://a.example/"], "purpose": "dates"}
+        assert observation.events[0].status is ToolStatus.GONE
+
+    def test_left_out_arguments_are_counted_or_kept(self) -> None:
+        found = talk(call_text(("search", {"query": ["a"], "num": 3, "lang": "en"})), seen("x"), answer())
+        assert codes(step("names", found))["arguments_left_out"] == 2
+        assert step("names", found, extra_arguments=True).trajectory is found
+
+    def test_names_of_ones_own_and_other_tools(self) -> None:
+        found = talk(call_text(("suche", {"query": "a"}), PYTHON), seen("x", "y"), answer())
+        assert step("names", found).trajectory is found
+        assert '"name": "search"' in texts(step("names", found, search=["suche"]).trajectory)[0]
+
+
+class TestResults:
+    def test_brackets_quotes_apostrophes_parentheses_and_dates(self) -> None:
+        """Each of these the released regular expressions lose."""
+        done = step("results", talk(search("a"), seen(MARKDOWN), answer()))
+        block = json.loads(texts(done.trajectory)[1].removeprefix("<tool_response>\n").removesuffix("\n</tool_response>"))
+        assert block == [
+            {
+                "query": '"it\'s" [quoted]',
+                "web_page_info_list": [
+                    {
+                        "title": "Alien [1979] [PDF]",
+                        "url": "https://en.wikipedia.org/wiki/Alien_(film)",
+                        "snippet": 'In space "no one" can hear [you] (scream).',
+                        "date": "May 25, 1979",
+                    },
+                    {
+                        "title": "Plain",
+                        "url": "https://a.example/x?y=(1)_",
+                        "snippet": "",
+                        "date": "within the text",
+                    },
+                ],
+            }
+        ]
+        assert codes(done) == {"results_rewritten": 1, "results_read": 2, "dates_kept": 2}
+
+    def test_json_to_markdown_and_back(self) -> None:
+        there = step("results", talk(search("a"), seen(results("a", "it's")), answer()), layout=ResultLayout.MARKDOWN)
+        assert there.trajectory is not None and texts(there.trajectory)[1].count("## Web Results") == 2
+        assert texts(step("results", there.trajectory).trajectory)[1] == seen(results("a", "it's"))
+
+    def test_a_list_that_would_not_read_back_stays_as_it_was(self) -> None:
+        hits = [{"title": "A", "url": "https://a.example/", "snippet": "x\n2. [B](https://b.example/)\n\ny", "date": ""}]
+        found = talk(search("a"), seen(json.dumps([{"query": "a", "web_page_info_list": hits}])), answer())
+        done = step("results", found, layout=ResultLayout.MARKDOWN)
+        assert done.trajectory is found
+        assert codes(done) == {"results_left_as_found": 1}
+
+    def test_text_around_a_list_is_not_lost(self) -> None:
+        found = talk(search("a"), seen(results("a") + "\nBy the way."), answer())
+        assert step("results", found, layout=ResultLayout.MARKDOWN).trajectory is found
+
+    def test_a_list_that_was_cut_off_keeps_its_whole_entries(self) -> None:
+        cut = results("a", "b")[:-30]
+        done = step("results", talk(search("a", "b"), seen(cut), answer()))
+        assert codes(done)["lists_cut_off"] == 1
+        assert [block.query for block in read_observation(texts(done.trajectory)[1]).blocks] == ["a", "b"]
+
+    def test_failed_searches_and_notices_stay(self) -> None:
+        failed = "A Google search for 'b' failed. Try again later."
+        done = step("results", talk(search("a", "b"), seen(f"{MARKDOWN}\n=======\n{failed}"), answer()))
+        assert read_observation(texts(done.trajectory)[1]).blocks[1].error == "Try again later."
+        notice = talk(search("a"), seen("Tool execution timed out after 120 seconds."), answer())
+        assert step("results", notice).trajectory is notice
+
+    def test_only_search_blocks_of_a_mixed_response_change(self) -> None:
+        page = "The useful information in https://a.example/ for user goal g as follows: \n\nEvidence in page: \n[1] x"
+        done = step("results", talk(call_text(READ, FIND), seen(page, MARKDOWN), answer()))
+        first, second = texts(done.trajectory)[1].split("\n</tool_response>\n<tool_response>\n")
+        assert first == f"<tool_response>\n{page}"
+        assert second.startswith('[{"query"')
+
+
+LATE = seen("Tool execution timed out after 120 seconds.")
+LONG = "The city in question is Lisbon, the capital of Portugal, as three independent sources say, two of them official."
+
+
+def lite(name: StepName, found: Trajectory, **settings: object) -> Outcome:
+    return step(name, found, get_profile("literesearcher-4b"), **settings)
+
+
+def calls(*turns: str) -> Trajectory:
+    said = [text for turn in turns for text in (turn, seen("x"))]
+    return talk(*said, answer())
+
+
+class TestRepeatLimit:
+    def test_three_times_is_borne_and_four_times_is_not(self) -> None:
+        assert lite("repeat_limit", calls(*[search("a")] * 3)).reason is None
+        assert lite("repeat_limit", calls(*[search("a")] * 4)).reason is Reason.REPEATED_CALLS
+
+    def test_other_goals_are_other_calls_unless_told(self) -> None:
+        found = calls(*(visit("https://a.example/", goal=f"{number}") for number in range(4)))
+        assert lite("repeat_limit", found).reason is None
+        assert lite("repeat_limit", found, with_goal=False).reason is Reason.REPEATED_CALLS
+
+    def test_the_number_is_a_setting(self) -> None:
+        assert lite("repeat_limit", calls(search("a"), search("a")), most=1).reason is Reason.REPEATED_CALLS
+
+
+def test_at_least_two_calls() -> None:
+    assert lite("min_calls", calls(search("a"))).reason is Reason.TOO_FEW_CALLS
+    assert lite("min_calls", calls(search("a"), search("a"))).reason is None
+    assert lite("min_calls", calls(call_text(*[("search", {"query": ["a"]})] * 2))).reason is None
+    assert lite("min_calls", talk(answer()), least=0).reason is None
+
+
+class TestToolErrors:
+    def test_two_are_borne_and_three_are_not(self) -> None:
+        two = talk(search("a"), LATE, search("b"), LATE, search("c"), seen("[]"), answer())
+        assert lite("tool_errors", two).reason is None
+        assert lite("tool_errors", two, most=1).reason is Reason.TOOL_ERRORS
+
+    def test_the_tools_own_word_comes_first(self) -> None:
+        events = tuple(ToolEvent(name="search", status=status) for status in (ToolStatus.OUTAGE, ToolStatus.EMPTY))
+        one = message(NodeKind.OBSERVATION, seen("x", "y"), events=events)
+        found = talk(call_text(*[("search", {"query": ["a"]})] * 2), seen("x", "y"), answer())
+        found = chain(*found.nodes[:3], one, found.nodes[4])
+        assert lite("tool_errors", found, most=0).detail == "1 failed calls"
+
+    def test_a_dead_page_is_an_error(self) -> None:
+        dead = "The useful information in u for user goal g as follows: \n\nEvidence in page: \nThe page could not be accessed."
+        assert lite("tool_errors", talk(visit("u"), seen(dead), answer()), most=0).reason is Reason.TOOL_ERRORS
+
+
+class TestArtefacts:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "\ufffd",
+            "\ud83d",
+            "a\x00b",
+            "caf\u00c3\u00a9",
+            "it\u00e2\u20ac\u2122s",
+            "\u00e2\u0080\u0099",
+            "M\u00c3\u00bcnchen",
+            "\u00e6\u00bd\u00ae",
+            r"\u6f6e\u95f4",
+        ],
+    )
+    def test_garbled_text_of_the_agent(self, text: str) -> None:
+        found = talk(search("a", think=f"So {text} it is."), seen("x"), answer())
+        assert lite("artefacts", found).reason is Reason.ARTEFACTS
+
+    @pytest.mark.parametrize(
+        "text",
+        ["Ça Û été, naïve façade", "潮间带", "Ärger — “quoted”…", "5 °C ± 2", "Â", "C:\\users\\u0041", "Ã la carte", "Pâté €5"],
+    )
+    def test_plain_text_of_any_language(self, text: str) -> None:
+        assert lite("artefacts", talk(search("a", think=f"So {text} it is."), seen("x"), answer())).reason is None
+
+    @given(st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\ufffd"), min_size=1))
+    def test_what_was_misread_is_found(self, text: str) -> None:
+        misread = text.encode("utf-8").decode("latin-1")
+        found = lite("artefacts", talk(search("a", think=misread), seen("x"), answer())).reason
+        assert (found is None) == text.isascii()
+
+    def test_pages_may_hold_anything(self) -> None:
+        assert lite("artefacts", talk(search("a"), seen("caf\u00c3\u00a9 \ufffd \\boxed{1}"), answer())).reason is None
+
+    def test_escapes_within_a_call_are_json(self) -> None:
+        assert lite("artefacts", talk(search("潮间带"), seen("x"), answer())).reason is None
+
+    def test_boxed_answers(self) -> None:
+        found = talk(answer("\\boxed{Lisbon}"))
+        assert lite("artefacts", found).detail == "\\boxed"
+        assert lite("artefacts", found, boxed=True).reason is None
+
+    def test_how_many_are_borne_is_a_setting(self) -> None:
+        found = talk(search("a", think="\ufffd\ufffd"), seen("x"), answer())
+        assert lite("artefacts", found, most=2).reason is None
+        assert lite("artefacts", found, most=1).reason is Reason.ARTEFACTS
+
+
+def test_reasoning_before_each_call() -> None:
+    bare = '<tool_call>{"name": "search", "arguments": {"query": ["a"]}}</tool_call>'
+    assert lite("reasoning", talk(search("a"), seen("x"), bare, seen("x"), answer())).detail == "turn 2"
+    assert lite("reasoning", talk(search("a"), seen("x"), "<answer>Lisbon</answer>")).reason is None
+    assert lite("reasoning", calls(search("a", think="Hm.")), least_characters=4).reason is Reason.NO_REASONING
+
+
+def judged(found: Trajectory, ruling: Ruling) -> Trajectory:
+    return with_verdict(found, Verdict(ruling, None, "Compared."), "test")
+
+
+class TestShortAnswer:
+    def test_a_right_and_long_answer_becomes_the_reference(self) -> None:
+        done = lite("short_answer", talk(answer(LONG)))
+        assert texts(done.trajectory) == [answer("Lisbon")]
+        assert done.trajectory is not None and done.trajectory.answer == "Lisbon"
+
+    @pytest.mark.parametrize(
+        ("text", "accepted"),
+        [
+            (LONG[:100], ("Lisbon",)),
+            (LONG, ()),
+            (LONG, ("Porto",)),
+            (LONG, ("isbon",)),
+            (LONG.replace("Lisbon", "2012"), ("12",)),
+            (LONG.replace("Lisbon", "-12"), ("12",)),
+            (LONG.replace("Lisbon", "1.12"), ("12",)),
+            (LONG.replace("Lisbon", "the one named Mc++"), ("Mc",)),
+            (LONG, ("a",)),
+            (LONG, ("Lisbon " * 40,)),
+        ],
+    )
+    def test_otherwise_it_stays(self, text: str, accepted: tuple[str, ...]) -> None:
+        found = talk(answer(text), accepted=accepted)
+        assert lite("short_answer", found).trajectory is found
+
+    @pytest.mark.parametrize("accepted", ["LISBON", "lisbon,", "Lísbon", "capital of  Portugal"])
+    def test_case_punctuation_and_accents_do_not_matter(self, accepted: str) -> None:
+        done = lite("short_answer", talk(answer(LONG), accepted=(accepted,)))
+        assert done.trajectory is not None and done.trajectory.answer == accepted
+
+    def test_a_verdict_outweighs_words(self) -> None:
+        wrong = judged(talk(answer(LONG)), Ruling.INCORRECT)
+        assert lite("short_answer", wrong).trajectory is wrong
+        right = judged(talk(answer(LONG), accepted=("Lisboa",)), Ruling.CORRECT)
+        done = lite("short_answer", right)
+        assert done.trajectory is not None and done.trajectory.answer == "Lisboa"
+
+
+class TestTruncate:
+    def test_nothing_stays_after_the_answer(self) -> None:
+        done = lite("truncate", talk(answer() + " And so on. <answer>Porto</answer>"))
+        assert texts(done.trajectory) == [answer()]
+
+    def test_a_mention_in_the_reasoning_cuts_nothing(self) -> None:
+        found = talk("<think>I write <answer>x</answer> at the end.</think>\n<answer>Lisbon</answer>")
+        assert lite("truncate", found).trajectory is found
+
+    def test_only_the_last_turn_is_cut(self) -> None:
+        early = answer() + " or not"
+        assert texts(lite("truncate", talk(early, seen("x"), early)).trajectory) == [early, seen("x"), answer()]
+
+
+def test_forbidden_tools() -> None:
+    used = calls(search("a"), call_text(("pythoninterpreter", {"code": "1"})))
+    assert lite("forbidden", used).detail == "pythoninterpreter"
+    assert lite("forbidden", used, tools=["shell"]).reason is None
+
+
+def test_limits_of_length() -> None:
+    found = calls(search("a"), search("b"))
+    assert lite("length", found).trajectory is found
+    assert lite("length", found, most_turns=2).detail == "3 turns"
+    size = sum(len(node.text) for node in found.branch())
+    assert lite("length", found, most_characters=size).reason is None
+    assert lite("length", found, most_characters=size - 1).reason is Reason.TOO_LONG
+
+
+def test_the_whole_recipe_on_a_good_one() -> None:
+    found = talk(search("a"), seen(results("a")), visit("https://a.example/"), seen("page"), answer(LONG) + " Yes.")
+    (kept,), _, _ = clean([found], get_recipe("literesearcher"))
+    assert kept.answer == "Lisbon"
+    assert kept.nodes[1].text == " Question: Which city?"
+    assert "## Web Results" in kept.nodes[3].text
+
+
+def sampled(text: str, number: int) -> dict[str, object]:
+    """Ids as of a loop: the turn's text begins inside the reasoning, as the prompt's tag has it."""
+    ids = tuple(range(number, number + 3))
+    return {"token_ids": ids, "logprobs": (-0.5,) * 3, "versions": (1,) * 3, "loss_mask": (True,) * 3}
+
+
+def turn(text: str, number: int, **fields: object) -> Node:
+    node = message(NodeKind.TURN, text, **sampled(text, number), **fields)
+    return node.model_copy(update={"text": text.removeprefix("<think>\n")})
+
+
+def given(text: str, kind: NodeKind) -> Node:
+    return message(kind, text, token_ids=(9, 9))
+
+
+def record(*nodes: Node) -> Trajectory:
+    """An episode of our own loop, with ids throughout."""
+    import datetime
+
+    prompt = system_prompt(DR_VENUS, "", datetime.date(2026, 3, 1))
+    opening = (given(prompt, NodeKind.SYSTEM), given(render_question(DR_VENUS, "Which city?"), NodeKind.QUESTION))
+    return chain(*opening, *nodes, profile=DR_VENUS.name, tokenizer="fingerprint")  # pyright: ignore[reportArgumentType]
+
+
+def cleaned(found: Trajectory) -> tuple[Trajectory, dict[str, int]]:
+    (kept,), _, report = clean([found], get_recipe("dr-venus"))
+    return kept, {code: count.number for one in report.steps for code, count in one.notes.items()}
+
+
+def test_what_is_well_formed_is_not_touched() -> None:
+    found = record(turn(search("a"), 0), given(seen(results("a")), NodeKind.OBSERVATION), turn(answer(), 3))
+    assert cleaned(found) == (found, {})
+
+
+def test_a_removed_turn_leaves_the_others_their_ids_but_later_ones_no_log_probabilities() -> None:
+    seen_ = given(seen(results("a")), NodeKind.OBSERVATION)
+    found = record(turn(search("a"), 0), seen_, turn(search("a"), 3), seen_, turn(answer(), 6))
+    kept, counts = cleaned(found)
+    assert [node.token_ids for node in kept.branch()][2:] == [(0, 1, 2), (9, 9), (6, 7, 8)]
+    first, last = [node for node in kept.branch() if node.kind is NodeKind.TURN]
+    assert (first.logprobs, first.versions) == ((-0.5,) * 3, (1,) * 3)
+    assert (last.logprobs, last.versions) == (None, (1,) * 3)
+    assert counts["logprobs_dropped"] == 1
+    assert kept.token_ids() == [9, 9, 9, 9, 0, 1, 2, 9, 9, 6, 7, 8]
+
+
+def test_a_rewritten_turn_has_no_ids_and_the_untouched_keep_theirs() -> None:
+    recipe = CleaningRecipe(steps=("names",))
+    odd = search("a").replace('"search"', '"google_search"')
+    found = record(turn(odd, 0), given(seen(results("a")), NodeKind.OBSERVATION), turn(answer(), 3))
+    (kept,), _, _ = clean([found], recipe)
+    rewritten, observation, last = kept.branch()[2:]
+    assert (rewritten.text, rewritten.token_ids, rewritten.logprobs, rewritten.loss_mask) == (search("a"), None, None, None)
+    assert (observation.token_ids, last.token_ids) == ((9, 9), (3, 4, 5))
+    assert Trajectory.model_validate(kept.model_dump()) == kept
+
+
+def test_the_whole_order_leaves_ids_throughout_or_none() -> None:
+    """Training refuses a record with ids for some messages; turns are then written out with the prompt's tag."""
+    odd = search("a").replace('"search"', '"google_search"')
+    kept, counts = cleaned(record(turn(odd, 0), given(seen(results("a")), NodeKind.OBSERVATION), turn(answer(), 3)))
+    assert {node.token_ids for node in kept.nodes} == {None}
+    assert [node.text for node in kept.turns()] == [search("a"), answer()]
+    assert counts["messages_without_ids"] == 4
+
+
+def test_a_rejected_attempt_stays_where_its_context_stays() -> None:
+    base = record(turn(search("a"), 0), given(seen(results("a")), NodeKind.OBSERVATION), turn(answer(), 3))
+    rejected = message(NodeKind.TURN, "no form", rejected=True).model_copy(update={"parent": 3})
+    found = base.model_copy(
+        update={"nodes": (*base.nodes[:4], rejected, base.nodes[4].model_copy(update={"parent": 3})), "leaf": 5}
+    )
+    assert cleaned(found) == (found, {})
+
+
+def test_a_branch_whose_context_changed_is_pruned_and_counted() -> None:
+    seen_ = given(seen(results("a")), NodeKind.OBSERVATION)
+    base = record(turn(search("a"), 0), seen_, turn(search("a"), 3), seen_, turn(visit("u"), 6), seen_, turn(answer(), 9))
+    early = message(NodeKind.TURN, "no form", rejected=True).model_copy(update={"parent": 3})
+    late = message(NodeKind.TURN, "no form", rejected=True).model_copy(update={"parent": 7})
+    child = Node(parent=10, role=Role.USER, kind=NodeKind.HINT, text="Malformed.")
+    found = base.model_copy(update={"nodes": (*base.nodes, early, late, child)})
+    kept, counts = cleaned(found)
+    assert counts["branch_messages_pruned"] == 2
+    assert len(kept.nodes) == len(found.nodes) - 2 - 2
+    assert kept.leaves() == [kept.leaf, len(kept.nodes) - 1]
+    assert kept.nodes[-1].parent == 3 and kept.nodes[-1].rejected
+
+
+def test_a_cut_answer_is_written_out_with_the_prompts_tag() -> None:
+    found = record(turn(answer() + " And more.", 0))
+    done = step("truncate", found).trajectory
+    assert done is not None
+    assert (done.nodes[-1].text, done.nodes[-1].token_ids) == (answer(), None)
+
+
+def test_two_thousand_turns() -> None:
+    nodes = [
+        node
+        for number in range(2_000)
+        for node in (message(NodeKind.TURN, search(f"{number % 900}")), message(NodeKind.OBSERVATION, results("a")))
+    ]
+    opening = [message(NodeKind.SYSTEM, "x"), message(NodeKind.QUESTION, "Which city?")]
+    kept, counts = cleaned(chain(*opening, *nodes, message(NodeKind.TURN, answer())))
+    assert counts["turns_removed"] == 1_100
+    assert len(kept.nodes) == 2 + 2 * 900 + 1
