@@ -1,14 +1,21 @@
 """Turn-aware resampling: the published counts, and copies that stand apart whenever they can."""
 
+import itertools
 from collections import Counter
 from itertools import pairwise, permutations
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.data.resample import Schedule, copy_id, resample
+from sanderling.core.record import Node, NodeKind, Question, Trajectory
+from sanderling.core.types import Role
+from sanderling.data.importing import open_trajectories
+from sanderling.data.resample import Schedule, copy_id, resample, resample_file
+from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore
+from sanderling.runs.writing import write_trajectories
 
 
 def ids(count: int) -> list[str]:
@@ -97,3 +104,92 @@ def test_seeds_shuffle() -> None:
 
 def test_copies_have_ids_of_their_own() -> None:
     assert [copy_id("a#0", copy) for copy in (1, 2, 5)] == ["a#0", "a#0~2", "a#0~5"]
+
+
+def episode(id: str, turns: int) -> Trajectory:
+    nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text=f"what {id}")]
+    for turn in range(turns):
+        nodes.append(Node(parent=len(nodes) - 1, role=Role.ASSISTANT, kind=NodeKind.TURN, text=f"turn {turn} \ud83d"))
+        rejected = Node(parent=len(nodes) - 2, role=Role.ASSISTANT, kind=NodeKind.TURN, text="no", rejected=True)
+        nodes.append(rejected)
+        nodes.append(Node(parent=len(nodes) - 2, role=Role.USER, kind=NodeKind.OBSERVATION, text="seen"))
+    return Trajectory(
+        id=id, question=Question(id=id, text="?"), nodes=tuple(nodes), leaf=len(nodes) - 1, ending=None, meta={"x": [1.5]}
+    )
+
+
+SHORT = Schedule((2, 4), (1, 2, 5))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("out_suffix", [".jsonl", ".parquet"])
+def test_copies_differ_in_their_ids_alone(tmp_path: Path, suffix: str, out_suffix: str) -> None:
+    given = {t.id: t for t in (episode("a", 2), episode("b", 3), episode("c", 5), episode("d", 1))}
+    source, out = tmp_path / f"in{suffix}", tmp_path / f"out{out_suffix}"
+    write_trajectories(source, given.values())
+    done = resample_file(source, out, SHORT, seed=3)
+    found = list(open_trajectories(out))
+    assert done.result.before == (2, 1, 1) and done.written == len(found) == 9
+    assert sorted(t.id for t in found) == ["a", "b", "b~2", "c", "c~2", "c~3", "c~4", "c~5", "d"]
+    for copy in found:
+        name = copy.id.partition("~")[0]
+        assert copy.model_copy(update={"id": name}) == given[name]
+    names = [t.id.partition("~")[0] for t in found]
+    assert all(a != b for a, b in itertools.pairwise(names))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, out.name]), "nothing is left behind"
+
+
+def test_no_row_is_a_file_of_none(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.touch()
+    assert resample_file(source, tmp_path / "out.jsonl", SHORT).written == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
+
+
+def test_copies_take_no_id_that_is_there(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_trajectories(source, [episode("a", 5), episode("a~2", 1), episode("a~4", 3)])
+    done = resample_file(source, out, SHORT)
+    found = sorted(t.id for t in open_trajectories(out))
+    assert found == ["a", "a~2", "a~3", "a~4", "a~4~2", "a~5", "a~6", "a~7"] and done.like_copies == 2
+
+
+def test_repeated_ids_are_refused(tmp_path: Path) -> None:
+    store = TrajectoryStore(tmp_path / "in.jsonl")
+    store.append(episode("a", 1))
+    store.append(episode("a", 2))
+    with pytest.raises(UserError, match="'a' more than once"):
+        resample_file(store.path, tmp_path / "out.jsonl", SHORT)
+
+
+@pytest.mark.parametrize("tail", [b'{"schema_version":1,"id":"c","que', b"\0\0\0"])
+def test_a_torn_last_line_is_left_out_as_everywhere(tmp_path: Path, tail: bytes) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_trajectories(source, [episode("a", 3), episode("b", 1)])
+    whole = resample_file(source, tmp_path / "whole.jsonl", SHORT)
+    with source.open("ab") as file:
+        file.write(tail)
+    with pytest.warns(TornLineWarning):
+        assert resample_file(source, out, SHORT).written == whole.written
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_a_last_line_without_its_newline_is_a_line(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_trajectories(source, [episode("a", 3), episode("b", 1)])
+    source.write_bytes(source.read_bytes().rstrip())
+    assert resample_file(source, out, SHORT).trajectories == 2
+    assert sorted(t.id for t in open_trajectories(out)) == ["a", "a~2", "b"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text("old")
+    with pytest.raises(RuntimeError):
+        write_trajectories(out, _fails())
+    assert out.read_text() == "old" and list(tmp_path.iterdir()) == [out]
+
+
+def _fails():
+    yield episode("a", 1)
+    raise RuntimeError
