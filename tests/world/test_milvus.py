@@ -1,6 +1,7 @@
-"""A world on Milvus against the same world on this machine. The server is milvus-lite, a double of Milvus in Python."""
+"""A world on Milvus: the same replies, whole after a kill, one sentence for what is not there."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -21,11 +24,12 @@ from sanderling.world.dense.index import SearchChoice, SearchMode, ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
-from sanderling.world.milvus.client import MilvusStore, VectorIndex
+from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
 from sanderling.world.milvus.push import push_world
 from sanderling.world.milvus.world import WORDS, MilvusWorld, is_pointer, read_pointer
 from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world, open_world
+from sanderling.world.text import index_terms
 
 pytest.importorskip("pymilvus", reason="needs the extra [milvus]")
 pytest.importorskip("milvus_lite", reason="needs milvus-lite")
@@ -256,3 +260,30 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pymilvus", None)
     with pytest.raises(UserError, match=r"pip install '.\[milvus\]'"):
         MilvusStore("x.db", "w")
+
+
+# Terms
+
+
+@given(st.text(max_size=80))
+def test_each_term_is_one_word_and_different_terms_stay_different(text: str) -> None:
+    terms = index_terms(text)
+    field, whole = encoded(" ".join(terms))
+    assert whole and re.findall(r"[a-z0-9]+", field) == field.split()
+    assert len(field.split()) == len(terms)
+    assert len(set(field.split())) == len(set(terms))
+
+
+def test_what_does_not_fit_is_cut_between_words_and_told() -> None:
+    field, whole = encoded(" ".join(f"word{number}" for number in range(20_000)))
+    assert not whole and len(field) <= 65_535 and field.endswith(" word7404")
+    assert encoded("x" * 70_000) == ("x" * 65_535, False)
+
+
+def test_parts_make_the_text_again() -> None:
+    text = "字a" * 20_000
+    parts = in_parts(text)
+    assert "".join(parts) == text and all(len(part.encode()) <= 65_535 for part in parts)
+    assert in_parts("") == []
+    with pytest.raises(UserError, match="too long for Milvus"):
+        in_parts("a" * 17_000_000)
