@@ -10,7 +10,7 @@ from sanderling.core.parse import parse_turn
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.cleaning import Cleaner, CleaningRecipe, CleanReport, Dropped, Outcome, StepName
+from sanderling.data.cleaning import Cleaner, CleaningRecipe, CleanReport, Dropped, Outcome
 
 DR_VENUS = get_profile("dr-venus-4b")
 PYTHON = ("PythonInterpreter", {"code": "1"})
@@ -93,7 +93,7 @@ def texts(trajectory: Trajectory | None) -> list[str]:
     return [node.text for node in trajectory.branch() if node.kind not in (SYSTEM, QUESTION)]
 
 
-def step(name: StepName, found: Trajectory, profile: Profile = DR_VENUS, **settings: object) -> Outcome:
+def step(name: str, found: Trajectory, profile: Profile = DR_VENUS, **settings: object) -> Outcome:
     """One step alone, with these settings."""
     recipe = CleaningRecipe.model_validate({"steps": [name], **({name: settings} if settings else {})})
     return next(Cleaner(recipe, profile).steps(found))

@@ -34,7 +34,7 @@ from sanderling.core.profiles import ResultLayout, get_profile
 from sanderling.core.prompts import render_question
 from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolStatus
-from sanderling.data.cleaning import CleaningRecipe, Outcome, Reason, StepName, get_recipe
+from sanderling.data.cleaning import CleaningRecipe, Outcome, Reason, get_recipe
 from sanderling.data.cleaning.draft import system_prompt
 from sanderling.judge.verdict import Ruling, Verdict, with_verdict
 
@@ -227,7 +227,7 @@ LATE = seen("Tool execution timed out after 120 seconds.")
 LONG = "The city in question is Lisbon, the capital of Portugal, as three independent sources say, two of them official."
 
 
-def lite(name: StepName, found: Trajectory, **settings: object) -> Outcome:
+def lite(name: str, found: Trajectory, **settings: object) -> Outcome:
     return step(name, found, get_profile("literesearcher-4b"), **settings)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
@@ -193,18 +192,13 @@ def with_text(node: Node, text: str, **fields: Any) -> Node:
 _DATE = re.compile(r"date[^\n]{0,24}?\b(\d{4}-\d{2}-\d{2})\b", re.I)
 
 
-@lru_cache(maxsize=1_024)
-def _system_prompt(profile: Profile, day: datetime.date) -> str:
-    return render_system(profile, default_specs(profile), FixedClock(day))
-
-
 def system_prompt(profile: Profile, recorded: str, otherwise: datetime.date) -> str:
     """The profile's system prompt with the date that a recorded one names, or else another."""
     day = otherwise
     for found in _DATE.findall(recorded):
         with suppress(ValueError):  # such as the 31st of June
             day = datetime.date.fromisoformat(found)
-    return _system_prompt(profile, day)
+    return render_system(profile, default_specs(profile), FixedClock(day))
 
 
 # The tools' replies of one turn are one message: a block in tags for each call, in the calls' order, as the loop writes them

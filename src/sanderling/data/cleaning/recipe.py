@@ -7,40 +7,22 @@ trajectory is dropped. It never raises for any trajectory, and taking it twice i
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import is_outside, resolve
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory
 from sanderling.data.cleaning import calls, filters, rewrites
 from sanderling.data.cleaning.draft import Draft, Drop, Note, Reason
 from sanderling.data.cleaning.report import CleanReport, StepReport
 
-StepName = Literal[
-    "whole",
-    "forbidden",
-    "truncate",
-    "normalise",
-    "names",
-    "results",
-    "prune",
-    "repeats",
-    "malformed",
-    "repeat_limit",
-    "min_calls",
-    "tool_errors",
-    "artefacts",
-    "reasoning",
-    "short_answer",
-    "length",
-    "ids",
-    "validate",
-]
+Step = Callable[[Draft, Any], Drop | None]
 
-STEPS: dict[StepName, Callable[[Draft, Any], Drop | None]] = {
+STEPS: dict[str, Step] = {
     "whole": filters.keep_whole,
     "forbidden": filters.forbid_tools,
     "truncate": rewrites.truncate,
@@ -60,7 +42,18 @@ STEPS: dict[StepName, Callable[[Draft, Any], Drop | None]] = {
     "ids": rewrites.whole_ids,
     "validate": filters.validate,
 }
-"""What each step does; its settings are the section of a recipe that bears its name."""
+"""What each step does; its settings are the section of a recipe that bears its name. A recipe may name others' own as well:
+``file.py:name`` or ``package.module:name``, which get None for settings."""
+
+
+def _is_step(name: str) -> str:
+    if name in STEPS or is_outside(name):
+        return name
+    *others, last = map(repr, STEPS)
+    raise ValueError(f"input should be {', '.join(others)} or {last}")
+
+
+StepName = Annotated[str, AfterValidator(_is_step)]
 
 
 class CleaningRecipe(Frozen):
@@ -90,7 +83,7 @@ class CleaningRecipe(Frozen):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        twice = [step for step in STEPS if self.steps.count(step) > 1]
+        twice = [step for step in self.steps if self.steps.count(step) > 1]
         if twice:
             raise ValueError(f"the step {twice[0]} is named twice: a second time would change nothing")
         return self
@@ -141,7 +134,7 @@ def get_recipe(name: str) -> CleaningRecipe:
 class Outcome:
     """What became of a trajectory in one step."""
 
-    step: StepName
+    step: str
     before: Trajectory
     trajectory: Trajectory | None
     """None: dropped. The very object that stood before, where nothing was changed."""
@@ -172,13 +165,13 @@ class Cleaner:
     """
 
     def __init__(self, recipe: CleaningRecipe, profile: Profile) -> None:
-        self._recipe = recipe
+        self._steps = [(name, resolve(name, STEPS, "step of cleaning"), getattr(recipe, name, None)) for name in recipe.steps]
         self._profile = profile
         self.report = self.empty_report()
 
     def empty_report(self) -> CleanReport:
         """A report of nothing, with this recipe's steps."""
-        return CleanReport(steps=[StepReport(step=name) for name in self._recipe.steps])
+        return CleanReport(steps=[StepReport(step=name) for name, _, _ in self._steps])
 
     def clean(self, trajectory: Trajectory) -> Trajectory | Dropped:
         """The cleaned trajectory, or why there is none; both enter the report."""
@@ -197,18 +190,18 @@ class Cleaner:
 
     def steps(self, trajectory: Trajectory) -> Iterator[Outcome]:
         """Each step's work in order, up to the one that drops the trajectory."""
-        for name in self._recipe.steps:
-            outcome = self._taken(name, trajectory)
+        for name, step, settings in self._steps:
+            outcome = self._taken(name, step, settings, trajectory)
             yield outcome
             if outcome.trajectory is None:
                 return
             trajectory = outcome.trajectory
 
-    def _taken(self, name: StepName, trajectory: Trajectory) -> Outcome:
+    def _taken(self, name: str, step: Step, settings: Any, trajectory: Trajectory) -> Outcome:
         """One step's work; values nested deeper than Python goes are no data."""
         try:
             draft = Draft(trajectory, self._profile)
-            drop = STEPS[name](draft, getattr(self._recipe, name, None))
+            drop = step(draft, settings)
             if drop is not None:
                 return Outcome(name, trajectory, None, tuple(draft.notes), *drop)
             after = draft.finish()
