@@ -18,7 +18,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import FixedClock, Message
 from sanderling.evaluate.attempts import Made, Retry
-from sanderling.evaluate.concluding import Judges
+from sanderling.evaluate.judging import Judges
 from sanderling.evaluate.measured import Measure, measured
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions

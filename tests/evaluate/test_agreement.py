@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import cohens_kappa  # pyright: ignore[reportMissingTypeStubs]
 
-from sanderling.evaluate.agreement import Claim, Pair, agreement_of, calibration_of
+from sanderling.evaluate.judged_figures import Claim, Pair, agreement_of, calibration_of
 from sanderling.judge.agreement import BINS, agreement, bin_of, calibration, has_known_scale
 
 VERDICTS = st.booleans() | st.none()

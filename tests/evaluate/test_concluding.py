@@ -9,13 +9,12 @@ from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.agreeing import comparisons, write_to_settle
 from sanderling.evaluate.attempts import Retry
-from sanderling.evaluate.concluding import Judges, booked, judged_again, judges_again
 from sanderling.evaluate.judged import JudgedAttempt, read_judged
+from sanderling.evaluate.judged_figures import comparisons
+from sanderling.evaluate.judging import Judges, booked, by_hand_of, judged_again, judges_again, unused_by_hand, write_to_settle
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory, sha256_of_questions
-from sanderling.evaluate.settled import by_hand_of, unused_by_hand
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, recorded, unscored

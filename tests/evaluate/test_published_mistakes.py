@@ -27,7 +27,7 @@ from sanderling.evaluate.comparing.model import compared
 from sanderling.evaluate.comparing.opening import open_runs
 from sanderling.evaluate.comparing.tables import tables
 from sanderling.evaluate.comparing.written import markdown
-from sanderling.evaluate.concluding import Judges
+from sanderling.evaluate.judging import Judges
 from sanderling.evaluate.measured import Measure, measured, prepared
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import About, RunDirectory

@@ -7,8 +7,8 @@ import typer
 from rich.console import Console
 
 from sanderling.core.text import visible
-from sanderling.evaluate.agreeing import Comparison
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt
+from sanderling.evaluate.judged_figures import Comparison
 from sanderling.judge.verdict import Code
 from sanderling.report.numbers import MISSING, percent, span
 
@@ -32,8 +32,9 @@ def agree(
     Cohen's kappa is 1 for judges that always agree and 0 for such as agree no more than their habits would by chance.
     """
     from sanderling.core.errors import UserError
-    from sanderling.evaluate.agreeing import comparisons, write_to_settle
     from sanderling.evaluate.judged import read_judged
+    from sanderling.evaluate.judged_figures import comparisons
+    from sanderling.evaluate.judging import write_to_settle
     from sanderling.evaluate.result import EvalResult
     from sanderling.evaluate.run_directory import RunDirectory
 

@@ -50,10 +50,9 @@ def judge(
     from sanderling.cli.judges import form_for
     from sanderling.evaluate.benchmarks.registry import get_benchmark
     from sanderling.evaluate.beside_files import keep_scores
-    from sanderling.evaluate.concluding import judges_again
     from sanderling.evaluate.judged import FAILED, read_judged
+    from sanderling.evaluate.judging import by_hand_of, judges_again, unused_by_hand
     from sanderling.evaluate.run_directory import RunDirectory
-    from sanderling.evaluate.settled import by_hand_of, unused_by_hand
 
     directory = RunDirectory(run)
     about = directory.require().about

@@ -13,7 +13,7 @@ from sanderling.cli.eval_shown import end_as_valid
 from sanderling.cli.judges import judging_bar, opened_judges
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.text import visible
-from sanderling.evaluate.concluding import Judges, judged_again
+from sanderling.evaluate.judging import Judges, judged_again
 from sanderling.evaluate.provenance import command_line
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import RunDirectory

@@ -99,13 +99,12 @@ def run(
     from sanderling.data.fields import Columns
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark
-    from sanderling.evaluate.concluding import booked
     from sanderling.evaluate.guarding import guarding_of
+    from sanderling.evaluate.judging import booked, by_hand_of, unused_by_hand
     from sanderling.evaluate.measured import Measure, measured, prepared
     from sanderling.evaluate.provenance import command_line
     from sanderling.evaluate.recorded_calls import recording_of
     from sanderling.evaluate.run_directory import RunDirectory
-    from sanderling.evaluate.settled import by_hand_of, unused_by_hand
 
     benchmark = get_benchmark(key)
     loaded = benchmark.load(file, Options(split=split, columns=Columns.parse(columns), canary=canary))

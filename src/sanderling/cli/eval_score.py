@@ -65,12 +65,11 @@ def score(
     from sanderling.cli.eval_judging import Judging
     from sanderling.cli.eval_shown import print_result, show_peers
     from sanderling.cli.judges import form_for, required
-    from sanderling.evaluate.concluding import booked
+    from sanderling.evaluate.judging import booked, by_hand_of
     from sanderling.evaluate.measured import judges_or_own
     from sanderling.evaluate.peers.score import prepared, written
     from sanderling.evaluate.provenance import command_line
     from sanderling.evaluate.run_directory import RunDirectory
-    from sanderling.evaluate.settled import by_hand_of
     from sanderling.runs.writing import check_places
 
     directory = RunDirectory(out)

@@ -18,12 +18,12 @@ from sanderling.evaluate.benchmarks.checking import left_out, warnings
 from sanderling.evaluate.benchmarks.contract import Loaded
 from sanderling.evaluate.comparing.tables import tries
 from sanderling.evaluate.guarding import GuardFacts, guard_counts
+from sanderling.evaluate.judging import why_unscored
 from sanderling.evaluate.measured import Measure
 from sanderling.evaluate.peers.facts import notes_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.evaluate.run_directory import About
-from sanderling.evaluate.why_unscored import why_unscored
 from sanderling.report.numbers import MISSING, duration, mean, percent, span
 from sanderling.world.guard import GuardKind
 

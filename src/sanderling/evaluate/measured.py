@@ -19,9 +19,9 @@ from sanderling.evaluate.attempts import PATIENT, Attempts, Made, Retry, make_at
 from sanderling.evaluate.begun import JUDGE, require_begun_with
 from sanderling.evaluate.benchmarks.benchmark import Benchmark
 from sanderling.evaluate.benchmarks.contract import Loaded
-from sanderling.evaluate.concluding import Judges, concluded, info_of
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
 from sanderling.evaluate.judged import read_judged
+from sanderling.evaluate.judging import Judges, concluded, info_of
 from sanderling.evaluate.recorded_calls import Recording
 from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.run_directory import About, RunDirectory, RunFile, sha256_of_questions

@@ -13,8 +13,8 @@ from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import Rollout
-from sanderling.evaluate.concluding import booked
 from sanderling.evaluate.episodes import Episode
+from sanderling.evaluate.judging import booked
 from sanderling.evaluate.measured import Measure, measured
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rollouts import rollout_of
