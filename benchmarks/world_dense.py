@@ -1,4 +1,4 @@
-"""What dense search costs in process: exact and approximate ranking of made-up vectors, alone and in batches; embedding pages.
+"""What dense search costs in process: ranking of made-up vectors, alone and in batches; embedding pages.
 
 Run: ``OMP_NUM_THREADS=1 python benchmarks/world_dense.py --pages 100000 --dimension 384``. Prints only. Vectors are drawn
 around 2,000 centres, seeded, of unit length, one passage for each page; queries are drawn around the same centres, each
@@ -16,7 +16,7 @@ import numpy as np
 
 from sanderling.world.dense.embedders import HashedEmbedder, Kind, Vectors
 from sanderling.world.dense.index import DenseIndex
-from sanderling.world.dense.vectors import DenseInfo, DenseWriter, build_cells, open_cells, read_arrays, settings_for
+from sanderling.world.dense.vectors import DenseInfo, DenseWriter, read_arrays, settings_for
 from sanderling.world.encyclopedia import generate_pages
 
 CENTRES, SPREAD = 2_000, 0.7
@@ -57,23 +57,12 @@ def measure(index: DenseIndex, label: str, calls: int) -> None:
         print(f"{label:<28} in batches of {batch:>2}   p50 {p50:8.3f} ms a query   p99 {p99:8.3f} ms")
 
 
-def agreement(exact: DenseIndex, fast: DenseIndex, drawn: Drawn, calls: int) -> float:
-    """Share of the exact first ten that the other finds too, over queries that both are asked."""
-    kept = drawn.draw(calls)
-    both = 0
-    for row in kept:
-        drawn.draw = lambda count, row=row: row[None, :]  # type: ignore[method-assign]
-        both += len({page for page, _ in exact.rank("q", 10)} & {page for page, _ in fast.rank("q", 10)})
-    return both / (10 * calls)
-
-
 def main() -> None:
     """Store vectors, and search them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--calls", type=int, default=100)
-    parser.add_argument("--approximate", action="store_true")
     options = parser.parse_args()
     drawn, hashed = Drawn(options.dimension, 0), HashedEmbedder()
     texts = [page.text for page in generate_pages(500, 0)]
@@ -94,15 +83,6 @@ def main() -> None:
         index = DenseIndex(writer.info, *read_arrays(place, writer.info), drawn)
         print(f"{options.pages:,} x {options.dimension}, float16: opened in {time.perf_counter() - start:.2f} s")
         measure(index, "exact", options.calls)
-        if options.approximate:
-            vectors, owners = read_arrays(place, writer.info)
-            start = time.perf_counter()
-            build_cells(place, writer.info, vectors)
-            size = (place / "cells.faiss").stat().st_size / 1e6
-            print(f"cells built in {time.perf_counter() - start:.1f} s, {size:,.0f} MB")
-            fast = DenseIndex(writer.info, vectors, owners, drawn, open_cells(place, writer.info))
-            measure(fast, "cells", options.calls)
-            print(f"recall@10 of cells against exact: {agreement(index, fast, drawn, options.calls):.3f}")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")
 
 

@@ -16,10 +16,7 @@ from sanderling.world.dense.vectors import (
     Chunking,
     DenseInfo,
     DenseSettings,
-    build_cells,
     embed_world,
-    has_cells,
-    read_arrays,
     read_info,
     settings_for,
 )
@@ -61,9 +58,6 @@ def embed(
     full_precision: Annotated[
         bool | None, typer.Option("--float32/--float16", help="How vectors are stored; float16, half the disk, by default.")
     ] = None,
-    approximate: Annotated[
-        bool, typer.Option("--approximate", help="Also sort the passages into cells, for millions of them; needs faiss.")
-    ] = False,
     cache: Annotated[
         Path | None, typer.Option(help="File that keeps every vector by its text, for the next world with the same pages.")
     ] = None,
@@ -88,10 +82,6 @@ def embed(
     }
     asked = opened if cache is None else CachedEmbedder(opened, cache)
     done = _embed(directory, world, asked, made.model_copy(update=given), spec)
-    place = directory / DIRECTORY
-    if approximate or has_cells(place):
-        with Console(stderr=True).status("sorting the passages into cells"):
-            build_cells(place, done, read_arrays(place, done)[0])
     Console().print(
         f"{done.pages:,} pages as {done.rows:,} passages of {done.settings.dimension} dimensions by {done.settings.model} "
         f"({done.vector_bytes / 1e6:,.1f} MB): {directory / DIRECTORY}",

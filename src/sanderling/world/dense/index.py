@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sanderling.core.errors import UserError
 from sanderling.world.dense.embedders import CachedEmbedder, Embedder, Kind, Vectors, embed_units, open_embedder, opens_socket
-from sanderling.world.dense.vectors import DIRECTORY, Cells, DenseInfo, DenseSettings, open_cells, read_arrays, read_info
+from sanderling.world.dense.vectors import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
 from sanderling.world.index import Ranked, Ranker
 from sanderling.world.local import LocalWorld
 
@@ -26,8 +26,6 @@ _BLOCK_VALUES = 4_000_000
 _KEPT_BYTES = 512_000_000
 """Up to here, what is stored as float16 is kept as float32 once used: converting it costs ten times what comparing does."""
 _EXACT_PLACES = 2_000
-_FEWEST_CANDIDATES = 200
-"""Pages that cells are asked for at least: a short list begins a longer one, and quantised scores are not trusted."""
 _NONE = np.float32(-2.0)
 """Below every cosine."""
 
@@ -40,30 +38,21 @@ class DenseIndex(Ranker):
         vectors: one row for each passage, of unit length.
         owners: the page of each row, rising.
         embedder: of the queries; the one the vectors were made by.
-        cells: proposes candidates in place of a look at every passage.
 
     Raises UserError when the embedder is another one.
 
     """
 
-    def __init__(
-        self,
-        info: DenseInfo,
-        vectors: NDArray[np.floating],
-        owners: NDArray[np.uint32],
-        embedder: Embedder,
-        cells: Cells | None = None,
-    ) -> None:
+    def __init__(self, info: DenseInfo, vectors: NDArray[np.floating], owners: NDArray[np.uint32], embedder: Embedder) -> None:
         settings = info.settings
         check_embedder(settings, embedder)
-        self.identity = f"dense-{settings.identity}" + (f"-{cells.identity}" if cells else "")
+        self.identity = f"dense-{settings.identity}"
         self._info = info
         self._vectors = vectors
         self._embedder = embedder
         self._starts = np.flatnonzero(np.diff(owners, prepend=np.uint32(0xFFFFFFFF))).astype(np.int64)
         self._pages = owners[self._starts].astype(np.int64)
         self._ends = np.append(self._starts[1:], len(owners))
-        self._cells = cells
         self._kept: dict[int, Vectors] = {}
         self._blocks = _blocks(self._ends, max(_BLOCK_VALUES // settings.dimension, 1))
 
@@ -75,21 +64,10 @@ class DenseIndex(Ranker):
             return found
         texts = [queries[number] for number in asked]
         vectors = embed_units(self._embedder, texts, Kind.QUERY, self._info.settings.prefixes)
-        if self._cells is None:
-            proposed = self._candidates(vectors, limit, hidden)
-        else:
-            proposed = [self._from_cells(self._cells, vector, limit, hidden) for vector in vectors]
-        for number, vector, places in zip(asked, vectors, proposed, strict=True):
+        for number, vector, places in zip(asked, vectors, self._candidates(vectors, limit, hidden), strict=True):
             if vector.any():
                 found[number] = self._exact(vector, places, limit)
         return found
-
-    def _from_cells(self, cells: Cells, vector: Vectors, limit: int, hidden: Collection[int]) -> NDArray[np.int64]:
-        """As `_candidates` for one query, of the passages in the cells near it."""
-        pages = max(limit, _FEWEST_CANDIDATES) + len(hidden)
-        rows = cells.nearest(vector, min(pages * self._info.settings.chunking.most, self._info.rows))
-        places = np.unique(np.searchsorted(self._starts, rows, side="right") - 1)
-        return places[~np.isin(self._pages[places], np.fromiter(hidden, np.int64, len(hidden)))]
 
     def _candidates(self, vectors: Vectors, limit: int, hidden: Collection[int]) -> list[NDArray[np.int64]]:
         """For each query the places in ``_pages`` that may be among its best, by approximate score."""
@@ -192,7 +170,7 @@ def open_dense(directory: Path, fingerprint: str, pages: int, embedder: Embedder
     Raises UserError when there is none, or none of exactly these pages and this embedder.
     """
     info, place = fitting_info(directory, fingerprint, pages), directory / DIRECTORY
-    return DenseIndex(info, *read_arrays(place, info), embedder, open_cells(place, info))
+    return DenseIndex(info, *read_arrays(place, info), embedder)
 
 
 # Fusion
@@ -274,6 +252,6 @@ def ranked_world(directory: Path, world: LocalWorld, choice: SearchChoice) -> Lo
         return world
     info, embedder = open_for_queries(directory, world.pages_fingerprint, world.page_count, choice)
     place = directory / DIRECTORY
-    dense = DenseIndex(info, *read_arrays(place, info), embedder, open_cells(place, info))
+    dense = DenseIndex(info, *read_arrays(place, info), embedder)
     ranker = dense if choice.mode is SearchMode.DENSE else HybridRanker([world.lexical, dense])
     return world.with_ranker(ranker, waits=opens_socket(choice.embedder or info.embedder))

@@ -1,4 +1,4 @@
-"""The vectors of a world on disk, beside its pages: cut into passages, embedded in batches, and sorted into cells if asked for.
+"""The vectors of a world on disk, beside its pages: cut into passages, and embedded in batches.
 
 `vectors.bin` has one row for each passage, `owners.bin` the page number of each row, rising. A batch is brought to the disk
 before the manifest names it, so that a killed writer loses at most that batch: what lies beyond the manifest is cut off by the
@@ -9,7 +9,6 @@ alone, after it is made sure that the earlier ones are what they were.
 import fcntl
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -289,94 +288,3 @@ def _alone(place: Path) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(f"Another process is embedding into {place}: wait for it.") from None
         yield
-
-
-# Cells: an inverted-file index over the passages, for more than can all be compared, by `faiss` (the extra ``[dense]``).
-# It only proposes candidates, which are scored exactly; what can be missing is a page whose passages lie in cells that were not
-# looked into. Trained and asked by one thread and with a fixed seed: the same vectors give the same index, the same query the
-# same candidates. Written whole or not at all.
-
-_CELLS, _NOTE = "cells.faiss", "cells.json"
-_PROBES = 32
-"""Cells looked into."""
-_TRAINED_ON = 40
-"""Rows for each cell that training sees."""
-_BLOCK_ROWS = 50_000
-
-
-class _CellsNote(Frozen):
-    """What the cells were made of."""
-
-    rows: int
-    digest: str
-    cells: int
-
-
-class Cells:
-    """The passages in cells, to be asked for candidates. May be used from many threads."""
-
-    def __init__(self, index: Any, cells: int) -> None:
-        self._index = index
-        self.identity = f"cells-{cells}-{_PROBES}"
-
-    def nearest(self, vector: Vectors, count: int) -> NDArray[np.int64]:
-        """The rows that seem nearest, at most ``count``."""
-        _, rows = self._index.search(vector[None, :], count)
-        return rows[0][rows[0] >= 0]
-
-
-def build_cells(place: Path, info: DenseInfo, vectors: NDArray[np.floating]) -> None:
-    """Train on a sample of the rows, and sort all of them into cells. Raises UserError when there are too few."""
-    faiss = _faiss()
-    cells = max(int(4 * math.sqrt(info.rows)), 1)
-    if info.rows < _TRAINED_ON:
-        raise UserError(f"{info.rows} passages are too few for an approximate index: search them exactly.")
-    cells = min(cells, info.rows // _TRAINED_ON) or 1
-    faiss.omp_set_num_threads(1)
-    index = faiss.index_factory(info.settings.dimension, f"IVF{cells},SQ8", faiss.METRIC_INNER_PRODUCT)
-    index.cp.seed = 1234
-    picked = np.sort(np.random.default_rng(0).permutation(info.rows)[: cells * _TRAINED_ON])
-    index.train(np.asarray(vectors[picked], np.float32))
-    for start in range(0, info.rows, _BLOCK_ROWS):
-        index.add(np.asarray(vectors[start : start + _BLOCK_ROWS], np.float32))
-    partial = place / f"{_CELLS}.partial"
-    (place / _NOTE).unlink(missing_ok=True)
-    try:
-        faiss.write_index(index, str(partial))
-        sync(partial)
-        partial.replace(place / _CELLS)
-        note = _CellsNote(rows=info.rows, digest=info.digest, cells=cells)
-        replace_file(place / _NOTE, note.model_dump_json() + "\n", durable=True)
-    except (OSError, RuntimeError) as error:
-        raise UserError(f"Cannot write {place / _CELLS} ({error}): free some space or choose another place.") from error
-
-
-def has_cells(place: Path) -> bool:
-    """Whether an approximate index was made here, fitting or not."""
-    return (place / _NOTE).exists()
-
-
-def open_cells(place: Path, info: DenseInfo) -> Cells | None:
-    """The approximate index, or None when none was made. Raises UserError when it is not of these passages."""
-    if not has_cells(place):
-        return None
-    try:
-        note = _CellsNote.model_validate(json.loads((place / _NOTE).read_text(encoding="utf-8")))
-        if (note.rows, note.digest) != (info.rows, info.digest):
-            raise UserError(f"The approximate index in {place} is of other passages: run `sanderling world embed` again.")
-        faiss = _faiss()
-        index = faiss.read_index(str(place / _CELLS), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-    except (OSError, ValueError, RuntimeError, ValidationError) as error:
-        raise UserError(f"The approximate index in {place} cannot be read ({error}): remove {_NOTE} there.") from error
-    index.nprobe = _PROBES
-    return Cells(index, note.cells)
-
-
-def _faiss() -> Any:
-    try:
-        import faiss
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"An approximate index needs {error.name}: run pip install '.[dense]' in sanderling's own folder."
-        ) from error
-    return faiss
