@@ -99,7 +99,7 @@ def _ending_of(entry: Mapping[str, Any], nodes: Sequence[Node], where: str, note
 
 def chat_nodes(messages: Sequence[Any], where: str, notes: Notes) -> list[Node]:
     """A chain of nodes for a list of messages. Odd things go into ``notes``."""
-    chain = _Chain(where, notes)
+    chain = _Chat(where, notes)
     spread = [(index, said) for index, message in enumerate(messages) for said in read_message(message)]
     notes.tally("messages", sum(said.size for _, said in spread))
     for number, (index, said) in enumerate(spread, start=1):
@@ -109,12 +109,50 @@ def chat_nodes(messages: Sequence[Any], where: str, notes: Notes) -> list[Node]:
 
 
 @dataclass
-class _Chain:
-    """Nodes so far, and what still waits for the messages after it."""
+class Chain:
+    """The nodes of a conversation so far; each that is put hangs off the one before it."""
 
     where: str
     notes: Notes
     nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def parent(self) -> int | None:
+        """What the next node hangs off."""
+        return len(self.nodes) - 1 if self.nodes else None
+
+    @property
+    def last(self) -> Node | None:
+        """The node that was put last."""
+        return self.nodes[-1] if self.nodes else None
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the last node that an observation would answer."""
+        return self.last.calls if self.last is not None and self.last.kind is NodeKind.TURN else ()
+
+    def put(self, node: Node, place: str, size: int = 1) -> None:
+        """Add a node that stands for ``size`` messages, and note what is odd about it."""
+        self.notes.tally("raw" if node.kind is NodeKind.RAW else "kept", size)
+        note_problems(node, place, self.notes)
+        self.nodes.append(node)
+
+
+def note_problems(node: Node, place: str, notes: Notes) -> None:
+    """Count what is odd about a node."""
+    for problem in node.problems:
+        if node.kind is NodeKind.TURN:
+            notes.add(f"turn:{problem}", place, node.text[-200:])
+        elif node.kind is NodeKind.OBSERVATION:
+            notes.add(problem, place, node.text[:200])
+        else:
+            notes.add(problem, place, (node.raw or {}).get("message", node.raw))
+
+
+@dataclass
+class _Chat(Chain):
+    """A chain of chat messages, and what still waits for the messages after it."""
+
     results: list[tuple[Said, str]] = field(default_factory=list)
     """Tool results in a row, and their places."""
     thought: tuple[Said, str] | None = None
@@ -126,15 +164,19 @@ class _Chain:
     in_words: bool = False
     """Whether the last turn calls in another system's words: the next message of the user is what the tools returned."""
 
-    @property
-    def parent(self) -> int | None:
-        return len(self.nodes) - 1 if self.nodes else None
+    def put(self, node: Node, place: str, size: int = 1) -> None:
+        """Add a node; a turn before it that called and got no answer is told."""
+        if self.calls and node.kind is not NodeKind.OBSERVATION:
+            turn, code = self.nodes[-1], "call_without_response"
+            self.notes.add(code, f"{self.where} node {len(self.nodes) - 1}", turn.calls[0].raw)
+            self.nodes[-1] = turn.model_copy(update={"problems": (*turn.problems, code)})
+        super().put(node, place, size)
 
     def add(self, said: Said, place: str, *, last: bool) -> None:
         """The next piece of a message."""
         if said.unclear:
             self.flush()
-            self.put(raw_node(said.original, self.parent, place, self.notes, said.unclear), said.size)
+            self.put(raw_node(self.parent, said.original, said.unclear), place, said.size)
             return
         for code in said.oddities:
             self.notes.add(code, place, said.original)
@@ -156,32 +198,22 @@ class _Chain:
     def returned(self, said: Said) -> Said:
         """A user's message as the tools', where it answers a call in other words or tells that the episode is over."""
         waits, self.in_words = self.in_words and said.speaker is Speaker.USER, False
-        over = bool(self.nodes) and self.nodes[-1].answer is not None and said.speaker is Speaker.USER
+        over = self.last is not None and self.last.answer is not None and said.speaker is Speaker.USER
         inner = result_text(said.text) if waits or over else None
         if not waits and inner is None:
             return said
         return replace(said, speaker=Speaker.TOOL, text=said.text if inner is None else inner, plain=False)
 
-    def put(self, node: Node, messages: int = 1) -> None:
-        """Add a node; a turn before it that called and got no answer is told."""
-        self.notes.tally("raw" if node.kind is NodeKind.RAW else "kept", messages)
-        before = self.nodes[-1] if self.nodes else None
-        if before and before.kind is NodeKind.TURN and before.calls and node.kind is not NodeKind.OBSERVATION:
-            self.notes.add("call_without_response", f"{self.where} node {len(self.nodes) - 1}", before.calls[0].raw)
-            self.nodes[-1] = before.model_copy(update={"problems": (*before.problems, "call_without_response")})
-        self.nodes.append(node)
-
     def plain(self, said: Said, place: str) -> None:
         """What the system or the user says."""
+        role, kind = Role.SYSTEM, NodeKind.SYSTEM
+        if said.speaker is Speaker.USER:
+            role, kind = Role.USER, NodeKind.HINT if self.asked else NodeKind.QUESTION
+            if self.asked:
+                self.notes.add("bare_user_message", place, said.text)
+            self.asked = True
         raw = None if said.plain else said.original
-        if said.speaker is Speaker.SYSTEM:
-            self.put(Node(parent=self.parent, role=Role.SYSTEM, kind=NodeKind.SYSTEM, text=said.text, raw=raw), said.size)
-            return
-        if self.asked:
-            self.notes.add("bare_user_message", place, said.text)
-        kind = NodeKind.HINT if self.asked else NodeKind.QUESTION
-        self.asked = True
-        self.put(Node(parent=self.parent, role=Role.USER, kind=kind, text=said.text, raw=raw), said.size)
+        self.put(Node(parent=self.parent, role=role, kind=kind, text=said.text, raw=raw), place, said.size)
 
     def turn(self, said: Said, place: str) -> None:
         """What the agent says, with the reasoning that waits for it."""
@@ -199,8 +231,7 @@ class _Chain:
             self.notes.add("odd_tool_calls", place, said.text)
         self.structured = self.structured or bool(said.calls)
         self.call_ids = said.call_ids
-        size = said.size + (0 if before is None else before[0].size)
-        self.put(_turn(said, self.parent, place, self.notes, raw), size)
+        self.put(_turn(self.parent, said, raw), place, said.size + (0 if before is None else before[0].size))
 
     def from_words(self, said: Said) -> Said:
         """A turn with the calls that its text spells in another system's words."""
@@ -231,60 +262,81 @@ class _Chain:
 
     def flush_thought(self) -> None:
         """Reasoning that no turn followed is a turn without an action."""
-        if self.thought is None:
-            return
-        (said, place), self.thought = self.thought, None
-        said = replace(said, think=_bare(said.text, "think"), text="")
-        self.put(_turn(said, self.parent, place, self.notes, said.original), said.size)
+        if self.thought is not None:
+            (said, place), self.thought = self.thought, None
+            said = replace(said, think=_bare(said.text, "think"), text="")
+            self.put(_turn(self.parent, said, said.original), place, said.size)
 
     def flush_results(self) -> None:
         """Results of one turn's calls become one observation; what is left over, one each."""
-        if not self.results:
-            return
         waiting, self.results = self.results, []
-        before = self.nodes[-1] if self.nodes else None
-        size = max(1, len(_calls_of(before)))
-        first, left = waiting[:size], waiting[size:]
-        observed = joined_observation(first, before, self.call_ids, self.parent, self.notes)
-        self.put(observed, sum(said.size for said, _ in first))
-        for one in left:
-            self.put(joined_observation([one], self.nodes[-1], (), self.parent, self.notes), one[0].size)
+        size, ids = max(1, len(self.calls)), self.call_ids
+        for some in [waiting[:size], *([one] for one in waiting[size:])] if waiting else []:
+            self.put(self.joined(some, ids), some[0][1], sum(said.size for said, _ in some))
+            ids = ()
+
+    def joined(self, results: Sequence[tuple[Said, str]], ids: tuple[str, ...]) -> Node:
+        """One observation for results in a row; ``ids``: those of the calls of the turn before it.
+
+        Results and events stand in the order of the calls, as in our own records: cleaning takes the first for the first's.
+        """
+        calls, place = self.calls, results[0][1]
+        by_tool = results[0][0].speaker is Speaker.TOOL and bool(calls)
+        answered = self.answered(results, ids, len(calls)) if by_tool else list(range(len(results)))
+        if answered != sorted(answered):
+            self.notes.add("results_reordered", place, answered)
+        if by_tool and len(results) < len(calls):
+            self.notes.add("results_missing", place, f"{len(results)} of {len(calls)}")
+        ordered = [results[k][0] for k in sorted(range(len(results)), key=answered.__getitem__)]
+        texts = [said.text if said.text.strip().startswith(_WRAPPED) else wrap_observation(said.text) for said in ordered]
+        kept = [said.original for said, _ in results]
+        raw = None if len(results) == 1 and results[0][0].plain else kept[0] if len(kept) == 1 else {"messages": kept}
+        return observation(self.parent, "\n".join(texts), calls, raw, sorted(answered) if by_tool else None)
+
+    def answered(self, results: Sequence[tuple[Said, str]], ids: tuple[str, ...], calls: int) -> list[int]:
+        """For each result the call of the turn that it answers: by its id, and otherwise the first that no other answers."""
+        free = list(range(max(calls, len(results))))
+        places: list[int | None] = []
+        for said, where in results:
+            wanted = said.call_ids[0] if said.call_ids else ""
+            named = next((at for at in free if wanted and at < len(ids) and ids[at] == wanted), None)
+            if named is not None:
+                free.remove(named)
+            elif wanted and any(ids):
+                self.notes.add("unknown_call_id", where, wanted)
+            places.append(named)
+        return [free.pop(0) if at is None else at for at in places]
 
 
-# -- turns ----------------------------------------------------------------------------------------------------------------
+# -- nodes ----------------------------------------------------------------------------------------------------------------
 
 
-def _turn(said: Said, parent: int | None, place: str, notes: Notes, raw: dict[str, Any] | None) -> Node:
+def _turn(parent: int | None, said: Said, raw: dict[str, Any] | None) -> Node:
     """A turn out of text, out of fields, or out of both."""
     if said.speaker is Speaker.ANSWER:
-        answer = _bare(said.text, "answer")
-        return structured_turn(said.think, said.calls, answer, parent, place, notes, raw=raw or said.original)
+        return structured_turn(parent, said.think, said.calls, _bare(said.text, "answer"), raw or said.original)
     if not said.calls and said.think is None:
-        return text_turn(said.text, parent, place, notes, raw=raw)
+        return _text_turn(parent, said.text, raw)
     tagged = parse_turn(said.text)
     think = said.think if tagged.think is None else tagged.think
     if tagged.actionable:  # the text has its own tags: it is the turn, and the fields repeat it
         text = said.text if tagged.think is not None or think is None else f"<think>\n{think}\n</think>\n\n{said.text}"
-        return text_turn(text, parent, place, notes, raw=raw or said.original)
+        return _text_turn(parent, text, raw or said.original)
     beside = (said.text.rpartition("</think>")[2] if tagged.think is not None else said.text).strip()
-    return structured_turn(think, said.calls, None, parent, place, notes, raw=raw or said.original, beside=beside)
+    return structured_turn(parent, think, said.calls, None, raw or said.original, beside)
 
 
-def text_turn(text: str, parent: int | None, place: str, notes: Notes, *, raw: dict[str, Any] | None = None) -> Node:
+def _text_turn(parent: int | None, text: str, raw: dict[str, Any] | None) -> Node:
     """A turn as the tolerant parser reads it."""
     parsed = parse_turn(text)
-    problems = [problem.value for problem in parsed.problems]
-    return _turn_node(text, parsed.think, parsed.calls, parsed.answer, problems, parent, place, notes, raw)
+    return _turn_node(parent, text, parsed.think, parsed.calls, parsed.answer, [p.value for p in parsed.problems], raw)
 
 
 def structured_turn(
+    parent: int | None,
     think: str | None,
     calls: tuple[ToolCall, ...],
     answer: str | None,
-    parent: int | None,
-    place: str,
-    notes: Notes,
-    *,
     raw: dict[str, Any],
     beside: str = "",
 ) -> Node:
@@ -305,33 +357,20 @@ def structured_turn(
     meant = [(call.name, call.arguments) for call in calls]
     if [(call.name, call.arguments) for call in parsed.calls] != meant or parsed.answer != answer:
         problems.append("rebuilt_differs")
-    return _turn_node(text, think, calls, answer, problems, parent, place, notes, raw)
+    return _turn_node(parent, text, think, calls, answer, problems, raw)
 
 
 def _turn_node(
+    parent: int | None,
     text: str,
     think: str | None,
     calls: tuple[ToolCall, ...],
     answer: str | None,
     problems: Sequence[str],
-    parent: int | None,
-    place: str,
-    notes: Notes,
     raw: dict[str, Any] | None,
 ) -> Node:
-    for problem in problems:
-        notes.add(f"turn:{problem}", place, text[-200:])
-    return Node(
-        parent=parent,
-        role=Role.ASSISTANT,
-        kind=NodeKind.TURN,
-        text=text,
-        think=think,
-        calls=calls,
-        answer=answer,
-        problems=tuple(problems),
-        raw=raw,
-    )
+    said: dict[str, Any] = {"think": think, "calls": calls, "answer": answer, "problems": tuple(problems), "raw": raw}
+    return Node(parent=parent, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, **said)
 
 
 def _bare(text: str, tag: str) -> str:
@@ -339,81 +378,38 @@ def _bare(text: str, tag: str) -> str:
     return text.strip().removeprefix(f"<{tag}>").removesuffix(f"</{tag}>").strip()
 
 
-# -- results --------------------------------------------------------------------------------------------------------------
-
-
-def _calls_of(before: Node | None) -> tuple[ToolCall, ...]:
-    """The calls that an observation after this node answers."""
-    return before.calls if before is not None and before.kind is NodeKind.TURN else ()
-
-
-def joined_observation(
-    results: Sequence[tuple[Said, str]], before: Node | None, ids: tuple[str, ...], parent: int | None, notes: Notes
-) -> Node:
-    """One observation for results in a row; ``ids``: those of the calls of the turn before it.
-
-    Results and events stand in the order of the calls, as in our own records: cleaning takes the first for the first call's.
-    """
-    calls, place = _calls_of(before), results[0][1]
-    by_tool = results[0][0].speaker is Speaker.TOOL and bool(calls)
-    answered = _answered(results, ids, len(calls), notes) if by_tool else list(range(len(results)))
-    if answered != sorted(answered):
-        notes.add("results_reordered", place, answered)
-    ordered = [results[k][0] for k in sorted(range(len(results)), key=answered.__getitem__)]
-    texts = [said.text if said.text.strip().startswith(_WRAPPED) else wrap_observation(said.text) for said in ordered]
-    kept = [said.original for said, _ in results]
-    raw = None if len(results) == 1 and results[0][0].plain else kept[0] if len(kept) == 1 else {"messages": kept}
-    node = observation("\n".join(texts), parent, before, place, notes, raw=raw)
-    if not by_tool:
-        return node
-    if len(results) < len(calls):
-        notes.add("results_missing", place, f"{len(results)} of {len(calls)}")
-    reading = read_observation(node.text)
-    statuses = zip(sorted(answered), reading.parts or (reading.status,), strict=False)
-    odd = "odd_block" in reading.problems
-    events = tuple(_event(calls[at].name, status, odd) for at, status in statuses if at < len(calls))
-    return node.model_copy(update={"events": events})
-
-
-def _answered(results: Sequence[tuple[Said, str]], ids: tuple[str, ...], calls: int, notes: Notes) -> list[int]:
-    """For each result the call of the turn that it answers: by its id, and otherwise the first that no other answers."""
-    free = list(range(max(calls, len(results))))
-    places: list[int | None] = []
-    for said, where in results:
-        wanted = said.call_ids[0] if said.call_ids else ""
-        named = next((at for at in free if wanted and at < len(ids) and ids[at] == wanted), None)
-        if named is not None:
-            free.remove(named)
-        elif wanted and any(ids):
-            notes.add("unknown_call_id", where, wanted)
-        places.append(named)
-    return [free.pop(0) if at is None else at for at in places]
-
-
 def observation(
-    text: str, parent: int | None, before: Node | None, place: str, notes: Notes, *, raw: dict[str, Any] | None = None
+    parent: int | None,
+    text: str,
+    calls: tuple[ToolCall, ...],
+    raw: dict[str, Any] | None = None,
+    answered: Sequence[int] | None = None,
 ) -> Node:
-    """What the tools returned, with one event for each call of the turn before it."""
-    reading, calls = read_observation(text), _calls_of(before)
+    """What the tools returned, with one event for each call of the turn before it that has a result.
+
+    ``answered``: the calls that the results in the text answer; None: as many as there are statuses, or all alike.
+    """
+    reading = read_observation(text)
     problems = [*dict.fromkeys(reading.problems), *([] if calls else ["observation_without_call"])]
-    for problem in problems:
-        notes.add(problem, place, text[:200])
-    statuses = reading.parts if len(reading.parts) == len(calls) else (reading.status,) * len(calls)
-    odd = "odd_block" in problems
-    events = tuple(_event(call.name, status, odd) for call, status in zip(calls, statuses, strict=True))
-    kind, told = NodeKind.OBSERVATION, tuple(problems)
-    return Node(parent=parent, role=Role.USER, kind=kind, text=text, problems=told, events=events, raw=raw)
+    if answered is not None:
+        told = zip(answered, reading.parts or (reading.status,), strict=False)
+        pairs = [(calls[at], status) for at, status in told if at < len(calls)]
+    else:
+        parts = reading.parts if len(reading.parts) == len(calls) else (reading.status,) * len(calls)
+        pairs = list(zip(calls, parts, strict=True))
+    # A text that looks like search results and holds none says nothing of a tool that is no search.
+    odd = "odd_block" in reading.problems
+    events: list[ToolEvent] = []
+    for call, status in pairs:
+        role = tool_role(call.name)
+        status = ToolStatus.OK if odd and not role and status is ToolStatus.EMPTY else status
+        events.append(ToolEvent(name=call.name, role=role, status=status))
+    seen: dict[str, Any] = {"problems": tuple(problems), "events": tuple(events), "raw": raw}
+    return Node(parent=parent, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, **seen)
 
 
-def _event(name: str, status: ToolStatus, odd: bool) -> ToolEvent:
-    """``odd``: the text looks like search results and holds none, which says nothing of a tool that is no search."""
-    role = tool_role(name)
-    return ToolEvent(name=name, role=role, status=ToolStatus.OK if odd and not role and status is ToolStatus.EMPTY else status)
-
-
-def raw_node(message: Any, parent: int | None, place: str, notes: Notes, code: str) -> Node:
-    """A message that cannot be classified, kept as it was."""
-    notes.add(code, place, message)
+def raw_node(parent: int | None, message: Any, code: str) -> Node:
+    """A message that cannot be classified, kept as it was; ``code`` says why."""
     raw = message if isinstance(message, dict) else {"message": message}
     role, content = raw.get("role"), raw.get("content")
     return Node(

@@ -18,7 +18,15 @@ from pydantic import ValidationError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending, Role
-from sanderling.data.conversation import chat_nodes, observation, raw_node, structured_turn, trajectory_of
+from sanderling.data.conversation import (
+    Chain,
+    chat_nodes,
+    note_problems,
+    observation,
+    raw_node,
+    structured_turn,
+    trajectory_of,
+)
 from sanderling.data.fields import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -288,8 +296,8 @@ def _without_answer(found: Trajectory, id: str, notes: Notes) -> tuple[Node, ...
     last = None if at is None else found.nodes[at]
     if at is None or last is None or last.kind is not NodeKind.TURN or last.answer is None:
         return found.nodes
-    beside = last.answer
-    turn = structured_turn(last.think, last.calls, None, last.parent, id, notes, raw=last.raw or {}, beside=beside)
+    turn = structured_turn(last.parent, last.think, last.calls, None, last.raw or {}, last.answer)
+    note_problems(turn, id, notes)
     return (*found.nodes[:at], turn.model_copy(update={"raw": last.raw}), *found.nodes[at + 1 :])
 
 
@@ -313,15 +321,13 @@ def _case(case: Entry, id: str, notes: Notes) -> Trajectory:
     """
     steps = case["steps"] if isinstance(case.get("steps"), list) else _steps(case)
     notes.tally("messages", len(steps))
-    nodes: list[Node] = []
+    chain = Chain(id, notes)
     for index, step in enumerate(steps):
-        node = _step(step, index - 1 if index else None, nodes[-1] if nodes else None, f"{id} step {index}", notes)
-        notes.tally("raw" if node.kind is NodeKind.RAW else "kept")
-        nodes.append(node)
+        chain.put(_step(step, chain, place := f"{id} step {index}"), place)
     question = case["question"] if isinstance(case.get("question"), str) else None
     held = {"reference_answer", "steps", "turns"} | ({"question"} if question is not None else set())
     answers = answers_in(case.get("reference_answer"))
-    found = trajectory_of(case, nodes, id, notes, question=question, answers=answers, held=held)
+    found = trajectory_of(case, chain.nodes, id, notes, question=question, answers=answers, held=held)
     if case.get("final_answer") and found.answer != str(case["final_answer"]).strip():
         notes.add("final_answer_differs", id, case["final_answer"])
     return found
@@ -347,32 +353,32 @@ def _steps(case: Entry) -> list[Any]:
     return steps
 
 
-def _step(step: Any, parent: int | None, before: Node | None, place: str, notes: Notes) -> Node:
+def _step(step: Any, chain: Chain, place: str) -> Node:
     kind = step.get("type") if isinstance(step, dict) else None
     if kind == "assistant":
-        return _structured_step(step, parent, place, notes)
+        return _structured_step(step, chain, place)
     content = step.get("content") if isinstance(step, dict) else None
     if not isinstance(content, str) or kind not in ("question", "tool_response", "system"):
-        return raw_node(step, parent, place, notes, "unknown_step")
+        return raw_node(chain.parent, step, "unknown_step")
     raw = step if set(step) - {"type", "content"} else None
     if kind == "tool_response":
-        return observation(content, parent, before, place, notes, raw=raw)
+        return observation(chain.parent, content, chain.calls, raw)
     role, node_kind = (Role.SYSTEM, NodeKind.SYSTEM) if kind == "system" else (Role.USER, NodeKind.QUESTION)
-    return Node(parent=parent, role=role, kind=node_kind, text=content, raw=raw)
+    return Node(parent=chain.parent, role=role, kind=node_kind, text=content, raw=raw)
 
 
-def _structured_step(step: Entry, parent: int | None, place: str, notes: Notes) -> Node:
+def _structured_step(step: Entry, chain: Chain, place: str) -> Node:
     think, given, answer = step.get("think"), step.get("tool_calls") or [], step.get("answer")
     usual = isinstance(given, list) and all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in given)
     if not usual or not all(part is None or isinstance(part, str) for part in (think, answer)):
-        return raw_node(step, parent, place, notes, "odd_step")
+        return raw_node(chain.parent, step, "odd_step")
     extra = set(step) - {"type", "think", "tool_calls", "answer"}
     if extra:
-        notes.add("extra_fields", place, sorted(extra))
+        chain.notes.add("extra_fields", place, sorted(extra))
     names = {"queries": "query", "urls": "url"}
     arguments = [{names.get(key, key): value for key, value in call.items() if key != "name"} for call in given]
     calls = tuple(tool_call(call["name"], own) for call, own in zip(given, arguments, strict=True))
-    return structured_turn(think, calls, answer, parent, place, notes, raw=step)
+    return structured_turn(chain.parent, think, calls, answer, step)
 
 
 # -- questions, and what is ours ------------------------------------------------------------------------------------------

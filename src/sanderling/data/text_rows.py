@@ -27,8 +27,6 @@ _FOREIGN = re.compile("[\udc80-\udcff]+")
 """How ``surrogateescape`` shows bytes that are not UTF-8."""
 _BLANKS = " \t\r\n\0\ufeff"
 _NO_BLANK = re.compile(f"[^{_BLANKS}]")
-_FIRST_LINE = 16 << 20
-"""A first line longer than this is taken for a file without lines."""
 _LARGEST = 1 << 28
 """A value longer than this (in characters) is given up."""
 _NEAR_END = 16
@@ -49,8 +47,6 @@ class Value:
     """One row: an object of JSON, a line of a table, a row of Parquet; whatever JSON value stands in its place."""
 
     value: Any
-    mended: bool = False
-    """Whether something beside it was left out, such as a comma after it."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +85,8 @@ class Rows:
 class TextRows(Rows):
     """JSON, JSON lines, CSV or TSV.
 
-    JSON whose first line is a whole value is read line by line; any other as a list (its items are the rows), or as values one
-    after the other. After damage in the middle the next row is what begins as the rows before it did. A list of messages is
-    one row.
+    JSON is values one after the other, or one list, whose items are the rows; a list of messages is one row. After damage the
+    next row is the next line, or of values with lines of their own the next that begins as the ones before it did.
     """
 
     def __init__(self, path: Path) -> None:
@@ -184,66 +179,20 @@ class TextRows(Rows):
     # -- JSON --
 
     def _json(self) -> Iterator[Item]:
-        if not self._skip_blank():
-            return
-        while "\n" not in self._text[self._at :] and len(self._text) - self._at < _FIRST_LINE and self._more(1 << 20):
-            pass
-        end = self._text.find("\n", self._at)
-        line = self._text[self._at : end if end >= 0 else len(self._text)]
-        whole = end >= 0 or self._ended
-        first = self._parsed(line) if whole else None
-        alone = whole and self._is_last(len(line))
-        if first is not None and isinstance(first.value, list) and alone:
-            self._at += len(line)
-            yield from [first] if is_conversation(first.value) else map(Value, first.value)
-        elif first is None and (not whole or (alone and line[:1] == "[") or self._goes_on(line)):
-            yield from self._list() if self._skip_blank() == "[" else self._values()
-        else:
-            yield from self._lines()
-
-    def _is_last(self, size: int) -> bool:
-        """Whether nothing but blanks follows the next ``size`` characters."""
-        while True:
-            if _NO_BLANK.search(self._text, self._at + size):
-                return False
-            if not self._more():
-                return True
-
-    def _goes_on(self, line: str) -> bool:
-        """Whether a line that is no value may be the beginning of one."""
-        line = line.strip(_BLANKS)
-        try:
-            self._decoder.raw_decode(line)
-        except json.JSONDecodeError as error:
-            return line[:1] in "[{" and error.pos >= len(line) - 1
-        except (ValueError, RecursionError):
-            return False
-        return True  # several values in a line
-
-    def _lines(self) -> Iterator[Item]:
-        while self._skip_blank():
-            end, size = self._text.find("\n", self._at), len(self._text) - self._at
-            while end < 0 and self._more(max(1, size)):
-                end, size = self._text.find("\n", self._at + size), len(self._text) - self._at
-            end = len(self._text) if end < 0 else end
-            line, self._at = self._text[self._at : end], end
-            found = self._parsed(line)
-            if found is not None and found.mended:
-                self._remarks.append(Remark("mended_line", line[:_SHOWN]))
-            yield found or Unread("unreadable_line", line[:_SHOWN])
-
-    def _parsed(self, line: str) -> Value | None:
-        """The value of a line, or None. A comma at its end does no harm."""
-        for text in dict.fromkeys((line, line.rstrip(_BLANKS).removesuffix(","))):
-            try:
-                return Value(self._decoder.decode(text), mended=text != line)
-            except (ValueError, RecursionError):
+        """Values one after the other, most often one a line; of a list its items."""
+        again, shown = "\n{", ""
+        while char := self._skip_blank():
+            if char == "[":
+                yield from self._list()
                 continue
-        return None
-
-    def _values(self) -> Iterator[Item]:
-        while self._skip_blank():
-            yield self._next("\n{")
+            if char == ",":  # after a value that had a line for itself
+                self._at += 1
+                self._remarks.append(Remark("mended_line", shown))
+                continue
+            item, shown = self._next(again if char == "{" else "\n", "unreadable_line")
+            if isinstance(item, Value):
+                again = "\n"
+            yield item
 
     def _list(self) -> Iterator[Item]:
         """The items of a list; all of them as one value where they are messages."""
@@ -256,7 +205,7 @@ class TextRows(Rows):
                 continue
             first = not again
             again = again or self._beginning()
-            item = self._next(again)
+            item, _ = self._next(again)
             if isinstance(item, Value) and (messages or (first and is_conversation([item.value]))):
                 messages.append(item.value)
             else:
@@ -277,36 +226,39 @@ class TextRows(Rows):
         field = _FIRST_FIELD.match(self._text, self._at)
         return field[0] if field else ""
 
-    def _next(self, again: str) -> Item:
-        """The value that begins here. After damage go to the next place that looks like ``again``, or to the end."""
+    def _next(self, again: str, code: str = "") -> tuple[Item, str]:
+        """The value that begins here, and how it begins. After damage go to the next place that looks like ``again``."""
         while True:
-            size = len(self._text) - self._at
+            size, shown = len(self._text) - self._at, self._text[self._at : self._at + _SHOWN]
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
                 if isinstance(value, (int, float)) and end == len(self._text) and self._more():
                     continue  # a number may go on
                 self._at = end
-                return Value(value)
+                return Value(value), shown
             except json.JSONDecodeError as error:
                 cut = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _NEAR_END
                 if cut and size < _LARGEST and self._more(max(1, size)):
                     continue
             except (ValueError, RecursionError):
                 pass
-            return self._damage(again)
+            found = self._skip_to(again)
+            if code:
+                return Unread(code, shown.partition("\n")[0]), shown
+            return Unread("unreadable_value" if found else "unreadable_rest", shown), shown
 
-    def _damage(self, again: str) -> Unread:
-        shown = self._text[self._at : self._at + _SHOWN]
+    def _skip_to(self, mark: str) -> bool:
+        """Go to the next place that begins with ``mark``, or to the end; whether there is one."""
         self._at += 1
         while True:
-            found = self._text.find(again, self._at) if again else -1
+            found = self._text.find(mark, self._at) if mark else -1
             if found >= 0:
                 self._at = found
-                return Unread("unreadable_value", shown)
-            self._at = max(self._at, len(self._text) - len(again))
+                return True
+            self._at = max(self._at, len(self._text) - len(mark))
             if not self._more():
                 self._at = len(self._text)
-                return Unread("unreadable_rest", shown)
+                return False
 
     # -- CSV --
 
