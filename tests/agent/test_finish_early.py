@@ -114,8 +114,8 @@ async def test_killed_anywhere_it_was_hurried_where_it_was_hurried(tmp_path: Pat
         done, killed = await finished(directory, length, 2)
         if done is not None:
             break
-        file = next(directory.glob("*.jsonl"), None)
-        entered = file is not None and b'"finish early 2"' in file.read_bytes()
+        with Journal(directory) as journal, journal.episode("e/1", CLOCK_DAY) as entries:
+            entered = entries.is_ahead("finish early 2")
         early_again += entered
         done, again = await finished(directory, None, None if entered else 2)
         assert done is not None and repr(done) == repr(whole)

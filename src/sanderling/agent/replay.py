@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from sanderling.agent.calls import Outcome, RunCall, run_call
-from sanderling.agent.journal import Entry, EpisodeJournal, Journal, digest
+from sanderling.agent.calls import Outcome, run_call
+from sanderling.agent.journal import EpisodeJournal, Journal, digest
 from sanderling.core.types import Clock, Message, Role, Sampling, ToolCall
 from sanderling.policy.contract import Completion, Delta, Policy, SampleKey, Session, WrappedPolicy
 from sanderling.tools.contract import Tool, ToolContext, ToolResult
@@ -29,42 +29,88 @@ _OF_THE_EPISODE = frozenset({"question", "attempt"})
 """What a call's context says that is one for all calls of a journal: it tells no two of them apart."""
 
 
-def _is_set(turn: int, finish_early: asyncio.Event | None) -> bool:
-    return finish_early is not None and finish_early.is_set()
-
-
-@dataclass(frozen=True)
 class Replay:
-    """What the loop works with; without a journal, policy and clock as they are."""
+    """What the loop works with; without a journal, policy, clock and calls as they are."""
 
-    policy: Policy
-    clock: Clock
-    run_call: RunCall = run_call
-    finishes_early: Callable[[int, asyncio.Event | None], bool] = _is_set
-    """``(turn, event)``: whether the answer is asked for at this turn."""
+    def __init__(self, policy: Policy, clock: Clock) -> None:
+        self.policy, self.clock = policy, clock
+
+    async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
+        """Run one call."""
+        return await run_call(call, tools, context)
+
+    def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
+        """Whether the answer is asked for at this turn."""
+        return event is not None and event.is_set()
 
 
 @contextmanager
 def replayed(journal: Journal, id: str, policy: Policy, clock: Clock, about: str) -> Iterator[Replay]:
     """Policy, clock and calls that go on with the episode ``id`` where the journal ends, and enter into it what is new.
 
-    ``about``: what else the episode's turns depend on; entries made under another one are left out. Raises UserError when the
-    file is damaged or cannot be written, ValueError when the episode is under way already.
+    ``about``: what else the episode's turns depend on; entries made under another one are left out. Raises UserError when
+    nothing can be written, ValueError when the episode is under way already.
     """
     with journal.episode(id, clock.today()) as entries:
         fingerprint = None if policy.tokenizer is None else policy.tokenizer.fingerprint
         version = None if journal.across_versions else policy.version
-        root = digest(journal.about, about, policy.name, version, fingerprint)
-        book = _Book(entries, _Clock(clock, entries.began), root)
-        yield Replay(_Policy(policy, book), book.clock, book.run_call, book.finishes_early)
+        yield _Journaled(policy, clock, entries, digest(journal.about, about, policy.name, version, fingerprint))
+
+
+class _Journaled(Replay):
+    """Answers from an episode's journal first."""
+
+    def __init__(self, policy: Policy, clock: Clock, entries: EpisodeJournal, root: str) -> None:
+        self._clock = _Clock(clock, entries.began)
+        super().__init__(_Policy(policy, self), self._clock)
+        self._entries, self.root = entries, root
+        self.last = root
+        """Digest of the last turn, whichever branch it is on, and of all that it answered."""
+
+    def find(self, place: str, asked: str) -> Any | None:
+        """What was done there, and the clock moved on as it was."""
+        entry = self._entries.find(place, asked)
+        if entry is None:
+            return None
+        self._clock.catch_up(entry[0])
+        return entry[1]
+
+    def add(self, place: str, asked: str, done: Any) -> None:
+        """Enter what was done."""
+        self._entries.add(place, asked, self._clock.elapsed(), done)
+
+    def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
+        """As it was, where the episode has been there, else as the event says.
+
+        Asking is entered before it is done, so a turn that was under way is asked for as it was.
+        """
+        place, asked = f"finish early {turn}", digest(self.last, "finish early")
+        if self.find(place, asked) is not None:
+            return True
+        if self._entries.is_ahead(f"turn {turn}.0") or not super().finishes_early(turn, event):
+            return False
+        self.add(place, asked, {})
+        return True
+
+    async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
+        """Run one call, unless it was run before. Time-outs are results like any other."""
+        settings = {name: value for name, value in asdict(context).items() if name not in _OF_THE_EPISODE}
+        settings["masked_urls"] = sorted(context.masked_urls)
+        place, asked = f"call {context.ordinal}", digest(self.last, call.name, call.arguments, settings)
+        found = self.find(place, asked)
+        if found is not None:
+            return Outcome(call, _RESULT.validate_python(found))
+        outcome = await super().run_call(call, tools, context)
+        if not outcome.outage:
+            self.add(place, asked, _RESULT.dump_python(outcome.result, mode="json"))
+        return outcome
 
 
 class _Clock:
     """A clock that has run on by what an episode had taken before, and shows the date on which it began."""
 
     def __init__(self, clock: Clock, began: datetime.date) -> None:
-        self._clock = clock
-        self._began = began
+        self._clock, self._began = clock, began
         self._started = clock.monotonic()
         self._ahead = 0.0
 
@@ -83,63 +129,15 @@ class _Clock:
         self._ahead += max(0.0, elapsed - self.elapsed())
 
 
-class _Book:
-    """An episode's journal with its clock, and how far the episode is in it."""
-
-    def __init__(self, entries: EpisodeJournal, clock: _Clock, root: str) -> None:
-        self.entries, self.clock, self.root = entries, clock, root
-        self.last = root
-        """Digest of the last turn, whichever branch it is on, and of all that it answered."""
-
-    def find(self, place: str, asked: str) -> dict[str, Any] | None:
-        """What was done there, and the clock moved on as it was."""
-        entry = self.entries.find(place, asked)
-        if entry is None:
-            return None
-        self.clock.catch_up(entry.at)
-        return entry.done
-
-    def add(self, place: str, asked: str, done: dict[str, Any]) -> None:
-        self.entries.add(Entry(place, asked, self.clock.elapsed(), done))
-
-    def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
-        """Whether the answer is asked for at this turn: as it was, where the episode has been there, else as the event says.
-
-        Asking is entered before it is done, so a turn that was under way is asked for as it was.
-        """
-        place, asked = f"finish early {turn}", digest(self.last, "finish early")
-        if self.find(place, asked) is not None:
-            return True
-        if self.entries.is_ahead(f"turn {turn}.0") or not _is_set(turn, event):
-            return False
-        self.add(place, asked, {})
-        return True
-
-    async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
-        """Run one call, unless it was run before. Time-outs are results like any other."""
-        place = f"call {context.ordinal}"
-        settings = {name: value for name, value in asdict(context).items() if name not in _OF_THE_EPISODE}
-        settings["masked_urls"] = sorted(context.masked_urls)
-        asked = digest(self.last, call.name, call.arguments, settings)
-        found = self.find(place, asked)
-        if found is not None:
-            return Outcome(call, _RESULT.validate_python(found["result"]))
-        outcome = await run_call(call, tools, context)
-        if not outcome.outage:
-            result = _RESULT.dump_python(outcome.result, mode="json")
-            self.add(place, asked, {"name": call.name, "arguments": call.arguments, "result": result})
-        return outcome
-
-
 class _Policy(WrappedPolicy):
     """The policy, whose sessions begin with what the journal holds."""
 
-    def __init__(self, policy: Policy, book: _Book) -> None:
+    def __init__(self, policy: Policy, journal: _Journaled) -> None:
         super().__init__(policy)
-        self._book = book
+        self._journal = journal
 
     def open(self, key: SampleKey) -> Session:
-        return _Session(self._policy, key, self._book)
+        return _Session(self._policy, key, self._journal)
 
 
 @dataclass(frozen=True)
@@ -160,8 +158,8 @@ class _Session:
     the whole branch; rewound to a turn that it heard as part of more, it is rewound to its start and hears the branch again.
     """
 
-    def __init__(self, policy: Policy, key: SampleKey, book: _Book) -> None:
-        self._policy, self._key, self._book = policy, key, book
+    def __init__(self, policy: Policy, key: SampleKey, journal: _Journaled) -> None:
+        self._policy, self._key, self._journal = policy, key, journal
         self._turns: list[_Turn] = []
         self._computed = 0
         """Leading ids of the branch that a session which was never interrupted would hold in its cache."""
@@ -174,14 +172,14 @@ class _Session:
         self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
     ) -> Completion:
         """The next turn, recorded or new. A recorded one's text comes in one piece."""
-        before = self._turns[-1].digest if self._turns else self._book.root
+        before = self._turns[-1].digest if self._turns else self._journal.root
         asked = digest(before, asdict(key), sampling.model_dump(), [m.model_dump() for m in delta.messages], delta.token_ids)
         place = f"turn {key.turn}.{key.retry}"
-        found = self._book.find(place, asked)
+        found = self._journal.find(place, asked)
         if found is None:
             completion = await self._speak(delta, sampling, key, on_text)
             done = _COMPLETION.dump_python(completion, mode="json")
-            self._book.add(place, asked, done)
+            self._journal.add(place, asked, done)
         else:
             await asyncio.sleep(0)  # a model would yield here: others run, and a cancellation arrives
             completion, done = _COMPLETION.validate_python(found), found
@@ -209,7 +207,7 @@ class _Session:
         if sampled:
             self._computed = tokens - 1  # the id sampled last is computed with the next turn
         self._turns.append(_Turn(delta, completion, said, tokens))
-        self._book.last = said
+        self._journal.last = said
 
     def _tokens(self) -> int:
         return self._turns[-1].tokens if self._turns else 0
