@@ -36,20 +36,11 @@ _BETWEEN = "\n=======\n"
 _COMPACT = re.compile(r"^\[(\d+)\] (.*)\n(\S+)\n(.*)$", re.M)
 
 
-class RecordedHit(Frozen):
-    """One ranked result."""
-
-    title: str
-    url: str
-    snippet: str
-    date: str = ""
-
-
 class RecordedList(Frozen):
     """The results of one query."""
 
     query: str
-    hits: tuple[RecordedHit, ...]
+    hits: tuple[ListedPage, ...]
     status: ToolStatus
 
 
@@ -222,7 +213,7 @@ def structured(
 ) -> tuple[tuple[RecordedList, ...], tuple[RecordedPage, ...]]:
     """Result lists and pages as far as the text tells them; never raises, and guesses nothing.
 
-    Read from the layouts of `trajectory.observations`, and from the compact one: lists where as many blocks as answered queries
+    Read from the layouts of `core.observations`, and from the compact one: lists where as many blocks as answered queries
     are found, a page where a single one was asked for.
     """
     wanted = normalise_arguments(ToolCall(name=role, arguments=dict(arguments)), _NAMES).arguments
@@ -241,8 +232,7 @@ def _lists(reading: Reading, queries: Sequence[str], result: ToolResult) -> tupl
     found = []
     for index, block in enumerate(blocks):
         status = statuses[index] if statuses else ToolStatus.OK if block.hits else ToolStatus.EMPTY
-        hits = tuple(RecordedHit(title=h.title, url=h.url, snippet=h.snippet, date=h.date) for h in block.hits)
-        found.append(RecordedList(query=block.query, hits=hits, status=status))
+        found.append(RecordedList(query=block.query, hits=block.hits, status=status))
     return tuple(found)
 
 
@@ -292,9 +282,8 @@ def _texts(value: Any) -> list[str]:
 def trajectories_of(calls: Iterable[RecordedCall]) -> tuple[Trajectory, ...]:
     """One trajectory for each run, in the order in which they began: a turn and an observation for each call.
 
-    Observations are laid out so that `trajectory.observations` reads them, whatever the agent's own layout was; what could
-    not be told apart keeps its text. Their events have status and latency, so that `world.faults.profiles` can fit a profile to
-    them. The question's id is its text, or the episode's id where none was recorded.
+    Observations are laid out so that `core.observations` reads them, whatever the agent's own layout was; what could not be
+    told apart keeps its text. Their events have status and latency, so that a profile of faults can be fitted to them. The question's id is its text, or the episode's id where none was recorded.
     """
     return tuple(_trajectory(id, run) for id, run in _runs(calls))
 
@@ -306,11 +295,6 @@ def replay_table(calls: Iterable[RecordedCall]) -> ReplayTable:
         for call in run:
             replays.append(Replay((call_key(call.role or call.tool, call.arguments),), call.text, id, call.ordinal))
     return ReplayTable(replays)
-
-
-def seconds_of(call: RecordedCall) -> float:
-    """How long a call took: as the tool says, or as measured where it says nothing."""
-    return call.latency_s if call.latency_s > 0 else call.elapsed_s
 
 
 def _runs(calls: Iterable[RecordedCall]) -> list[tuple[str, list[RecordedCall]]]:
@@ -343,7 +327,7 @@ def _trajectory(id: str, run: Sequence[RecordedCall]) -> Trajectory:
             role=call.role,
             status=call.status,
             parts=call.parts,
-            latency_s=seconds_of(call),
+            latency_s=call.latency_s if call.latency_s > 0 else call.elapsed_s,  # as measured where the tool says nothing
             provenance=call.provenance,
         )
         text = f"<tool_response>\n{_readable(call)}\n</tool_response>"
@@ -354,9 +338,7 @@ def _trajectory(id: str, run: Sequence[RecordedCall]) -> Trajectory:
 
 def _readable(call: RecordedCall) -> str:
     if call.lists:
-        blocks = [
-            {"query": found.query, "web_page_info_list": [hit.model_dump() for hit in found.hits]} for found in call.lists
-        ]
+        blocks = [{"query": found.query, "web_page_info_list": [vars(hit) for hit in found.hits]} for found in call.lists]
         return json.dumps(blocks, ensure_ascii=False)
     if call.pages:
         return _BETWEEN.join(map(_extract, call.pages))
