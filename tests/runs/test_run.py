@@ -182,3 +182,13 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
     assert "UserError: Cannot use" in full.stderr and "free some space" in full.stderr, full.stderr
     with Run(tmp_path) as run:
         assert run.table("t").keys() == full.stdout.split()
+
+
+def test_a_run_that_is_done_with_goes_with_its_last_user(tmp_path: Path) -> None:
+    one, other = Run(tmp_path / "r"), Run(tmp_path / "r")
+    one.remove()
+    assert (tmp_path / "r" / "run.db").exists()
+    other.remove()
+    assert not (tmp_path / "r").exists()
+    with Run(tmp_path / "r") as again:
+        assert not len(again.table("a"))

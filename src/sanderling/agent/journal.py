@@ -10,7 +10,6 @@ end of its process, not a loss of power (then the episode starts over).
 import datetime
 import hashlib
 import json
-import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,7 +101,6 @@ class Journal:
         """
         self.about = about
         self.across_versions = across_versions
-        self._directory = directory
         self._under_way: set[str] = set()
         self._run: Run | None = Run(directory)
 
@@ -141,11 +139,11 @@ class Journal:
         """Let go of the directory; it goes when no episode is left in it. Closing twice is allowed."""
         if self._run is None:
             return
-        is_done = not len(self._open.table(_EPISODES))
-        self._run.close()
+        if len(self._open.table(_EPISODES)):
+            self._run.close()
+        else:
+            self._run.remove()
         self._run = None
-        if is_done:
-            shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
     def _open(self) -> Run:

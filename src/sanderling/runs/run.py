@@ -16,7 +16,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
@@ -97,6 +97,20 @@ class Run:
             self._open.pop(self._database.path, None)
             self._database.close()
             self._let_go()
+
+    def remove(self) -> None:
+        """Close a run that nobody needs any more; with its last user its directory goes."""
+        if self._uses > 1:
+            self.close()
+            return
+        self._uses = 0
+        self._open.pop(self._database.path, None)
+        self._database.close()
+        for file in self.directory.iterdir():  # the lock's own file too: whoever waits for it makes another
+            file.unlink()
+        self._let_go()
+        with suppress(OSError):  # another process has come in: it is theirs now
+            self.directory.rmdir()
 
     def table(self, kind: str) -> "Table":
         """Entries of one kind."""
