@@ -44,10 +44,10 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row
-from sanderling.train.credit_config import PpoConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.logprobs import TokenLogprobs
+from sanderling.train.loss_config import PpoConfig
 from sanderling.train.losses import build_loss
 from sanderling.train.rl.rows import rl_rows
 from sanderling.train.scorer import ModelScorer

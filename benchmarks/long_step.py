@@ -31,7 +31,7 @@ from sanderling.policy.contract import Delta, SampleKey
 from sanderling.policy.transformers_policy import TransformersPolicy
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.credit_config import PpoConfig
+from sanderling.train.loss_config import PpoConfig
 from sanderling.train.losses import build_loss
 from sanderling.train.scorer import ModelScorer
 from sanderling.train.trainer import Trainer

@@ -28,8 +28,8 @@ import numpy as np
 from sanderling.core.record import TurnTool
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.train.contract import BoolArray, FloatArray, TurnTable
-from sanderling.train.credit_config import Assignment, Discount, EstimatorConfig, GrpoConfig, IgpoConfig, IgpoMode
-from sanderling.train.estimators import build_estimator
+from sanderling.train.credit import EstimatorConfig, GrpoConfig, IgpoConfig, build_estimator
+from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode
 
 GROUPS, SIZE, MOST_EXTRA = 16, 8, 30
 TOLERANCE = 0.05

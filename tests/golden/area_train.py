@@ -412,33 +412,23 @@ if __name__ == "__main__":
     from sanderling.runs.writing import write_trajectories
     from sanderling.train.config import TrainerConfig
     from sanderling.train.contract import TurnTable, TurnTool
-    from sanderling.train.credit_config import (
-        Assignment,
+    from sanderling.train.credit import DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
+    from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
+    from sanderling.train.denoise import DenoiseConfig
+    from sanderling.train.encoding import Encoding
+    from sanderling.train.gain import GainAfter, GainAnswers, GainBaseline, GainConfig, GainForm, information_gains
+    from sanderling.train.loss_config import (
         CispoConfig,
         CorrectionConfig,
-        Discount,
-        DrGrpoConfig,
-        GrpoConfig,
         GspoConfig,
-        IgpoConfig,
-        IgpoMode,
         KlForm,
-        LeaveOneOutConfig,
         Level,
         MinirlConfig,
-        PenaltyForm,
         PpoConfig,
         RatioTo,
         SignBounds,
-    )  # fmt: skip
-    from sanderling.train.denoise import DenoiseConfig
-    from sanderling.train.encoding import Encoding
-    from sanderling.train.estimators import build_estimator
-    from sanderling.train.gain import GainAfter, GainAnswers, GainBaseline, GainConfig, GainForm, information_gains
-    from sanderling.train.losses import build_loss
-    from sanderling.train.losses.contract import LossInputs
-    from sanderling.train.losses.sft import sft
-    from sanderling.train.losses.watching import Watching
+    )
+    from sanderling.train.losses import LossInputs, Watching, build_loss, sft
     from sanderling.train.metrics import read_metrics
     from sanderling.train.rl.config import RlConfig
     from sanderling.train.rl.contract import Actor

@@ -17,7 +17,7 @@ from sanderling.recipes.ablation.report import write_ablation
 from sanderling.recipes.ablation.run import run_ablation
 from sanderling.recipes.ablation.units import learning_of
 from sanderling.recipes.registry import ABLATION_QUICK, find_recipe
-from sanderling.train.credit_config import IgpoConfig
+from sanderling.train.credit import IgpoConfig
 
 RECIPE = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "ablation-tiny.toml"
 

@@ -9,7 +9,7 @@ from tiny_qwen3 import VOCAB, tiny_model
 
 from sanderling.train.config import TrainerConfig
 from sanderling.train.contract import Row, ScoreRequest
-from sanderling.train.losses.sft import sft
+from sanderling.train.losses import sft
 from sanderling.train.scorer import ModelScorer, Scored
 from sanderling.train.sharding import Sharded
 from sanderling.train.team import join_team

@@ -8,19 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from turn_tables import batches, by_trajectory, due, grid, table_of, trajectory
 
-from sanderling.train.credit_config import (
-    Assignment,
-    Deviation,
-    Discount,
-    DrGrpoConfig,
-    GrpoConfig,
-    IgpoConfig,
-    IgpoMode,
-    LeaveOneOutConfig,
-    PenaltyForm,
-)
-from sanderling.train.estimators import ESTIMATORS, build_estimator
-from sanderling.train.estimators.groups import differ
+from sanderling.train.credit import ESTIMATORS, DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator
+from sanderling.train.credit.groups import differ
+from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
+from sanderling.train.credit.outcome import Deviation
 
 OUTCOME_ONLY = [
     GrpoConfig(),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from turn_tables import batches, by_trajectory, due, grid, table_of, trajectory
 
-from sanderling.train.credit_config import Assignment, Discount, IgpoConfig, IgpoMode, PenaltyForm
-from sanderling.train.estimators import build_estimator
+from sanderling.train.credit import IgpoConfig, build_estimator
+from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode, PenaltyForm
 
 # ---------------------------------------------------------------- slow, independent reference: recursions, plain Python
 

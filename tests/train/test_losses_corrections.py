@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sanderling.core.config import load_config, to_toml
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.rl.find import find_rl_recipe
-from sanderling.train.credit_config import (
+from sanderling.train.loss_config import (
     CispoConfig,
     CorrectionConfig,
     GspoConfig,
@@ -19,8 +19,7 @@ from sanderling.train.credit_config import (
     RatioTo,
     SignBounds,
 )
-from sanderling.train.losses import build_loss
-from sanderling.train.losses.contract import LossInputs
+from sanderling.train.losses import LossInputs, build_loss
 
 KINDS = [PpoConfig, GspoConfig, CispoConfig, MinirlConfig]
 

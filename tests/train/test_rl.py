@@ -16,10 +16,11 @@ from sanderling.core.record import Question
 from sanderling.core.types import Ending, Sampling
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit_config import CispoConfig, GrpoConfig, GspoConfig, IgpoConfig, MinirlConfig, PpoConfig, RatioTo
+from sanderling.train.credit import GrpoConfig, IgpoConfig
 from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainConfig, Probe
+from sanderling.train.loss_config import CispoConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask

@@ -11,13 +11,10 @@ from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.train.contract import Graded, build_table
-from sanderling.train.credit_config import CispoConfig, CorrectionConfig, GrpoConfig, MinirlConfig, PpoConfig, RatioTo
-from sanderling.train.estimators import build_estimator
-from sanderling.train.estimators.groups import Components
-from sanderling.train.losses import build_loss
-from sanderling.train.losses.contract import LossInputs
-from sanderling.train.losses.ppo import Ppo
-from sanderling.train.losses.watching import EDGES, Watching, fresh_gap, ratio_bins
+from sanderling.train.credit import GrpoConfig, build_estimator
+from sanderling.train.credit.groups import Components
+from sanderling.train.loss_config import CispoConfig, CorrectionConfig, MinirlConfig, PpoConfig, RatioTo
+from sanderling.train.losses import EDGES, LossInputs, Watching, build_loss, fresh_gap, ratio_bins
 from sanderling.train.rl.contract import Ended, Group
 from sanderling.train.rl.figures import (
     age_figures,
@@ -167,8 +164,8 @@ def test_ratios_fall_into_bins_that_sum_to_all():
 def test_a_loss_that_is_watched_is_the_same_loss():
     logprobs = torch.tensor([-1.0, -2.0, -0.1], requires_grad=True)
     tokens = LossInputs(logprobs, torch.full((3,), 1 / 3), torch.tensor([1.0, -1.0, 2.0]), torch.tensor([-1.1, -0.3, -3.0]))
-    value, metrics = Watching(Ppo(PpoConfig()))(tokens)
-    expected, before = Ppo(PpoConfig())(tokens)
+    value, metrics = Watching(build_loss(PpoConfig()))(tokens)
+    expected, before = build_loss(PpoConfig())(tokens)
     assert value == expected and set(before) < set(metrics) and metrics["ratio_far"].tolist() == [0, 1, 1]
     assert Watching(lambda tokens: (tokens.logprobs.sum(), {}))(tokens)[1] == {}
 

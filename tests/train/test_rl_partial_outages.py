@@ -13,7 +13,8 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.train.credit_config import IgpoConfig, IgpoMode
+from sanderling.train.credit import IgpoConfig
+from sanderling.train.credit.igpo import IgpoMode
 from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainConfig

@@ -18,7 +18,7 @@ from sanderling.recipes.base import PHRASES
 from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit_config import GrpoConfig
+from sanderling.train.credit import GrpoConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import PROBES
 from sanderling.train.logprobs import TokenLogprobs

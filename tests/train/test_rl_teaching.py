@@ -26,10 +26,10 @@ from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import Packing, TrainerConfig
 from sanderling.train.contract import Graded, build_table
-from sanderling.train.credit_config import GrpoConfig, IgpoConfig, IgpoMode
+from sanderling.train.credit import GrpoConfig, IgpoConfig, build_estimator
+from sanderling.train.credit.igpo import IgpoMode
 from sanderling.train.denoise import turn_penalties
 from sanderling.train.encoding import Encoding
-from sanderling.train.estimators import build_estimator
 from sanderling.train.gain import GainConfig, Probe
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import RlConfig

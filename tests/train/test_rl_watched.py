@@ -11,10 +11,9 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
 from sanderling.train.contract import Graded, build_table
-from sanderling.train.credit_config import LeaveOneOutConfig
+from sanderling.train.credit import LeaveOneOutConfig, build_estimator
 from sanderling.train.denoise import DenoiseConfig, ExtremeConfig, FormatConfig, Place, sift, turn_penalties
 from sanderling.train.encoding import Encoding
-from sanderling.train.estimators import build_estimator
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.curriculum import CurriculumConfig
 from sanderling.train.rl.health import Alarm, HealthConfig, HealthPause, rules

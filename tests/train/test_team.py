@@ -21,8 +21,9 @@ from torch.distributed import HashStore
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.train.config import Aggregation, Packing, TrainerConfig
-from sanderling.train.credit_config import IgpoConfig, PpoConfig, RatioTo
+from sanderling.train.credit import IgpoConfig
 from sanderling.train.gain import GainConfig, Probe
+from sanderling.train.loss_config import PpoConfig, RatioTo
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal
 from sanderling.train.rl.config import PipelineConfig, RlConfig
@@ -66,7 +67,7 @@ from pathlib import Path
 sys.path.append(sys.argv[4])
 from tiny_qwen3 import random_rows, tiny_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.losses.sft import sft
+from sanderling.train.losses import sft
 from sanderling.train.sharding import Sharded
 from sanderling.train.team import join_team
 from sanderling.train.trainer import Trainer

@@ -10,8 +10,6 @@ work, and vLLM's).
 :func:`grouped_attention` replaces transformers' own attention: query heads that share a key head are folded into the query
 axis, so keys and values are read once and never repeated: 8 times faster on a CPU at 128 sessions of 600 tokens, where reading
 them is most of a decode step. Keys stored transposed made that step 10% faster and prefill slower by as much.
-
-Knows nothing of requests, sampling or text.
 """
 
 from collections.abc import Sequence

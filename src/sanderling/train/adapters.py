@@ -2,7 +2,7 @@
 
 The adapter's layers are put into the loaded model, so its body and head stay where they are, and packed attention,
 recomputation and sharding work on it as on any other. Weights of adapters are float32 whatever the base is held in. Imports
-peft when it is needed. Knows no training.
+peft when it is needed.
 """
 
 import warnings

@@ -4,7 +4,7 @@ Everything but attention looks at one token at a time, so each rank works on tok
 tokens for heads, all to all, so that each sees the whole line with some of the heads, and trade back (DeepSpeed-Ulysses, Jacobs
 et al. 2023). What attends to what is then decided by the code that a single process runs: packed rows, forks and probes stay
 exact, and every rank has the same work. torch's own `context_parallel` shares out keys instead; it takes one causal row, on
-CUDA only. Knows no rows, models or losses.
+CUDA only.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Log-probabilities of given tokens under a causal language model: one implementation for SFT, RL and the scorer.
 
-The head is applied only where a token is asked for, and in chunks, so that [T, V] logits never exist for long T. Knows no loss.
+The head is applied only where a token is asked for, and in chunks, so that [T, V] logits never exist for long T.
 """
 
 from collections.abc import Iterable, Sequence

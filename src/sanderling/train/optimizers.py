@@ -1,7 +1,7 @@
 """The optimizers a trainer can use, as one: AdamW for everything, or Muon for the hidden matrices and AdamW for the rest.
 
 Muon orthogonalises the momentum of a matrix (Jordan et al., 2024; `torch.optim.Muon`). Embedding and head are no hidden
-matrices, and norms and biases no matrices at all: AdamW keeps those. Knows no schedule.
+matrices, and norms and biases no matrices at all: AdamW keeps those.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Rows to micro-batches: which rows share a forward pass, and the tensors of one such pass.
 
 A micro-batch holds the ids laid out for the model and, apart from them, flat arrays over the *trained* tokens only (N), so that
-the head and the losses never touch a position that is not trained. Knows no model and no loss.
+the head and the losses never touch a position that is not trained.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,8 +3,7 @@
 What two rows share (system prompt, question, the first searches of two rollouts, the turns before a history reset) stands in
 the line once, and every row continues it, so its keys, values and hidden states are computed once. A causal model cannot tell:
 each token sees exactly the tokens before it in its own row, at the same positions. Rows are compared with those of their group;
-rows that name no group, with those of their trajectory. Others hardly share more than a system prompt. Knows ids and row names
-only.
+rows that name no group, with those of their trajectory. Others hardly share more than a system prompt.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 What is drawn is what `transformers` draws for a new model: matrices and embedding from a normal distribution, norms of one, the
 padding token's row of zero. Each tensor's numbers depend on the seed and its name alone: not on shards, and not on the
-precision, which only rounds them. Knows no tokenizer.
+precision, which only rounds them.
 """
 
 import hashlib

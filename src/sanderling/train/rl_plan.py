@@ -1,8 +1,7 @@
 """What a step of reinforcement learning will take: memory of trainer and sampler, how many sessions fit, and time.
 
 Pure arithmetic over `plan`, importable without torch. Figures are in bytes, per device, for the longest rollout; a step's time
-is for mean ones. What training takes is `plan.estimate`'s; here come what rollouts, gains and a reference add to it. Knows no
-device: its memory, speed and bandwidth are handed in.
+is for mean ones. What training takes is `plan.estimate`'s; here come what rollouts, gains and a reference add to it.
 """
 
 from dataclasses import dataclass

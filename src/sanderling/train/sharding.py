@@ -3,7 +3,7 @@
 Every layer is sharded by itself, so that a rank holds one layer whole at a time, beside its share of all weights, gradients and
 optimizer states. Passes are collective: all ranks make the same number of them. A gradient comes back as the *mean* over ranks,
 so a rank's loss is multiplied by their number (:attr:`Sharded.gradient_scale`): weights already sum to 1 over the whole batch.
-What is saved is whole tensors by name, so a run can go on with another number of ranks. Knows no rows and no losses.
+What is saved is whole tensors by name, so a run can go on with another number of ranks.
 """
 
 from collections.abc import Mapping

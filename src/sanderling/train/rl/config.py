@@ -7,9 +7,10 @@ from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
 from sanderling.train.config import TrainerConfig
-from sanderling.train.credit_config import EstimatorConfig, GrpoConfig, LossConfig, PpoConfig
+from sanderling.train.credit import EstimatorConfig, GrpoConfig
 from sanderling.train.denoise import DenoiseConfig
 from sanderling.train.gain import GainConfig
+from sanderling.train.loss_config import LossConfig, PpoConfig
 from sanderling.train.rl.curriculum import CurriculumConfig
 from sanderling.train.rl.health import HealthConfig
 

@@ -1,6 +1,6 @@
 """What each turn of a step was credited with, for a person to read: a line for each rollout of the groups that were used.
 
-A step that is made again after a kill writes the same file again. Knows no run; what a line holds says `data.show.CreditLine`.
+A step that is made again after a kill writes the same file again. What a line holds says `data.show.CreditLine`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from sanderling.data.show import CreditLine, CreditParts
 from sanderling.runs.files import replace_file
 from sanderling.train.contract import Graded, TurnTable
-from sanderling.train.estimators.groups import Components
+from sanderling.train.credit.groups import Components
 from sanderling.train.rl.sifting import Sifted
 
 _DIGITS = 6

@@ -3,7 +3,7 @@
 LiteResearcher (arXiv 2604.17931) measures every question before a stage and keeps what is right 1 to 7 times of 8; within a
 stage this goes on with what the run sees anyway. State is a pure function of what was heard, in order: replayed after a resume,
 and fed the same on every rank, it is the same. A group's question depends on its number and on that state alone, so whoever
-asks ahead of what is heard later has to remember what was asked. Knows no rollouts and no files.
+asks ahead of what is heard later has to remember what was asked.
 """
 
 from collections.abc import Iterable, Sequence

@@ -16,8 +16,8 @@ from sanderling.core.profiles import ToolNames
 from sanderling.core.record import Node, Trajectory, turn_indices
 from sanderling.core.types import Ending
 from sanderling.train.contract import FloatArray, Graded, TurnTable, TurnTool
+from sanderling.train.credit.groups import Components, differ, outcomes
 from sanderling.train.denoise import repeated_turns
-from sanderling.train.estimators.groups import Components, differ, outcomes
 from sanderling.train.rl.contract import Ended, Group
 
 _TOOLS = (TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH, TurnTool.OTHER)

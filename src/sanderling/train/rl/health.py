@@ -2,8 +2,8 @@
 
 A rising reward is no sign of health: LiteResearcher's first stage gained reward until shortly before it collapsed, while quoted
 queries and reasoning had long been shrinking. So behaviour is watched, against thresholds and against the run's own beginning.
-A figure is its mean over a window of steps; steps without it (such as those without an update) are passed over. Knows numbers
-and names only, and judges after a resume as one that saw every step.
+A figure is its mean over a window of steps; steps without it (such as those without an update) are passed over.
+After a resume it judges as one that saw every step.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

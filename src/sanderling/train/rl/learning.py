@@ -1,7 +1,7 @@
 """The learning half of an RL run: a step's groups to gains, credit, rows and updates. Everything here computes; nothing waits.
 
 In a team every method is collective and is handed the same on every rank. All gains of a step are measured under the version
-that it updates. Knows no queue, no ledger and no sampler.
+that it updates.
 """
 
 from collections import Counter
@@ -18,12 +18,11 @@ from sanderling.data.show import CreditLine
 from sanderling.policy.model_directory import load_empty
 from sanderling.train.checkpoint import load_model, load_state, reads_weights, save_checkpoint
 from sanderling.train.contract import FloatArray, Graded, Row, build_table
+from sanderling.train.credit import build_estimator
 from sanderling.train.denoise import turn_penalties
 from sanderling.train.encoding import Encoding
-from sanderling.train.estimators import build_estimator
 from sanderling.train.logprobs import TokenLogprobs
-from sanderling.train.losses import build_loss
-from sanderling.train.losses.watching import Watching
+from sanderling.train.losses import Watching, build_loss
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.contract import Fate, Group
 from sanderling.train.rl.credit_lines import credit_lines

@@ -6,7 +6,7 @@ each one's ``meta``, so that no judge is asked twice. ``batches.jsonl``: a line 
 each group that it settles. A run that goes on does the updates after its last checkpoint again from these lines, to the same
 weights, and the rest is what was waiting or under way. Rollouts under way are kept by whoever makes them (an episode journal).
 
-In a team every rank writes its own groups' files, and rank 0 the batches; all read everything. Knows no model.
+In a team every rank writes its own groups' files, and rank 0 the batches; all read everything.
 """
 
 import json

@@ -1,7 +1,7 @@
 """What is asked of the model before a step's credit: information gains, and proximal log-probabilities where a loss reads them.
 
 All under the version that the step updates, and each trajectory in one pass: where both are wanted the same pass gives both.
-Collective in a team, and handed the same on every rank. Knows no estimator and no loss.
+Collective in a team, and handed the same on every rank.
 """
 
 from collections.abc import Sequence

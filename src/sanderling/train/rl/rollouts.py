@@ -4,8 +4,7 @@ A group begins when the bound on staleness and the depth of the queue let it (ad
 have ended; :meth:`Rollouts.batch` takes those that a step trains on. Which question a group has, its seed and its attempts
 follow from its number alone, so neither order nor time changes what is sampled but for the weights.
 
-One event loop per rank; each rank makes its own share of every step's groups. Knows no model, no credit, no files but through
-the ledger.
+One event loop per rank; each rank makes its own share of every step's groups.
 """
 
 import asyncio

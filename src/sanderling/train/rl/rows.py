@@ -1,7 +1,7 @@
 """Trajectories to rows of reinforcement learning: the ids that were sampled, their log-probabilities, versions and credit.
 
 One row for each branch; rejected attempts are not trained, and a turn that lies on several branches is trained once. Nothing is
-ever cut or rendered anew. Knows no model and no estimator.
+ever cut or rendered anew.
 """
 
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ begun under weights that are about to change: the same code, synchronous.
 
 Killed at any moment, it goes on where it was: updates since the last checkpoint are done again from the ledger to the same
 weights, what waited still waits, and rollouts under way go on from their journals. A team of processes shares out rollouts,
-gains and rows; every rank holds all of a step's groups. Knows no HTTP, no tools, no worlds, and no algorithm.
+gains and rows; every rank holds all of a step's groups.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Every so many steps the model as it is answers all held-out questions, with the same attempts and seeds each time; the best mean
 outcome so far is kept in ``best/``. What was measured stands in ``selection.jsonl``. Why: LiteResearcher's first stage, whose
-training reward still rose when its agent had collapsed. Knows no world.
+training reward still rose when its agent had collapsed.
 """
 
 import asyncio

@@ -1,16 +1,24 @@
-"""Estimators of credit: pure functions of a turn table, one small file each, and the literal table of those a recipe names."""
+"""Estimators of credit: pure functions of a turn table, with their settings, and the literal table of those a recipe names."""
 
 from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from sanderling.train.contract import FloatArray, TurnTable
-from sanderling.train.credit_config import DrGrpoConfig, EstimatorConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig
-from sanderling.train.estimators.dr_grpo import dr_grpo
-from sanderling.train.estimators.groups import Components
-from sanderling.train.estimators.grpo import grpo
-from sanderling.train.estimators.igpo import igpo
-from sanderling.train.estimators.leave_one_out import leave_one_out
+from sanderling.train.credit.groups import Components
+from sanderling.train.credit.igpo import IgpoConfig, igpo
+from sanderling.train.credit.outcome import (
+    DrGrpoConfig,
+    GrpoConfig,
+    LeaveOneOutConfig,
+    dr_grpo,
+    grpo,
+    leave_one_out,
+)
 
-ESTIMATORS = {GrpoConfig: grpo, DrGrpoConfig: dr_grpo, LeaveOneOutConfig: leave_one_out, IgpoConfig: igpo}
+EstimatorConfig = Annotated[GrpoConfig | DrGrpoConfig | LeaveOneOutConfig | IgpoConfig, Field(discriminator="kind")]
+ESTIMATORS: dict[type, Any] = {GrpoConfig: grpo, DrGrpoConfig: dr_grpo, LeaveOneOutConfig: leave_one_out, IgpoConfig: igpo}
 
 
 @dataclass(frozen=True)

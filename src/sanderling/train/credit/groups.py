@@ -8,12 +8,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
+from sanderling.core.config import Frozen
 from sanderling.train.contract import BoolArray, FloatArray, IntArray, TurnTable
 
 EPS = 1e-6
 FLAT = 1e-9
 """A spread below this is rounding: the values are taken as equal."""
+
+
+class Estimating(Frozen):
+    """What every estimator has."""
+
+    penalty_weight: float = Field(default=1.0, ge=0)
+    """Weight of a turn's format penalty."""
+
+    @property
+    def needs_gain(self) -> bool:
+        """Whether turns need information gain."""
+        return False
+
+    @property
+    def least_group(self) -> int:
+        """Fewest rollouts of a question that can teach anything but form: one has nothing to be compared with."""
+        return 2
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""How credit and losses of reinforcement learning are set up, as data: importable without torch.
+"""How losses of reinforcement learning are set up, as data: importable without torch.
 
-One class for each loss and estimator, told apart by ``kind``. Every class is frozen and refuses unknown keys; `losses` and
-`estimators` build from these. Formulas, sources and the settings of published systems: docs/rl-credit.md.
+One class for each loss, told apart by ``kind``; `losses` has what they describe. Formulas, sources and the settings of
+published systems: docs/rl-credit.md.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -158,137 +158,3 @@ class MinirlConfig(PolicyLoss):
 
 
 LossConfig = Annotated[PpoConfig | GspoConfig | CispoConfig | MinirlConfig, Field(discriminator="kind")]
-
-
-class Estimating(Frozen):
-    """What every estimator has."""
-
-    penalty_weight: float = Field(default=1.0, ge=0)
-    """Weight of a turn's format penalty."""
-
-    @property
-    def needs_gain(self) -> bool:
-        """Whether turns need information gain."""
-        return False
-
-    @property
-    def least_group(self) -> int:
-        """Fewest rollouts of a question that can teach anything but form: one has nothing to be compared with."""
-        return 2
-
-
-class Deviation(StrEnum):
-    """Which standard deviation outcomes are divided by."""
-
-    POPULATION = "population"
-    """Over n (DR-Venus)."""
-    SAMPLE = "sample"
-    """Over n - 1 (LiteResearcher; TRL)."""
-
-
-class GrpoConfig(Estimating):
-    """Outcome minus the group's mean, over the group's standard deviation (arXiv 2402.03300)."""
-
-    kind: Literal["grpo"] = "grpo"
-    deviation: Deviation = Deviation.POPULATION
-
-
-class DrGrpoConfig(Estimating):
-    """Outcome minus the group's mean (Dr. GRPO, arXiv 2503.20783)."""
-
-    kind: Literal["dr_grpo"] = "dr_grpo"
-
-
-class LeaveOneOutConfig(Estimating):
-    """Outcome minus the mean of the group's other rollouts (RLOO, arXiv 2402.14740)."""
-
-    kind: Literal["leave_one_out"] = "leave_one_out"
-    right_above: float | None = None
-    """Sign constraint: outcomes up to this get at most 0, those above at least 0 (AgentCPM-Explore: 0.5). None: none."""
-    scale: float = Field(default=1.0, gt=0)
-    """Factor of the advantage (AgentCPM-Explore's ``adv_scaling``: 1, in its scripts 2)."""
-
-
-class IgpoMode(StrEnum):
-    """How outcome and information gain are brought to one scale, and what is summed."""
-
-    RETURNS = "returns"
-    """Each turn's discounted gain-to-go, centred once per turn on the turns of the group's other trajectories; the outcome's
-    z-score undiscounted. The one mode in which mere extra turns are neither paid nor punished (docs/rl-credit.md); with a gamma
-    below 1, turns with gains of their own are charged for putting off a later gain, and paid for putting off a loss."""
-    SCALED_SEPARATE = "scaled_separate"
-    """Outcomes and gains z-scored each on its own, gains then scaled to the outcomes' size over the whole batch (DR-Venus)."""
-    SEPARATE = "separate"
-    JOINT = "joint"
-    """z-scored together."""
-    RAW = "raw"
-    """Gains over their spread, no mean taken off, each for its own turns only (gamma is 0, whatever is set); the outcome's
-    z-score undiscounted (DR-Venus' ``raw_ig``)."""
-
-
-class Assignment(StrEnum):
-    """Which turns receive a scored turn's gain."""
-
-    CODE = "code"
-    """The scored turn and all turns since the scored turn before it share one value, in which the gain counts once (DR-Venus as
-    released): with gains scored on visits, the searches that led there."""
-    SINCE_LAST_VISIT = "since_last_visit"
-    """The scored turn and *each* search since the scored turn before it receive the gain in full (the paper, first reading)."""
-    PREVIOUS_SEARCH = "previous_search"
-    """The scored turn and the last search since the scored turn before it (second reading)."""
-    OWN_TURN = "own_turn"
-
-
-class Discount(StrEnum):
-    """What a step of discounting is."""
-
-    PER_TURN = "per_turn"
-    PER_SEGMENT = "per_segment"
-    """A scored turn and the unscored ones before it are one step (DR-Venus as released)."""
-
-
-class PenaltyForm(StrEnum):
-    """How a turn's format penalty enters."""
-
-    OWN_TURN = "own_turn"
-    """Added to that turn's advantage after everything else: in no statistic, and no other turn has it."""
-    AS_RELEASED = "as_released"
-    """It replaces the turn's gain, enters the gains' statistics and ends a segment, so that unscored turns before inherit it;
-    on the last turn it replaces the outcome (DR-Venus as released)."""
-
-
-class IgpoConfig(Estimating):
-    """Information gain and outcome in the group, discounted backwards over turns (arXiv 2510.14967, 2604.19859)."""
-
-    kind: Literal["igpo"] = "igpo"
-    mode: IgpoMode = IgpoMode.RETURNS
-    assignment: Assignment = Assignment.CODE
-    discount: Discount = Discount.PER_TURN
-    gamma: float = Field(default=1.0, ge=0, le=1)
-    """1 by default in ``returns``, where less is a preference for early gains and late losses; else 0.95, as published."""
-    adaptive_gamma: float | None = Field(default=None, gt=0, le=1)
-    """w: a trajectory of n > 1 turns (or segments) is discounted by ``w ** (1 / n)`` instead of ``gamma``."""
-    gain_weight: float = Field(default=1.0, ge=0)
-    outcome_floor: float = Field(default=0.3, ge=0)
-    """Scale of the gains where outcomes say little: the least mean |z| of outcomes that gains are scaled to."""
-    max_scale: float = Field(default=10.0, gt=0)
-    penalty_form: PenaltyForm = PenaltyForm.OWN_TURN
-
-    @model_validator(mode="before")
-    @classmethod
-    def _discounted_as_published(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "gamma" not in given and given.get("mode", IgpoMode.RETURNS) != IgpoMode.RETURNS:
-            return {**given, "gamma": 0.95}
-        return given
-
-    @property
-    def needs_gain(self) -> bool:
-        return True
-
-    @property
-    def least_group(self) -> int:
-        """Where gains are not held against those of other rollouts, those of one rollout's turns differ, too."""
-        return 2 if self.mode is IgpoMode.RETURNS else 1
-
-
-EstimatorConfig = Annotated[GrpoConfig | DrGrpoConfig | LeaveOneOutConfig | IgpoConfig, Field(discriminator="kind")]

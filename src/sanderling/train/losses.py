@@ -1,0 +1,315 @@
+"""Losses: per-token log-probabilities and weights to one scalar, and what was seen on the way.
+
+A loss is a function of :class:`LossInputs` to a scalar to be minimised (the weighted sum of per-token losses) and per-token
+figures; :func:`build_loss` makes one from its settings. A loss knows neither models nor batches. Weights arrive normalised over
+the whole optimizer batch, so losses of micro-batches simply add up. What a policy loss is made of: a ratio to the policy that
+the settings name, its own formula, the correction for what sampler and trainer see differently, and a KL to a reference.
+
+Every figure is a per-token value, so that its mean over micro-batches, ranks and updates is what it should be.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from sanderling.core.errors import UserError
+from sanderling.train.loss_config import (
+    CispoConfig,
+    GspoConfig,
+    KlForm,
+    Level,
+    LossConfig,
+    MinirlConfig,
+    PolicyLoss,
+    PpoConfig,
+    RatioTo,
+    SignBounds,
+)
+
+LIMIT = 20.0
+"""Log-ratios beyond this size enter with this size: exp(20) is 5e8, and float32 overflows at exp(88.7)."""
+EDGES = (0.0, 0.5, 0.8, 0.95, 1.05, 1.25, 2.0, float("inf"))
+"""Of the bins of ratios: roughly even in the logarithm around 1, with the usual clips among them."""
+FAR = (0.5, 2.0)
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """The N trained tokens of a micro-batch; every tensor but ``sequence`` is float32 [N]."""
+
+    logprobs: Tensor
+    """Under the model being trained; the only one with a gradient."""
+    weights: Tensor
+    """Sum to 1 over the optimizer batch."""
+    advantages: Tensor | None = None
+    sampler: Tensor | None = None
+    """Log-probabilities under the distribution the token was sampled from."""
+    proximal: Tensor | None = None
+    """Under the trainer's own weights before this batch's first update."""
+    reference: Tensor | None = None
+    """Under a frozen model."""
+    sequence: Tensor | None = None
+    """int64 [N]: which row of the micro-batch each token belongs to; rows are whole."""
+    age: Tensor | None = None
+    """Updates between the version that sampled the token and the weights being trained."""
+
+    def need(self, name: str) -> Tensor:
+        """The named tensor. Raises ValueError when the rows did not bring it."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(f"this loss needs {name}, and the rows have none")
+        return value
+
+
+Metrics = dict[str, Tensor]
+"""Per-token values [N] by name; the trainer reports their mean over the batch."""
+Loss = Callable[[LossInputs], tuple[Tensor, Metrics]]
+
+
+def sft(tokens: LossInputs) -> tuple[Tensor, Metrics]:
+    """The weighted negative log-likelihood: with ``token_mean`` the mean over all trained tokens of the optimizer batch."""
+    return -(tokens.weights * tokens.logprobs).sum(), {"nll": -tokens.logprobs.detach()}
+
+
+def ppo(tokens: LossInputs, config: PpoConfig) -> tuple[Tensor, Metrics]:
+    """The clipped policy gradient (PPO, arXiv 1707.06347), with clip-higher, dual clip, and decoupled from the sampler by name.
+
+    Per token, with r the ratio to the chosen policy and A the advantage: ``-min(r A, clip(r, 1 - low, 1 + high) A)``; for A < 0
+    at most ``-dual A``. With ``ratio_to = proximal`` it is decoupled PPO: clipped to the weights before the batch's first
+    update, and weighted by proximal over sampler (:func:`correction`).
+    """
+    ratio = bounded(log_ratio(tokens, config.ratio_to)).exp()
+    clip = config.clip_low, config.clip_high, config.dual_clip
+    loss, clipped = clipped_surrogate(ratio, tokens.need("advantages"), *clip)
+    return _reduced(tokens, config, loss, ratio, clipped)
+
+
+def gspo(tokens: LossInputs, config: GspoConfig) -> tuple[Tensor, Metrics]:
+    """GSPO (arXiv 2507.18071), in its form for advantages of single tokens: one ratio for a row, clipped like PPO's.
+
+    ``s = exp(mean over the row of log policy - log anchor)`` and, per token, ``s_t = sg(s) * exp(log p - sg(log p))``: its
+    value is s, its gradient ``s * grad log p``. Where a row's advantages are all equal this is the gradient of s itself. (A
+    factor written ``log p / sg(log p)`` also has the value 1, and the gradient's sign the wrong way round, since log p is
+    negative.)
+    """
+    total, count = row_sums(tokens, log_ratio(tokens, config.ratio_to).detach())
+    ratio = bounded(total / count).exp() * (tokens.logprobs - tokens.logprobs.detach()).exp()
+    loss, clipped = clipped_surrogate(ratio, tokens.need("advantages"), config.clip_low, config.clip_high)
+    return _reduced(tokens, config, loss, ratio, clipped)
+
+
+def cispo(tokens: LossInputs, config: CispoConfig) -> tuple[Tensor, Metrics]:
+    """REINFORCE with a capped, detached importance weight (CISPO, arXiv 2506.13585): ``-min(r, cap) · A · log p``.
+
+    Unlike a clipped ratio it never takes a token's gradient away, which matters for rare tokens at which behaviour branches.
+    """
+    ratio = bounded(log_ratio(tokens, config.ratio_to)).exp()
+    loss = -ratio.detach().clamp(max=config.cap) * tokens.need("advantages") * tokens.logprobs
+    value, metrics = _reduced(tokens, config, loss, ratio, torch.zeros_like(loss.detach()))
+    return value, {**metrics, "weight_capped": (ratio.detach() > config.cap).float()}
+
+
+def minirl(tokens: LossInputs, config: MinirlConfig) -> tuple[Tensor, Metrics]:
+    """MINIRL (AgentCPM-Explore): ``-sg(r) · A · log p``, the policy gradient with its importance weight as it is.
+
+    Nothing is clipped; tokens whose ratio has gone too far in their advantage's direction are dropped (:func:`correction`).
+    """
+    ratio = bounded(log_ratio(tokens, config.ratio_to)).exp()
+    loss = -ratio.detach() * tokens.need("advantages") * tokens.logprobs
+    return _reduced(tokens, config, loss, ratio, torch.zeros_like(loss.detach()))
+
+
+LOSSES: dict[type[PolicyLoss], Callable[..., tuple[Tensor, Metrics]]] = {
+    PpoConfig: ppo,
+    GspoConfig: gspo,
+    CispoConfig: cispo,
+    MinirlConfig: minirl,
+}
+
+
+def build_loss(config: LossConfig) -> Loss:
+    """The loss that a configuration describes.
+
+    It raises ValueError for rows that lack what is asked for, UserError where whole rows are compared and are not there.
+    """
+    return partial(LOSSES[type(config)], config=config)
+
+
+def clipped_surrogate(
+    ratio: Tensor, advantages: Tensor, low: float, high: float, dual: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """``-min(r A, clip(r, 1 - low, 1 + high) A)``, for A < 0 at most ``-dual A``; and 1.0 where that took the gradient away."""
+    plain, clipped = -ratio * advantages, -ratio.clamp(1.0 - low, 1.0 + high) * advantages
+    loss = torch.maximum(plain, clipped)
+    is_clipped = clipped > plain
+    if dual is not None:
+        bound = -dual * advantages
+        is_clipped = is_clipped | ((advantages < 0) & (loss > bound))
+        loss = torch.where(advantages < 0, torch.minimum(loss, bound), loss)
+    return loss, is_clipped.float()
+
+
+def _reduced(tokens: LossInputs, config: PolicyLoss, loss: Tensor, ratio: Tensor, clipped: Tensor) -> tuple[Tensor, Metrics]:
+    """The weighted sum of corrected losses and the KL, and what every policy loss reports; ``ratio`` with its gradient."""
+    factor, seen = correction(tokens, config, ratio)
+    # A masked token's loss may be anything: zero times infinity would not be zero.
+    loss = torch.where(factor > 0, loss, 0.0) * factor
+    metrics: Metrics = {"ratio": ratio.detach(), "clipped": clipped, **seen}
+    if config.kl_coef > 0:
+        kl = kl_estimate(tokens.logprobs - tokens.need("reference"), config.kl_form)
+        metrics["kl_reference"] = kl.detach()
+        loss = loss + config.kl_coef * (kl * ratio if config.kl_weighted else kl)
+    return (tokens.weights * loss).sum(), {**metrics, **sampler_gap(tokens)}
+
+
+def kl_estimate(gap: Tensor, form: KlForm) -> Tensor:
+    """Of KL(policy || reference), from ``gap`` = log policy - log reference of sampled tokens."""
+    gap = bounded(gap)
+    if form is KlForm.K1:
+        return gap
+    half_square = 0.5 * gap.square()
+    if form is KlForm.K2:
+        return half_square
+    k3 = (-gap).exp() + gap - 1.0
+    return k3 if form is KlForm.K3 else half_square + (k3 - half_square).detach()
+
+
+def sampler_gap(tokens: LossInputs) -> Metrics:
+    """How far the model is from the sampler: k3 of KL(sampler || model), absolute differences, tokens beyond the limit."""
+    if tokens.sampler is None:
+        return {}
+    gap = tokens.logprobs.detach() - tokens.sampler
+    near = bounded(gap)
+    return {"kl_sampler": near.exp() - near - 1.0, "sampler_gap": gap.abs(), "outlier": (gap.abs() > LIMIT).float()}
+
+
+def bounded(gap: Tensor) -> Tensor:
+    """The log-ratio within the limit. Its gradient passes: a clamp's would vanish exactly where the policy is furthest off."""
+    return gap + (gap.clamp(-LIMIT, LIMIT) - gap).detach()
+
+
+def log_ratio(tokens: LossInputs, to: RatioTo) -> Tensor:
+    """Log policy minus log of the policy that the configuration names, with gradient. Raises ValueError where rows lack it."""
+    return tokens.logprobs - _anchor(tokens, to)
+
+
+def _anchor(tokens: LossInputs, to: RatioTo) -> Tensor:
+    """Log-probabilities under the policy that ratios are taken to, without gradient."""
+    if to is RatioTo.SAMPLER:
+        return tokens.need("sampler")
+    return tokens.logprobs.detach() if tokens.proximal is None else tokens.proximal
+
+
+def row_sums(tokens: LossInputs, values: Tensor) -> tuple[Tensor, Tensor]:
+    """For each token the sum of ``values`` over its row's trained tokens, and their number.
+
+    Raises UserError where rows are not whole.
+    """
+    rows = tokens.sequence
+    if rows is None:
+        raise UserError(
+            "This loss compares whole rows, and here several devices share each row: set parallel.context to 1, or choose a "
+            "loss of single tokens without a veto."
+        )
+    count = int(rows.max()) + 1 if rows.numel() else 0
+    totals = torch.zeros(count, dtype=values.dtype, device=values.device).index_add(0, rows, values)
+    return totals[rows], torch.bincount(rows, minlength=count)[rows].to(values.dtype)
+
+
+def correction(tokens: LossInputs, config: PolicyLoss, ratio: Tensor) -> tuple[Tensor, Metrics]:
+    """What is done about tokens that the sampler and the trainer see differently, for every loss alike.
+
+    With q the trainer-to-sampler ratio of a token (proximal / sampler; without a proximal policy, present / sampler), without
+    its gradient: tokens count ``min(max(q, floor), cap)`` times (only with a proximal policy: a loss whose ratio is to the
+    sampler has that weight in it); not at all with q outside [low, high] (IcePop), in a row with any q below ``veto``, or when
+    they have gone too far in the direction of their advantage (AgentCPM-Explore's bounds). What is masked still counts in the
+    loss's normalisation, so a masked token weakens an update and changes no other token's weight.
+
+    Returns the factor of each token's loss [N], and what was masked. ``ratio`` is the loss's own, of each token. Raises
+    ValueError for rows that lack what is asked for, UserError for a veto over rows that are not whole.
+    """
+    settings, decoupled = config.correction, config.ratio_to is RatioTo.PROXIMAL
+    ratio = ratio.detach()
+    kept, vetoed = torch.ones_like(ratio, dtype=torch.bool), torch.zeros_like(ratio, dtype=torch.bool)
+    weighs = decoupled and settings.weigh
+    ranged = settings.low is not None or settings.high is not None
+    importance = torch.ones_like(ratio)
+    if weighs or ranged or settings.veto is not None or (decoupled and settings.bounds is not None):
+        gap = (_anchor(tokens, config.ratio_to) if decoupled else tokens.logprobs.detach()) - tokens.need("sampler")
+        share = bounded(row_sums(tokens, gap)[0] if settings.level is Level.SEQUENCE else gap).exp()
+        if weighs:
+            importance = share.clamp(min=settings.floor or 0.0, max=settings.cap)
+        if ranged:
+            kept &= (share >= (settings.low or 0.0)) & (share <= (torch.inf if settings.high is None else settings.high))
+        if settings.veto is not None:
+            vetoed = row_sums(tokens, (bounded(gap).exp() < settings.veto).float())[0] > 0
+        if decoupled:
+            ratio = ratio * bounded(gap).exp()
+    if settings.bounds is not None:
+        kept &= ~_beyond(tokens, settings.bounds, ratio)
+    weight = importance * (kept & ~vetoed)
+    return weight, {"importance": importance, "masked": (~kept).float(), "vetoed": vetoed.float()}
+
+
+def _beyond(tokens: LossInputs, bounds: SignBounds, ratio: Tensor) -> Tensor:
+    """Tokens whose ratio to the sampler is beyond the bound on their advantage's side."""
+    reach: Tensor | float = bounds.cap
+    if bounds.strict:
+        reach = 1.0
+    elif bounds.decay is not None:
+        reach = bounds.cap * (-bounds.decay * tokens.need("age").clamp(min=0.0)).exp()
+    advantages = tokens.need("advantages")
+    above = (ratio > 1.0 + bounds.high * reach) & (advantages > 0)
+    return above | ((ratio < 1.0 - bounds.low * reach) & (advantages < 0))
+
+
+class Watching:
+    """A loss that also reports how ratios are distributed, which tokens it stops, and fresh tokens' gap to the sampler."""
+
+    def __init__(self, loss: Loss) -> None:
+        self.loss = loss
+
+    def __call__(self, tokens: LossInputs) -> tuple[Tensor, Metrics]:
+        """The loss itself, unchanged; ``stopped``: nothing was learnt from the token, whatever the loss calls it."""
+        value, metrics = self.loss(tokens)
+        found = [metrics[name] for name in ("clipped", "masked", "vetoed") if name in metrics]
+        stopped = {"stopped": torch.stack(found).amax(dim=0)} if found else {}
+        return value, {**metrics, **ratio_bins(metrics), **stopped, **fresh_gap(tokens)}
+
+
+def ratio_bins(metrics: Metrics) -> Metrics:
+    """Of the loss's ``ratio``: ``ratio_0.8_0.95`` and its like, lower edge included; ``ratio_far``: below 1/2 or above 2."""
+    if "ratio" not in metrics:
+        return {}
+    ratio = metrics["ratio"]
+    bins = {f"ratio_{low:g}_{high:g}": ((ratio >= low) & (ratio < high)).float() for low, high in pairwise(EDGES)}
+    return {**bins, "ratio_far": ((ratio < FAR[0]) | (ratio > FAR[1])).float()}
+
+
+def fresh_gap(tokens: LossInputs) -> Metrics:
+    """``fresh``: the very weights that are updated sampled the token; ``fresh_gap``: its gap to the sampler then, else 0.
+
+    Nor may any before it in its row be older: a sampler keeps their keys, which are then of other weights than the trainer's.
+    """
+    if tokens.sampler is None or tokens.age is None:
+        return {}
+    fresh = (_older_so_far(tokens.age, tokens.sequence) == 0).float()
+    return {"fresh": fresh, "fresh_gap": (tokens.logprobs.detach() - tokens.sampler).abs() * fresh}
+
+
+def _older_so_far(age: Tensor, sequence: Tensor | None) -> Tensor:
+    """Tokens of the row, up to and with each, that older weights sampled; without rows each token is looked at alone."""
+    if sequence is None or not len(age):
+        return age > 0
+    order = torch.argsort(sequence, stable=True)
+    counted = (age > 0)[order].cumsum(0)
+    _, sizes = torch.unique_consecutive(sequence[order], return_counts=True)
+    last = counted[sizes.cumsum(0) - 1]
+    before = torch.cat([last.new_zeros(1), last[:-1]])
+    found = torch.empty_like(counted)
+    found[order] = counted - before.repeat_interleave(sizes, output_size=len(age))
+    return found
