@@ -31,7 +31,7 @@ class Engine(Protocol):
         ...
 
 
-class TermRanker:
+class TermRanker(Ranker):
     """A ranker that is asked with terms: engines give ``name`` and ``best``."""
 
     name: str
