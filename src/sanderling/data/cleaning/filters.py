@@ -31,7 +31,7 @@ def keep_whole(draft: Draft, settings: None) -> Drop | None:
 
 
 class ForbiddenSettings(Frozen):
-    """Which tools."""
+    """Whose use drops a trajectory."""
 
     tools: tuple[str, ...] = ("PythonInterpreter",)
     """Names, in any case."""
