@@ -17,7 +17,7 @@ import world_corpus
 from world_child import RESULTS
 from world_stages import MANY, Log, Place, Plan
 
-from sanderling.world.index import MAX_QUERY_TERMS, IndexBuilder, TextIndex
+from sanderling.world.disk.index import MAX_QUERY_TERMS, IndexBuilder, TextIndex
 from sanderling.world.text import query_terms
 
 _K1 = 1.2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from sanderling.world.index import IndexBuilder, TextIndex
+from sanderling.world.disk.index import IndexBuilder, TextIndex
 
 WORDS = [f"w{rank}" for rank in range(400)]
 SHARES = [1 / (rank + 1) for rank in range(400)]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.duplicates import load_groups
-from sanderling.world.index import is_whole
+from sanderling.world.disk.duplicates import load_groups
+from sanderling.world.disk.index import is_whole
+from sanderling.world.disk.store import add_to_world, build_world, open_world, read_manifest
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import add_to_world, build_world, open_world, read_manifest
 
 QUERIES = ("number3", "word1 page", "word2 number40", "every", "nothing of it")
 
@@ -125,8 +125,8 @@ import sys
 from pathlib import Path
 from sanderling.world.contract import answered
 from sanderling.world.opening import open_as_met
-from sanderling.world.index import is_whole
-from sanderling.world.store import read_manifest
+from sanderling.world.disk.index import is_whole
+from sanderling.world.disk.store import read_manifest
 
 seen = set()
 print("reading", flush=True)
@@ -190,7 +190,7 @@ import resource, signal, sys
 from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.store import add_to_world
+from sanderling.world.disk.store import add_to_world
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))

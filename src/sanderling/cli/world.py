@@ -30,11 +30,11 @@ from sanderling.tools.layouts import status_sentence
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import answered
 from sanderling.world.dense.index import SearchMode
+from sanderling.world.disk.store import WorldInfo, build_world, read_manifest
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE, Unit
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import EncyclopediaSource, open_source
-from sanderling.world.store import WorldInfo, build_world, read_manifest
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)

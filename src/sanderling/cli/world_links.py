@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from sanderling.core.text import visible
-from sanderling.world.building import Leads, leads
-from sanderling.world.store import open_pages, read_manifest
+from sanderling.world.disk.building import Leads, leads
+from sanderling.world.disk.store import open_pages, read_manifest
 
 
 def links(

@@ -24,9 +24,9 @@ from sanderling.world.contract import (
     beside_the_loop,
     missing,
 )
+from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
+from sanderling.world.disk.pages import Intake, MemoryPages, PageStore
 from sanderling.world.filters import with_hits, without_hidden
-from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
-from sanderling.world.pages import Intake, MemoryPages, PageStore
 from sanderling.world.passages import read_page, snippet
 from sanderling.world.text import Flow, content_terms, flow
 

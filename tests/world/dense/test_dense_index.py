@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.world.dense import index as dense_index
 from sanderling.world.dense.index import DenseIndex, HybridRanker, fuse
 from sanderling.world.dense.vectors import DenseInfo, settings_for
-from sanderling.world.index import Ranked, Ranker
+from sanderling.world.disk.index import Ranked, Ranker
 
 AXES = {"east": [1.0, 0.0], "north": [0.0, 1.0], "between": [1.0, 1.0], "west": [-1.0, 0.0]}
 

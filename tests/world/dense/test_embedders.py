@@ -36,8 +36,8 @@ from sanderling.world.dense.embedders import (
     open_embedder,
 )
 from sanderling.world.dense.index import SearchChoice, SearchMode
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import build_world, open_world
 
 
 def test_the_vector_of_a_text_never_changes() -> None:

@@ -14,12 +14,12 @@ from source_makers import WRITERS, write_folder, write_recorded, write_world
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.sources.base import Limits, Reason, Skipped, Source
 from sanderling.world.sources.folder import FolderSource
 from sanderling.world.sources.gathering import Gathering, ParallelSource
 from sanderling.world.sources.kinds import SOURCES, kind_of, open_source, open_sources
-from sanderling.world.store import build_world, open_world
 
 LIMITS = Limits(document_bytes=2_000)
 

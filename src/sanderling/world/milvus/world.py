@@ -25,10 +25,10 @@ from sanderling.world.contract import Page
 from sanderling.world.dense.embedders import Embedder, Kind, embed_units
 from sanderling.world.dense.index import LEXICAL, HybridRanker, SearchChoice, SearchMode, open_for_queries
 from sanderling.world.dense.vectors import DenseSettings
-from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker
+from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker
+from sanderling.world.disk.pages import StoredPage
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MOST_HITS, MilvusStore, encoded
-from sanderling.world.pages import StoredPage
 from sanderling.world.text import query_terms
 
 FILE_NAME = "milvus.json"

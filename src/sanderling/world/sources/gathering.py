@@ -19,8 +19,8 @@ from typing import Any
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.runs.locks import end_with_parent
-from sanderling.world.building import Feed, SourceAccount
 from sanderling.world.contract import Page
+from sanderling.world.disk.building import Feed, SourceAccount
 from sanderling.world.sources.base import DocumentSource, Skipped, Source, stamp_of
 from sanderling.world.text import clean
 

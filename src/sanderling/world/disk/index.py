@@ -24,7 +24,7 @@ import tantivy
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.world.pages import PageStore
+from sanderling.world.disk.pages import PageStore
 from sanderling.world.text import index_text, query_terms, spoken
 
 Ranked = list[tuple[int, float]]

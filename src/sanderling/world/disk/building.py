@@ -24,9 +24,9 @@ from pydantic import BaseModel, ConfigDict
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url, site
 from sanderling.world.contract import Page
-from sanderling.world.duplicates import signature
-from sanderling.world.index import IndexBuilder, is_whole, write_note
-from sanderling.world.pages import Counts, Intake, PageFile
+from sanderling.world.disk.duplicates import signature
+from sanderling.world.disk.index import IndexBuilder, is_whole, write_note
+from sanderling.world.disk.pages import Counts, Intake, PageFile
 
 _LOCK, _STAMP = "lock", "stamp"
 _SECONDS = 2.0

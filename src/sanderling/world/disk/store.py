@@ -17,7 +17,8 @@ import sanderling
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file, sync
-from sanderling.world.building import (
+from sanderling.world.contract import Page
+from sanderling.world.disk.building import (
     Feed,
     LinkCounts,
     Progress,
@@ -31,11 +32,10 @@ from sanderling.world.building import (
     work_through,
     writable,
 )
-from sanderling.world.contract import Page
-from sanderling.world.duplicates import THRESHOLD, file_name, save_groups, signed_groups
-from sanderling.world.index import is_whole, link_index, linked, sound_index
+from sanderling.world.disk.duplicates import THRESHOLD, file_name, save_groups, signed_groups
+from sanderling.world.disk.index import is_whole, link_index, linked, sound_index
+from sanderling.world.disk.pages import NO_PAGES, PageFile, SqlitePages, WorldCounts, discard
 from sanderling.world.local import LocalWorld
-from sanderling.world.pages import NO_PAGES, PageFile, SqlitePages, WorldCounts, discard
 
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
