@@ -81,7 +81,6 @@ class Resampled:
     copies: list[int]
     """Parallel to ``rows``: 1 for a trajectory's first copy in the order."""
     before: tuple[int, ...]
-    """Trajectories by bucket."""
     after: tuple[int, ...]
     neighbours: int
     """Pairs of neighbours that are copies of one trajectory; 0 wherever that is possible."""

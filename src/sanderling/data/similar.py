@@ -76,7 +76,6 @@ class NearIndex:
 
 
 def _shingle_hashes(words: str) -> Hashes:
-    """Hashes of a text's shingles, each once, ascending."""
     digests = (hashlib.blake2b(shingle.encode(), digest_size=8).digest() for shingle in shingles(words.split()))
     return np.unique(np.frombuffer(b"".join(digests), dtype="<u8"))
 
@@ -107,7 +106,6 @@ class Things:
     """
 
     words: Mapping[str, int]
-    """How often each word of its normal form stands there."""
     names: Mapping[str, int]
     """Words of names, without the ending of "Norway's"."""
     numbers: frozenset[str]
@@ -117,7 +115,6 @@ class Things:
         return self.numbers != other.numbers or (self._names_more(other) and other._names_more(self))
 
     def _names_more(self, other: "Things") -> bool:
-        """Whether this one names what the other does not, or not as often."""
         return any(count > other.names.get(name, other.words.get(name, 0)) for name, count in self.names.items())
 
 
@@ -265,7 +262,6 @@ class _Alike:
         self._threshold = threshold
 
     def pairs(self, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """All pairs of different texts that are alike."""
         if len(texts) <= self._FEW:
             sets = [shingles(text.split()) for text in texts]
             for a, b in combinations(range(len(texts)), 2):
@@ -279,7 +275,6 @@ class _Alike:
             index.add(text)
 
     def near(self, text: str, index: NearIndex, texts: Sequence[str]) -> list[tuple[int, float]]:
-        """The texts of an index that are alike, by number, and how similar they are."""
         return [found for found in index.near(text, self._threshold) if self._same(text, texts[found[0]])]
 
     def _same(self, one: str, other: str) -> bool:

@@ -141,7 +141,6 @@ class Portrait:
     verdicts: Counter[str] = field(default_factory=Counter)
     answered: int = 0
     raw: int = 0
-    """Messages nobody could classify."""
 
     @property
     def trajectories(self) -> int:

@@ -50,9 +50,7 @@ class StepReport(BaseModel):
     came_in: int = 0
     changed: int = 0
     dropped: dict[str, Count] = Field(default_factory=dict)
-    """By reason."""
     notes: dict[str, Count] = Field(default_factory=dict)
-    """What was removed or rewritten, by code."""
 
     @property
     def went_out(self) -> int:
@@ -92,7 +90,6 @@ class CleanReport(BaseModel):
     came_in: int = 0
     kept: int = 0
     changed: int = 0
-    """Of those that were kept."""
     steps: list[StepReport] = Field(default_factory=list)
 
     @property
