@@ -138,7 +138,7 @@ async def run(root: Path, attempts: int, turns: int, concurrency: int, seconds: 
     with directory.alone():
         began = directory.begin(about, asked, 1, "benchmark")
         judges = booked(directory, rule_judge("exact"), None, ByHand())
-        with Journal(directory.journal) as journal:
+        with Journal(directory.root) as journal:
             async with showing(Shown(live, "benchmark", lambda: 0.0), console, asyncio.Event()):
                 await measured(Measure(directory, began, asked, concurrency), agent, judges, journal, watch=live)
     result = EvalResult.load(directory.result_file)

@@ -29,9 +29,9 @@ from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import open_recording, read_recording, trajectories_of
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import ReplayTable
+from sanderling.world.store import build_world, open_world
 
 PAGES = [
     Page(
@@ -158,7 +158,7 @@ def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(KeyboardInterrupt):
             again()
         assert said == [0, 1] and capsys.readouterr().out.count("Going on with an earlier run") == 1
-        (journal,) = tmp_path.glob("asked.jsonl.ask-*.journal")
+        (journal,) = tmp_path.glob("asked.jsonl.ask-*.run")
         if trained_again:
             (tmp_path / "model" / "weights").write_text("others")
             with pytest.warns(JournalWarning):

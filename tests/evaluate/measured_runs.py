@@ -90,7 +90,7 @@ async def go(
         begun = directory.begin(about, asked, attempts, "test")
         measure = Measure(directory, begun, asked, concurrency=8)
         judge = RuleJudge("exact", exact_match)
-        with Journal(directory.journal) as journal:
+        with Journal(directory.root) as journal:
             made = await measured(measure, agent, Judges(judge), journal, retry=Retry(times=1, pause_s=0.0), watch=watch)
     return made, EvalResult.load(directory.result_file)
 

@@ -38,10 +38,10 @@ from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
-from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import Wording
 from sanderling.world.local import LocalWorld
+from sanderling.world.store import build_world, open_world
 
 ASKED = "Which river runs by the mill?"
 PROMPT = f"Answer between tags, for example <answer> Beijing </answer>. Question: {ASKED}\n"
@@ -96,7 +96,7 @@ async def test_equal_words_under_two_ids_stay_apart_to_the_last_figure(tmp_path:
     directory = RunDirectory(tmp_path / "run")
     with directory.alone():
         begun = directory.begin(wanted.about, wanted.questions, 3, "c")
-        with Journal(directory.journal) as journal:
+        with Journal(directory.root) as journal:
             judges = Judges(RuleJudge("exact", exact_match))
             await measured(Measure(directory, begun, wanted.questions), agent, judges, journal)
     counts = {one.id: (one.attempts, one.correct) for one in EvalResult.load(directory.result_file).questions}

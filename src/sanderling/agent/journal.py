@@ -1,10 +1,10 @@
 """The journal: what unfinished episodes have done so far, so that a process killed at any moment loses at most a turn.
 
-A journal is a run's directory, which one process holds. Each episode under way has entries in its database: the date it began
-on, and one for every sampled turn and every tool call, written as it is done. An entry keeps what was done with a digest of
-what was asked; asked for otherwise, it and all that follows is left out with a warning, since two runs are never mixed. When
-the episode's record is stored for good its entries go, and with the last of them the directory. What was entered survives the
-end of its process, not a loss of power (then the episode starts over).
+It stands in a run, which one process holds. Each episode under way has entries in its database: the date it began on, and one
+for every sampled turn and every tool call, written as it is done. An entry keeps what was done with a digest of what was asked;
+asked for otherwise, it and all that follows is left out with a warning, since two runs are never mixed. When the episode's
+record is stored for good its entries go. What was entered survives the end of its process, not a loss of power (then the
+episode starts over).
 """
 
 import datetime
@@ -19,7 +19,8 @@ from typing import Any, Protocol, Self
 from sanderling.core.types import Ending
 from sanderling.runs.run import Run
 
-_EPISODES = "episodes"
+EPISODES = "episodes"
+"""The table of the episodes that are under way."""
 
 
 class JournalWarning(UserWarning):
@@ -44,7 +45,7 @@ class EpisodeJournal:
     """One episode's entries: those of earlier processes, which are ahead of it, and the ones it adds."""
 
     def __init__(self, id: str, run: Run, today: datetime.date) -> None:
-        self._id, self._entries, self._episodes = id, run.table(f"episode {id}"), run.table(_EPISODES)
+        self._id, self._entries, self._episodes = id, run.table(f"episode {id}"), run.table(EPISODES)
         began = self._episodes.get(id)
         self._is_begun = began is not None
         self.began = datetime.date.fromisoformat(began) if began else today
@@ -91,8 +92,10 @@ class Journal:
     Example: ``with Journal(Path("runs/a.journal")) as journal: await agent.run_many(jobs, concurrency=4, journal=journal)``
     """
 
-    def __init__(self, directory: Path, about: str = "", *, across_versions: bool = False) -> None:
-        """Take the directory, which need not exist.
+    def __init__(
+        self, directory: Path, about: str = "", *, across_versions: bool = False, rank: int = 0, locked: bool = False
+    ) -> None:
+        """Keep it in the run of a directory, which need not exist (``rank``, ``locked``: see `runs.run.Run`).
 
         ``about`` says what is fixed for all episodes and shows in no record, such as which weights answer to the model's name.
         ``across_versions``: the policy's version is no part of what is asked, so an episode that lived through updates goes on
@@ -102,7 +105,7 @@ class Journal:
         self.about = about
         self.across_versions = across_versions
         self._under_way: set[str] = set()
-        self._run: Run | None = Run(directory)
+        self._run: Run | None = Run(directory, rank=rank, locked=locked)
 
     def __enter__(self) -> Self:
         return self
@@ -123,7 +126,7 @@ class Journal:
 
     def has(self, id: str) -> bool:
         """Whether an earlier process left this episode unfinished."""
-        return id in self._open.table(_EPISODES)
+        return id in self._open.table(EPISODES)
 
     def stored(self, record: Ended) -> None:
         """Hear that a record is stored for good: its entries go. An outage or a stopped episode may go on, and keeps them."""
@@ -133,17 +136,13 @@ class Journal:
     def forget(self, record: Ended) -> None:
         """Hear that an episode will not go on, however it ended: its entries go."""
         self._open.table(f"episode {record.id}").clear()
-        self._open.table(_EPISODES).remove(record.id)
+        self._open.table(EPISODES).remove(record.id)
 
     def close(self) -> None:
-        """Let go of the directory; it goes when no episode is left in it. Closing twice is allowed."""
-        if self._run is None:
-            return
-        if len(self._open.table(_EPISODES)):
+        """Let go of the directory; it goes when nothing is left in it. Closing twice is allowed."""
+        if self._run is not None:
             self._run.close()
-        else:
-            self._run.remove()
-        self._run = None
+            self._run = None
 
     @property
     def _open(self) -> Run:

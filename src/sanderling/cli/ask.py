@@ -155,7 +155,7 @@ def _journal(out: Path | None, id: str, model: str, console: Console) -> Iterato
     if out is None:
         yield None
         return
-    place = out.with_name(f"{out.name}.{id}.journal")
+    place = out.with_name(f"{out.name}.{id}.run")
     with Journal(place, weights_of(model)) as journal:
         if journal.has(id):
             console.print(f"Going on with an earlier run ({place}).", style="dim", markup=False, soft_wrap=True)

@@ -143,7 +143,7 @@ class Attempting:
         )
         about = f"{self.model if scripted else weights_of(self.model)} over {backend.fingerprint}"
         about += f" read by {self.reader.spec}" if self.reader else ""
-        with spending.alone(), Journal(self.out.with_name(self.out.name + ".journal"), about) as journal:
+        with spending.alone(), Journal(spending.run, about) as journal:
             work = self._make(live, agent, backend, spending, journal, console, make)
             try:
                 made = asyncio.run(closing(work, policy, backend))

@@ -1,7 +1,8 @@
 """One conversation in, one text out: the seam between whoever needs a model's word (judges, makers of questions) and a model.
 
 An :class:`Asker` remembers, retries and keeps to its budget as its maker decided; who asks sees replies, an outage, or a spent
-budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a verdict.
+budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a
+verdict.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,25 +28,29 @@ class AskingRefusedError(AskingOutageError):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one reply cost; ``cost`` is in the currency of the prices, and 0 for what was ``remembered``."""
+    """What one reply cost, and whose it is."""
 
     model: str
     prompt_tokens: int = 0
+    """As the server counts them; where it does not say, an estimate."""
     sampled_tokens: int = 0
     cost: float = 0.0
+    """In the currency of the prices that were given; 0 without prices, and for what was remembered."""
     remembered: bool = False
+    """The reply came from a cache: nothing was asked."""
     is_estimated: bool = False
     """The server did not say what it took: tokens and cost are the most that the texts may have come to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's word, without its reasoning where the server or the text tells it apart."""
+    """A model's word."""
 
     text: str
+    """Without its reasoning, where the server or the text tells it apart."""
     usage: Usage
     cut: bool = False
-    """It ended for its length: perhaps in the middle of its reasoning."""
+    """It ended for its length: perhaps in the middle of its reasoning, never where its last word can be told."""
 
 
 class Asker(Protocol):
@@ -53,7 +58,7 @@ class Asker(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """For provenance: the model's name."""
         ...
 
     @property
@@ -64,7 +69,10 @@ class Asker(Protocol):
     async def ask(
         self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
     ) -> Reply:
-        """The model's reply; ``sample`` tells apart several to one conversation. Raises AskingOutageError, BudgetSpentError."""
+        """The model's reply. ``sample`` tells apart replies that are wanted several times to one conversation.
+
+        Raises AskingOutageError when nobody answered, BudgetSpentError when nothing may be asked any more.
+        """
         ...
 
 
@@ -75,9 +83,10 @@ def placed(name: str, places: Sequence[str]) -> str | dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[T]):
-    """What was read from the first readable reply (None: from none), and all replies on the way to it."""
+    """What was read from the first readable reply, and all that was spent on the way to it."""
 
     value: T | None
+    """None: no reply could be read."""
     replies: tuple[Reply, ...]
 
 
@@ -91,7 +100,9 @@ async def first_readable(
     temperature: float = 0.0,
     again: Sequence[Message] | None = None,
 ) -> Read[T]:
-    """Ask one after the other, each up to ``tries`` times, until a reply can be read; after the first, ``again`` if given.
+    """Ask one after the other, each up to ``tries`` times, until a reply can be read.
+
+    ``again``: what is asked after a reply that could not be read; the same as before if left out.
 
     Raises BudgetSpentError at once when the budget is spent. When no reply could be read it raises AskingOutageError if
     somebody was not reached, and may reply another time; AskingRefusedError if all refused.

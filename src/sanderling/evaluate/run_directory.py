@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from sanderling.agent.journal import EPISODES
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, encode_record
 from sanderling.data.questions import read_questions, write_questions
@@ -93,7 +94,6 @@ class RunDirectory:
         self.questions_file = root / "questions.jsonl"
         self.store = TrajectoryStore(root / "attempts.jsonl")
         self.attempts = IndexedRecords(self.store, root / "index.jsonl")
-        self.journal = root / "attempts.jsonl.journal"
         self.result_file = root / "result.json"
         self.judged_file = root / "judged.jsonl"
         self.by_hand_file = root / "by_hand.csv"
@@ -200,8 +200,8 @@ class RunDirectory:
     def _is_bare(self) -> bool:
         """Whether nothing was attempted yet: what was asked for by mistake then binds nobody."""
         files = (self.store.path, self.guard_file)
-        begun = self.journal.is_dir() and any(self.journal.iterdir())
-        return not begun and not len(self.table("verdicts")) and not any(one.exists() and one.stat().st_size for one in files)
+        kept = any(len(self.table(kind)) for kind in (EPISODES, "verdicts"))
+        return not kept and not any(one.exists() and one.stat().st_size for one in files)
 
     def _require_same(self, was: About, now: About) -> None:
         # A file with the same questions is the same run: its accepted answers may have been mended. So may what is shown of it.

@@ -86,7 +86,7 @@ def measure(
                 on_stored=journal.stored,
             )
 
-    with Journal(saved.with_suffix(".journal"), f"{about} over {skill.world_sha256}") as journal:
+    with Journal(saved.with_suffix(".run"), f"{about} over {skill.world_sha256}") as journal:
         result = asyncio.run(run(journal))
     result.save(saved)
     return result

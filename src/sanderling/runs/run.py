@@ -91,26 +91,20 @@ class Run:
         self.close()
 
     def close(self) -> None:
-        """The last user brings everything into the one file and lets go of the directory."""
+        """The last user brings everything into the one file and lets go of the directory; a run that holds nothing is gone."""
         self._uses -= 1
         if self._uses == 0:
-            self._open.pop(self._database.path, None)
+            path = self._database.path
+            self._open.pop(path, None)
+            is_empty = not self._database.rows("SELECT 1 FROM entry LIMIT 1", ())
             self._database.close()
+            if is_empty:
+                path.unlink(missing_ok=True)
+                if self._lock is not None and [file.name for file in self.directory.iterdir()] == [LOCK]:
+                    (self.directory / LOCK).unlink()
+                    with suppress(OSError):  # another process has come in: it is theirs now
+                        self.directory.rmdir()
             self._let_go()
-
-    def remove(self) -> None:
-        """Close a run that nobody needs any more; with its last user its directory goes."""
-        if self._uses > 1:
-            self.close()
-            return
-        self._uses = 0
-        self._open.pop(self._database.path, None)
-        self._database.close()
-        for file in self.directory.iterdir():  # the lock's own file too: whoever waits for it makes another
-            file.unlink()
-        self._let_go()
-        with suppress(OSError):  # another process has come in: it is theirs now
-            self.directory.rmdir()
 
     def table(self, kind: str) -> "Table":
         """Entries of one kind."""

@@ -114,7 +114,7 @@ async def _answers(layout: Layout, unit: Unit, model: Path, work: Path) -> Made:
     agent = Agent(policy, world_tools(world, profile), profile, worlds.clock(), world.name, world.fingerprint)
     store = TrajectoryStore(work / "attempts.jsonl")
     store.prepare()
-    with Journal(work / "journal") as journal:
+    with Journal(work) as journal:
         return await make_attempts(
             Attempts(questions, config.measuring.attempts, unit.seed, together=True),
             rollout_of(agent, unit.seed, journal=journal),

@@ -150,7 +150,7 @@ async def opened_acting(
     recipe: RlRecipe, stage: Stage, questions: Sequence[Question], model_dir: Path, directory: Path, team: Any
 ) -> AsyncIterator[Acting]:
     """Everything that this process acts with. Raises UserError."""
-    rl, rank = stage.rl, str(team.rank)
+    rl = stage.rl
     own = -(-rl.questions_per_step // team.size)
     under_way = rl.pipeline.groups_at_once(own, rl.questions_per_step) * rl.group_size
     if rl.pipeline.placement is Placement.SERVED:
@@ -160,7 +160,7 @@ async def opened_acting(
         extractor = await stack.enter_async_context(opened_reader(recipe.extractor, directory))
         found = directories(recipe.worlds, questions)
         places = Places(found, stage.profile, Dynamics(recipe.dynamics, recipe.world_seed), extractor)
-        journal = stack.enter_context(Journal(directory / f"journal-{rank}", across_versions=True))
+        journal = stack.enter_context(Journal(directory, across_versions=True, rank=team.rank, locked=True))
         score = None if judge is None else score_by(judge)
         batch = recipe.sampler.sessions or under_way
         yield Acting(recipe, stage, model_dir, directory, places, journal, score, batch, team, stack)

@@ -115,7 +115,7 @@ async def _attempts(recipe: RlRecipe, stage: Stage, questions: list[Question], m
         extractor = await stack.enter_async_context(opened_reader(recipe.extractor, place))
         dynamics = Dynamics(recipe.dynamics, recipe.world_seed)
         places = Places(directories(recipe.worlds, questions), stage.profile, dynamics, extractor)
-        journal = stack.enter_context(Journal(place / "journal", f"{NAME} {model_dir}"))
+        journal = stack.enter_context(Journal(place, f"{NAME} {model_dir}", locked=True))
         clock, seed = clock_of(recipe), stage.rl.seed
 
         async def rollout(question: Question, attempt: int) -> Trajectory:

@@ -91,7 +91,7 @@ def measure(layout: Layout, stage: str, model: Path, plan: WorldPlan, attempts: 
         wanted = Measure(directory, run, questions, settings.concurrency, together=True)
         judges = booked(directory, JUDGE, None, ByHand())
         agent = agent_over(layout, policy, layout.open_world(plan))
-        with Journal(directory.journal) as journal:
+        with Journal(directory.root) as journal:
             asyncio.run(measured(wanted, agent, judges, journal, watch=Counted(_counter(directory))))
     return EvalResult.load(directory.result_file)
 

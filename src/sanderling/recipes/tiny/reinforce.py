@@ -61,7 +61,7 @@ def reinforce_rank(rank: int, size: int, meeting: Path, layout: Layout, start: s
     with join_team(rank, size, meeting) as team:
         encoding = Encoding(load_tokenizer(layout.base), layout.profile)
         groups = math.ceil(settings.questions_per_step / size) * (settings.pipeline.max_staleness + 1)
-        with Journal(out / f"journal-{rank}", across_versions=True) as journal:
+        with Journal(out, across_versions=True, rank=rank, locked=True) as journal:
             connect = _connector(layout, encoding.tokenizer, groups * settings.group_size, journal)
             asyncio.run(run_rl(settings, _questions(layout), connect, encoding, layout.model(start), out, team=team))
 
