@@ -208,7 +208,7 @@ class Episode:
     async def _at_budget(self, turn: int, spent: Ending, detail: str) -> End:
         """A budget is spent: ask once for the answer, with the last observation kept."""
         budgets = self._profile.budgets
-        if self._transcript.is_question_only and spent is Ending.CONTEXT_EXHAUSTED:
+        if self._transcript.last_kind is NodeKind.QUESTION and spent is Ending.CONTEXT_EXHAUSTED:
             used = self._transcript.prompt_tokens
             detail = (
                 f"Instructions and question take {used} tokens, and the context of {self._limit} must also hold a turn and an "

@@ -147,9 +147,9 @@ class Transcript:
         return self.seen_tokens + sum(draft.tokens for draft in self._pending)
 
     @property
-    def is_question_only(self) -> bool:
-        """Whether the next turn answers the question itself."""
-        return self._pending[-1].kind is NodeKind.QUESTION
+    def last_kind(self) -> NodeKind:
+        """What the next turn answers."""
+        return self._pending[-1].kind
 
     def delta(self) -> Delta:
         """What is new for the session: the queued messages, joined."""

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
@@ -27,6 +27,9 @@ from sanderling.world.addresses import asked_part
 from sanderling.world.contract import VisitReply
 from sanderling.world.cutting import Prices, pieces, split_page
 from sanderling.world.text import sentences
+
+if TYPE_CHECKING:  # it brings a client of HTTP
+    from sanderling.policy.request_client import ReplyCache
 
 Complete = Callable[[Sequence[Message]], Awaitable[str]]
 """A model's next turn at temperature 0. Raises ReaderOutageError, or ReaderRefusedError for what it will not take."""
@@ -113,43 +116,34 @@ class ReadingLimits:
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of reading one page."""
+    """What came of reading one page: passages as they stand there, in page order, a summary of them, and why these."""
 
     text: str = ""
-    """Passages of the page, in page order, each as it stands there."""
     summary: str = ""
     rationale: str = ""
-    """Why these, in the model's words; for people."""
     fallback: Fallback | None = None
     """Set: there is no text, and the model-free extract takes its place."""
 
 
 @dataclass
 class Counts:
-    """What a reader did so far."""
+    """What a reader did so far: pages, replies asked for and remembered, quotes that stand in their page and that do not."""
 
     pages: int = 0
     asked: int = 0
-    """Replies that a model was asked for."""
     remembered: int = 0
-    """Replies that came from the cache."""
     kept: int = 0
-    """Quotes that stand in their page."""
     dropped: int = 0
-    """Quotes that do not."""
     fallbacks: Counter[Fallback] = field(default_factory=Counter)
 
 
-class Replies(Protocol):
-    """Where a model's replies are remembered."""
+@dataclass(frozen=True)
+class Report:
+    """A model's reply, read."""
 
-    def get(self, model: str, messages: Sequence[Message]) -> str | None:
-        """The reply that was kept, if any."""
-        ...
-
-    def put(self, model: str, messages: Sequence[Message], reply: str) -> None:
-        """Keep a reply."""
-        ...
+    rationale: str
+    evidence: tuple[str, ...]
+    summary: str
 
 
 class PageReader:
@@ -169,7 +163,7 @@ class PageReader:
         complete: Complete,
         model: str,
         *,
-        cache: Replies | None = None,
+        cache: "ReplyCache | None" = None,
         limits: ReadingLimits | None = None,
         on_outage: OnOutage = OnOutage.FALL_BACK,
     ) -> None:
@@ -262,7 +256,7 @@ class PageReader:
         rationale = " ".join(report.rationale for report in holding if report.rationale)
         return Reading("\n\n".join(passages), summary, rationale)
 
-    async def _part(self, title: str, text: str, goal: str, part: int, parts: int) -> "list[Report]":
+    async def _part(self, title: str, text: str, goal: str, part: int, parts: int) -> list[Report]:
         """What was found in one part, read in halves if need be; nothing where no reply could be read."""
         try:
             report = await self._ask(reading_messages(title, text, goal, part, parts))
@@ -274,7 +268,7 @@ class PageReader:
             return [report for half in halves for report in await self._part(title, half, goal, part, parts)]
         return [] if report is None else [report]
 
-    async def _summary(self, title: str, goal: str, holding: "Sequence[Report]") -> str:
+    async def _summary(self, title: str, goal: str, holding: Sequence[Report]) -> str:
         """The summary of the one part that had evidence, or one made of those of several."""
         if len(holding) == 1:
             return holding[0].summary
@@ -284,7 +278,7 @@ class PageReader:
             merged = None
         return merged.summary if merged and merged.summary else " ".join(report.summary for report in holding)
 
-    async def _ask(self, messages: tuple[Message, ...]) -> "Report | None":
+    async def _ask(self, messages: tuple[Message, ...]) -> Report | None:
         """A readable reply, remembered or asked for; None after two that could not be read."""
         reply = ""
         for conversation in (messages, None):
@@ -304,7 +298,7 @@ class PageReader:
         return None
 
 
-def reader_over(policy: Policy, cache: Replies, on_outage: OnOutage) -> PageReader:
+def reader_over(policy: Policy, cache: "ReplyCache", on_outage: OnOutage) -> PageReader:
     """A page reader that asks a policy, in parts that leave its context room for prompt and reply.
 
     Whoever opened the policy closes it. Raises UserError for one that takes token ids, or that sees too little.
@@ -362,15 +356,6 @@ def _shortened(summary: str, most: int) -> str:
 
 
 # -- what the model is told, and how its reply is read -------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Report:
-    """A model's reply, read."""
-
-    rationale: str
-    evidence: tuple[str, ...]
-    summary: str
 
 
 def reading_messages(title: str, text: str, goal: str, part: int, parts: int) -> tuple[Message, ...]:
