@@ -95,37 +95,6 @@ async def test_an_outage_is_an_ending() -> None:
     assert [t.ending for t in done].count(Ending.POLICY_OUTAGE) == 1 and done[1].detail == "gone"
 
 
-async def test_cancelling_by_event_ends_every_job_with_a_record() -> None:
-    cancel = asyncio.Event()
-
-    async def stop(arguments: object, context: object) -> str:
-        cancel.set()
-        await asyncio.sleep(3600)
-        return "never"
-
-    done = await run(tools={"search": FakeTool("search", stop)}, cancel=cancel)
-    assert [t.ending for t in done] == [Ending.CANCELLED] * 6
-    assert len(done[5].nodes) == 2  # never begun: instructions and question
-
-
-async def test_cancelling_the_task_hands_over_what_was_running() -> None:
-    hanging = asyncio.Event()
-
-    async def hang(arguments: object, context: object) -> str:
-        hanging.set()
-        await asyncio.sleep(3600)
-        return "never"
-
-    kept: list[Trajectory] = []
-    task = asyncio.ensure_future(run(tools={"search": FakeTool("search", hang)}, on_cancel=kept.append))
-    await hanging.wait()
-    await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert [t.id for t in kept] == ["t0", "t1"]
-
-
 async def test_nothing_to_do_and_a_senseless_limit() -> None:
     assert await run([]) == []
     with pytest.raises(ValueError, match="concurrency is 0"):

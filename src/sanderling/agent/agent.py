@@ -75,7 +75,6 @@ class Agent:
         seeds: Seeds | None = None,
         *,
         id: str = "",
-        meta: Mapping[str, Any] | None = None,
         on_event: Callable[[Event], None] | None = None,
         texts: bool = True,
         cancel: asyncio.Event | None = None,
@@ -93,7 +92,6 @@ class Agent:
             question: what to find out.
             seeds: what keys random numbers and faults.
             id: the record's; empty: the question's id with the attempt.
-            meta: kept in the record.
             on_event: hears what happens.
             texts: without, ``on_event`` hears no TextDelta, and servers are asked for whole turns as when nobody watches: a
                 stream that breaks midway is not tried again.
@@ -120,7 +118,7 @@ class Agent:
                 stop=cancel,
                 finish_early=finish_early,
             )
-            record = partial(episode.record, id=id, world=self.world, meta=dict(meta or {}))
+            record = partial(episode.record, id=id, world=self.world)
             try:
                 end = await episode.run()
             except PolicyOutageError as error:
@@ -144,16 +142,13 @@ class Agent:
         *,
         concurrency: int,
         on_done: Callable[[Trajectory], None] | None = None,
-        cancel: asyncio.Event | None = None,
-        on_cancel: Callable[[Trajectory], None] | None = None,
         journal: Journal | None = None,
     ) -> list[Trajectory]:
         """Run the jobs, at most ``concurrency`` at a time, and return the records in the order of the jobs.
 
-        ``on_done`` is called as each episode ends. Once ``cancel`` is set, running episodes end CANCELLED, and jobs that have
-        not begun give records of their question alone. A record is stored for the ``journal`` when ``on_done`` has returned;
-        without ``on_done`` the caller tells it. An episode that raises does not stop the others: raises the UserError where all
-        failures are UserErrors, else an ExceptionGroup, when they are done.
+        ``on_done`` is called as each episode ends; its record is stored for the ``journal`` when it has returned. An episode
+        that raises does not stop the others: raises the UserError where all failures are UserErrors, else an ExceptionGroup,
+        when they are done.
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}, and must be at least 1")
@@ -164,9 +159,7 @@ class Agent:
         async def work() -> None:
             for index, job in waiting:  # shared by the workers: each takes the next job
                 try:
-                    done[index] = await self.run(
-                        job.question, job.seeds, id=job.id, cancel=cancel, on_cancel=on_cancel, journal=journal
-                    )
+                    done[index] = await self.run(job.question, job.seeds, id=job.id, journal=journal)
                 except Exception as error:
                     error.add_note(f"in the episode {job.id or attempt_id(job.question, job.seeds.attempt)!r}")
                     errors.append(error)

@@ -22,12 +22,10 @@ CUT_MARK = "\n[... cut to fit the context ...]\n"
 
 @dataclass(frozen=True)
 class Allowance:
-    """What the next turn may use, or why there is no next turn."""
+    """What the next turn may use, or why there is none: ``spent`` is the ending when answers are not forced."""
 
     max_tokens: int = 0
-    """Most tokens of the turn; 0 when a budget is spent."""
     spent: Ending | None = None
-    """The ending a spent budget has when answers are not forced; None: go on."""
     detail: str = ""
     """One sentence on the spent budget."""
 
@@ -35,17 +33,10 @@ class Allowance:
 def allow(
     budgets: Budgets, *, turns: int, prompt_tokens: int, seconds: float, limit: int, turn_tokens: int, hint_tokens: int
 ) -> Allowance:
-    """Decide on the next turn of an episode that took so many turns and seconds, and would show the model so many tokens.
+    """Decide on the next turn of an episode that took so many turns and seconds, and would show the model ``prompt_tokens``.
 
-    Args:
-        budgets: the profile's.
-        turns: model turns so far.
-        prompt_tokens: everything the model would see, what is new included.
-        seconds: since the episode began.
-        limit: most tokens the model may see, see :func:`context_limit`.
-        turn_tokens: most tokens of one turn.
-        hint_tokens: what the closing hint costs in an observation of its own.
-
+    ``limit`` comes from :func:`context_limit`, ``turn_tokens`` is the most tokens of one turn, ``hint_tokens`` is what the
+    closing hint costs in an observation of its own.
     """
     if budgets.max_seconds is not None and seconds >= budgets.max_seconds:
         return Allowance(spent=Ending.TIME_LIMIT, detail=f"The episode's {budgets.max_seconds:g} seconds were used up.")

@@ -8,7 +8,6 @@ pinned in ``tests/agent/test_loop_rules.py``. Episodes are run by :class:`sander
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sanderling.agent.calls import CallBook, run_calls, unless_stopped
 from sanderling.agent.events import CallsMade, Event, Observed, TextDelta, TurnRejected, TurnSampled, TurnStarted
@@ -109,7 +108,7 @@ class Episode:
         if self._session is not None:
             self._session.close()
 
-    def record(self, end: End, *, id: str, world: str, meta: dict[str, Any]) -> Trajectory:
+    def record(self, end: End, *, id: str, world: str) -> Trajectory:
         """The record so far, under this ending; what was queued for the next turn is part of it."""
         self._transcript.commit()
         tokenizer = self._policy.tokenizer
@@ -127,7 +126,6 @@ class Episode:
             seeds=self._seeds,
             seconds=self._clock.monotonic() - self._started,
             detail=end.detail,
-            meta=meta,
         )
 
     # -- one turn ------------------------------------------------------------------------------------------------------
