@@ -270,9 +270,8 @@ def _outside(found: Any, spec: str) -> Judge:
     """A judge from outside: one as it is, a class without arguments made, a function of two texts as a rule."""
     if inspect.isfunction(found):
         return RuleJudge(spec, found)
-    judge: Any = found() if inspect.isclass(found) else found
-    if not (callable(judge) and isinstance(getattr(judge, "name", None), str) and hasattr(judge, "places")):
-        raise UserError(
-            f"{spec} is no judge: give a function of an answer and an accepted one, or a judge with name and places."
-        )
+    judge = found() if inspect.isclass(found) else found
+    if not all(hasattr(judge, name) for name in ("__call__", "name", "places")):
+        wanted = "a function of an answer and an accepted one, or a judge with name and places"
+        raise UserError(f"{spec} is no judge: give {wanted}.")
     return judge
