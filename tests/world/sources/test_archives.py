@@ -19,7 +19,7 @@ from sanderling.world.sources.base import Limits, Reason, Skipped
 from sanderling.world.sources.kinds import kind_of
 from sanderling.world.sources.records import JsonlSource, ParquetSource
 from sanderling.world.sources.warc import WarcSource
-from sanderling.world.sources.wikipedia import WikipediaSource, elements, nesting, read_wikitext
+from sanderling.world.sources.wikipedia import WikipediaSource, read_wikitext
 from sanderling.world.sources.zim import ZimSource
 
 # WARC
@@ -251,22 +251,6 @@ def test_equals_signs_without_end_end_no_process(tmp_path):
     assert isinstance(found[1], Page) and [line.strip() for line in found[1].text.splitlines()] == ["=a", "b=c=", "= d"]
 
 
-def test_blanks_after_an_equals_sign_cost_nothing():
-    text, _ = read_wikitext(f"={' ' * 200_000}\n==   Part\t ==  \nWords.", str)
-    assert [line for line in text.splitlines() if line.strip(" =")] == ["## Part", "Words."]
-
-
-def test_elements_are_counted():
-    assert elements("a {{b|c|d}} [[e]] &amp; ''f''\n** g: h\n; i <br> #") == 1 + 2 + 1 + 1 + 2 + 2 + 1 + 1
-
-
-def test_nesting_counts_what_is_open_at_once():
-    assert nesting("{{a}} [[b]] <ref>c</ref> <ref/> <br><br> {| |} [http://a b] <!-- -->" * 9) == 1
-    assert nesting("{{a|[[b|<i>{|") == 4
-    assert nesting("a <b <i>x</i>") == 12
-    assert nesting("}} ]] </i> {{") == 1
-
-
 # ZIM
 
 
@@ -298,11 +282,6 @@ def test_articles_with_links_through_redirects(zim):
         "long": Reason.TOO_LARGE,
         "style.css": Reason.OTHER_KIND,
     }
-
-
-def test_the_base_is_the_callers(zim):
-    found = [item.url for item in ZimSource(zim, "https://en.example/wiki").items() if isinstance(item, Page)]
-    assert found[0] == "https://en.example/wiki/Orlo_(town)"
 
 
 def test_paths_that_climb_lead_nowhere(tmp_path):

@@ -104,11 +104,6 @@ def test_encodings(data, charset):
     assert "café über" in html(data, charset=charset).text
 
 
-def test_broken_utf8_stays_utf8():
-    page = html("<p>東京は日本の首都である。".encode() + b"\xff\xfe and more" + b" words" * 20)
-    assert page.text.startswith("東京は日本の首都である。\ufffd")
-
-
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -150,18 +145,6 @@ def test_no_bytes_break_it(data):
     assert isinstance(found, Document | Reason)
     if isinstance(found, Document):
         found.text.encode()
-
-
-def test_a_page_of_many_links_and_headings():
-    page = html("<h2>part</h2><p>see <a href=x>y</a></p><ul><li>item of a list<li>other</ul>" * 5_000)
-    assert page.links == ("https://w.example/docs/a/x",)
-    assert page.text.count("## part") == page.text.count("- item of a list") == 5_000
-
-
-def test_iso_2022_jp_is_told_by_its_escapes():
-    page = read_html("<title>日本</title><p>日本語のテキスト、長い文章です。</p>".encode("iso2022_jp"), URL, Limits())
-    assert isinstance(page, Document)
-    assert (page.title, page.text) == ("日本", "日本語のテキスト、長い文章です。")
 
 
 # Links within texts
@@ -308,11 +291,6 @@ def test_what_would_take_it_long_is_left_to_the_other():
     assert article("<main>" + "<p>word of it</p>" * 20_000).text.count("word of it") == 20_000
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00\xff" * 90, b"<", b"<html>", b"<p>" * 3_000, b"\xff\xfe<p>a"])
-def test_bad_input_is_a_reason_or_a_document(data):
-    assert isinstance(read_html(data, "https://w.example/", QUALITY), Reason | Document)
-
-
 def test_from_the_command_line(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "orlo.html").write_text(PAGE)
@@ -360,12 +338,6 @@ def test_links(page, link, full):
 def test_addresses_of_files():
     assert address("local://d/", "a b/c(1)#2?.html") == "local://d/a%20b/c(1)%232%3F.html"
     assert address("local://d/", b"caf\xe9.html") == "local://d/caf%E9.html"
-
-
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_no_link_breaks_it(page, link):
-    assert isinstance(resolve(page, link), str)
-    assert isinstance(resolve("local://" + page, link), str)
 
 
 # Markdown and plain text

@@ -166,6 +166,20 @@ def test_a_manifest_of_something_else_makes_no_world(tmp_path):
         open_source(folder)
 
 
+def test_a_source_of_ones_own(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from sanderling.world.contract import Page\nfrom sanderling.world.sources.base import Source\n"
+        "class Lines(Source):\n    def __init__(self, rest, base, limits):\n        self.name = rest\n"
+        "    def items(self, skip=0):\n        return iter([Page(url='u', title=self.name, text='t')][skip:])\n"
+        "    def stamp(self):\n        return ''\n    name = ''\n"
+    )
+    (page,) = open_source(f"{file}:Lines:some/place").items()
+    assert isinstance(page, Page) and page.title == "some/place"
+    with pytest.raises(UserError, match="defines no 'Line'"):
+        open_source(f"{file}:Line:x")
+
+
 @pytest.mark.parametrize("kind", [*WRITERS, "encyclopedia"])
 def test_nothing_there_is_one_sentence(tmp_path, kind):
     with pytest.raises(UserError):
@@ -190,11 +204,6 @@ def test_a_prefix_tells_the_kind_of_an_odd_name(tmp_path, monkeypatch):
         open_source("tape:b.md")
 
 
-def test_an_empty_directory_holds_no_recording(tmp_path):
-    with pytest.raises(UserError, match=r"holds no \.json"):
-        open_source(f"recorded:{tmp_path}")
-
-
 # Several processes
 
 
@@ -207,11 +216,6 @@ def test_every_kind_gives_the_same_items(tmp_path):
         assert isinstance(many, ParallelSource)
         assert (many.name, many.stamp(), many.total()) == (one.name, one.stamp(), one.total())
         assert list(many.items(2)) == list(one.items())[2:]
-
-
-def test_what_has_nothing_to_read_is_left_alone():
-    (source,) = open_sources(["encyclopedia:50/1"], workers=4)
-    assert not isinstance(source, ParallelSource)
 
 
 def folder(place: Path, files: int) -> FolderSource:
@@ -237,10 +241,6 @@ def test_who_stops_early_leaves_no_process(tmp_path):
     next(items)
     items.close()
     assert multiprocessing.active_children() == []
-
-
-def test_an_empty_folder_has_no_items(tmp_path):
-    assert list(ParallelSource(FolderSource(tmp_path), 2).items()) == []
 
 
 def test_no_process_outlives_a_killed_parent(tmp_path):

@@ -6,10 +6,9 @@ import subprocess
 import pytest
 from source_makers import pdf
 
-from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import Limits, Reason, Skipped
+from sanderling.world.sources.base import Reason, Skipped
 from sanderling.world.sources.folder import FolderSource
 
 WORDS = "Some words about herring and the harbour of Orlo."
@@ -58,18 +57,6 @@ def test_links_to_folders_lead_to_their_index(docs):
     base = "local://my%20docs/"
     found = [base + place for place in ("of%20many%20words/index.html", "b/index.html", "none", "b/none", "c.html")]
     assert list(dict.fromkeys(keys)) == found
-
-
-def test_the_base_is_the_callers(docs):
-    for base in ("https://w.example/d", "https://w.example/d/"):
-        pages, _ = split(FolderSource(docs, base))
-        assert pages[1].url == "https://w.example/d/c.html"
-        assert "https://w.example/d/b/index.html" in pages[1].links
-
-
-def test_one_file_is_a_source_too(docs):
-    (page,) = FolderSource(docs / "c.html").items()
-    assert isinstance(page, Page) and page.url == "local://my%20docs/c.html"
 
 
 def test_nothing_outside_is_read_and_nothing_hangs(docs, tmp_path):
@@ -162,13 +149,3 @@ def test_bad_files_have_reasons_and_the_rest_is_read(docs):
     }
     assert len(pages) == 6
     assert WORDS in next(page.text for page in pages if page.url.endswith("good.pdf"))
-
-
-def test_limits_are_the_callers(docs):
-    _, skipped = split(FolderSource(docs, limits=Limits(document_bytes=20)))
-    assert skipped["c.html"] is Reason.TOO_LARGE
-
-
-def test_no_folder(tmp_path):
-    with pytest.raises(UserError, match="There is no folder or file"):
-        FolderSource(tmp_path / "none")

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
-from sanderling.world.contract import Page, answered
+from sanderling.world.contract import Page
 from sanderling.world.sources.kinds import kind_of, open_source, open_sources
-from sanderling.world.store import open_world, read_manifest
+from sanderling.world.store import read_manifest
 
 
 def run(*arguments: object) -> str:
@@ -55,14 +55,6 @@ def test_folders_of_one_address_stay_apart_however_far_up_they_differ(tmp_path):
     urls = [page.url for page in pages if isinstance(page, Page)]
     assert urls[:2] == ["local://x/a/docs/n.md", "local://y/a/docs/n.md"] and urls[4] == "local://other/n.md"
     assert len({canonical_url(url) for url in urls}) == 5
-
-
-def test_folders_of_one_name_stay_apart(sources, tmp_path):
-    run("build", "from", *sources, "--out", tmp_path / "w")
-    world = open_world(tmp_path / "w")
-    assert answered(world.search("plaice")).hits[0].url == "local://two/html/index.html"
-    assert answered(world.search("herring")).hits[0].url == "local://one/html/index.html"
-    assert [source.name for source in open_sources(sources[:1])] == ["html"]
 
 
 def test_kinds_are_told_by_name_or_content(tmp_path):
