@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanderling.data.importing import import_to, open_import
+from sanderling.data.importing import Import, import_to
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.runs.files import replace_file
 
@@ -113,7 +113,7 @@ def measure(path: Path | None, out: Path | None) -> dict[str, float]:
     """Read a file in this process (and write it); without a file, only say how large the process is."""
     began, busy, count = time.perf_counter(), time.process_time(), 0
     if path is not None and out is None:
-        for _ in open_import(path):
+        for _ in Import(path):
             count += 1
     elif path is not None:
         count = import_to([path], out, None, lambda *_: None).report.trajectories

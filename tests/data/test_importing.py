@@ -14,7 +14,7 @@ from strategies import JSON, OBJECT, TEXT
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Trajectory, encode_record, encode_trajectory
 from sanderling.data import importing
-from sanderling.data.importing import LeftOutWarning, import_all, open_import, open_trajectories
+from sanderling.data.importing import Import, LeftOutWarning, import_all, open_trajectories
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.parquet import write_parquet
@@ -179,7 +179,7 @@ def test_entries_that_could_not_be_read_are_handed_on_in_order_and_those_of_no_r
     save(tmp_path / "a" / "x.jsonl", f'nonsense\n{GOOD}\n{{"messages": null}}\nmore')
     save(tmp_path / "a" / "y.json", '{"no": "recording"}')
     met: list[tuple[Any, ...]] = []
-    reading = open_import(tmp_path / "a", on_unread=lambda *told: met.append(told))
+    reading = Import(tmp_path / "a", on_unread=lambda *told: met.append(told))
     assert [one.id for one in reading] == ["a/x#1"]
     assert met == [
         ("a/x#0", "nonsense", "unreadable_line", 1),
@@ -193,7 +193,7 @@ def test_entries_that_could_not_be_read_are_handed_on_in_order_and_those_of_no_r
 
 def test_reading_twice_gives_the_same(tmp_path: Path) -> None:
     save(tmp_path / "a.jsonl", f"{GOOD}\nx\n{GOOD}")
-    reading = open_import(tmp_path, tmp_path / "a.jsonl")
+    reading = Import(tmp_path, tmp_path / "a.jsonl")
     first, report = list(reading), reading.report
     assert first == list(reading) and report == reading.report and len(first) == 2
     assert reading.bytes_done == reading.bytes_total
@@ -249,9 +249,9 @@ def test_a_layout_of_ones_own_is_asked_first(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(source)
     file = save(tmp_path / "a.jsonl", [{"ask": "Who?", "talk": TALK, "messages": []}, ROW])
     name = f"{tmp_path}/mine.py:MINE"
-    first, second = open_import(file, layout=name)
+    first, second = Import(file, layout=name)
     assert isinstance(first, Trajectory) and isinstance(second, Trajectory)
     assert (first.question.text, len(first.nodes), first.meta["layout"]) == ("Who?", 4, name)
     assert second.meta["layout"] == "openai-messages"
     with pytest.raises(UserError, match="did you mean 'sharegpt'"):
-        open_import(file, layout="sharegtp")
+        Import(file, layout="sharegtp")

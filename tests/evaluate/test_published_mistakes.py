@@ -19,7 +19,7 @@ from sanderling.cli.evaluation import app
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
 from sanderling.core.types import FixedClock, Message
-from sanderling.data.importing import open_import
+from sanderling.data.importing import Import
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import get_benchmark
@@ -63,7 +63,7 @@ SEARCHED = (
 def test_the_prompts_example_is_nobodys_answer(layout, end: str, answer: str | None, tmp_path: Path) -> None:
     """Others take the last of two answer tags or more, as their prompt holds one: a page with a tag is then answered for."""
     (tmp_path / "t.jsonl").write_text(json.dumps(layout(SEARCHED + end)) + "\n")
-    (found,) = open_import(tmp_path / "t.jsonl")
+    (found,) = Import(tmp_path / "t.jsonl")
     assert isinstance(found, Trajectory) and found.question.text == ASKED
     assert (found.answer or None) == answer
 

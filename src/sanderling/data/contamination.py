@@ -24,7 +24,7 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Question, Trajectory, encode_record, encode_trajectory
 from sanderling.core.text import normalised, question_tokens
-from sanderling.data.importing import open_import
+from sanderling.data.importing import Import
 from sanderling.data.questions import read_questions
 from sanderling.data.similar import THRESHOLD, NearIndex
 from sanderling.runs.writing import Lines
@@ -235,7 +235,7 @@ def _rows(source: Path) -> Iterator[Trajectory | Question]:
     if source.is_file() and not source.stat().st_size:
         return  # what a step that kept nothing leaves
     kind: type[Trajectory] | type[Question] | None = None
-    for found in open_import(source):
+    for found in Import(source):
         kind = kind or type(found)
         if not isinstance(found, kind):
             raise UserError(

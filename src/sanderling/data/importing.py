@@ -1,6 +1,6 @@
 """Recorded trajectories and question sets, of other systems and our own, into the record, without losing any.
 
-`open_import` streams files and folders, `import_to` writes what they hold, `open_trajectories` gives commands the trajectories
+`Import` streams files and folders, `import_to` writes what they hold, `open_trajectories` gives commands the trajectories
 of whatever a person has. Memory holds one entry and a piece of its file; two imports of the same files give the same records,
 ids included. Every entry becomes a trajectory, a question, or is counted as unread; a file without a known entry is no
 recording, and left. Ids are the file's folder and name, and the entry's place in it; our own records keep theirs, and get
@@ -10,9 +10,9 @@ recording, and left. Ids are the file's folder and name, and the entry's place i
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,32 +77,32 @@ def importable(path: Path) -> bool:
     return bool(last) and (last[0] in JSON_NAMES or (last[0] in PARQUET_NAMES and not packed))
 
 
-def find_places(sources: Sequence[Path], names: Sequence[str | None] = ()) -> Places:
+def find_places(sources: Sequence[Path]) -> Places:
     """The files of sources: each a file, whatever its name, or a directory, of which every importable file is taken.
 
-    ``names``: for each source that is a file, what its ids begin with. Raises UserError for a source that is not there.
+    Raises UserError for a source that is not there.
     """
-    found: list[tuple[Path, str, str | None]] = []
-    for index, source in enumerate(sources):
+    found: list[tuple[Path, str]] = []
+    for source in sources:
         if source.is_dir():
             below = sorted(path for path in source.rglob("*") if importable(path) and path.is_file())
-            found += [(path, path.relative_to(source).as_posix(), None) for path in below]
+            found += [(path, path.relative_to(source).as_posix()) for path in below]
         elif source.exists():
-            found.append((source, source.name, names[index] if index < len(names) else None))
+            found.append((source, source.name))
         else:
             raise UserError(f"There is no file or directory {source}: check the path.")
-    results = {path.parent for path, _, _ in found if path.name == "result.json"}
-    repeated = [label for path, label, _ in found if path.name in REPEATED and path.parent in results]
-    taken: dict[Path, tuple[Path, str, str | None]] = {}
-    for path, label, name in found:
+    results = {path.parent for path, _ in found if path.name == "result.json"}
+    repeated = [label for path, label in found if path.name in REPEATED and path.parent in results]
+    taken: dict[Path, tuple[Path, str]] = {}
+    for path, label in found:
         if not (path.name in REPEATED and path.parent in results):
-            taken.setdefault(path.resolve(), (path, label, name))
-    shared = Counter(_short_name(path) for path, _, _ in taken.values())
+            taken.setdefault(path.resolve(), (path, label))
+    shared = Counter(_short_name(path) for path, _ in taken.values())
     used: Counter[str] = Counter()
     places: list[Place] = []
-    for path, label, given in taken.values():
+    for path, label in taken.values():
         # Bytes of a name that are not UTF-8 are U+FFFD in ids, which every format has to hold.
-        name = without_surrogates(given or (_short_name(path) if shared[_short_name(path)] == 1 else label))
+        name = without_surrogates(_short_name(path) if shared[_short_name(path)] == 1 else label)
         used[name] += 1
         places.append(Place(path, name if used[name] == 1 else f"{name}~{used[name]}", without_surrogates(label)))
     return Places(tuple(places), tuple(repeated))
@@ -122,22 +122,22 @@ def _short_name(path: Path) -> str:
 class Import:
     """The trajectories and questions of some files. Iterating again reads them again.
 
-    Example: ``for found in (reading := open_import(folder)): ...``, then ``reading.report``.
+    Example: ``for found in (reading := Import(folder)): ...``, then ``reading.report``.
     """
 
-    def __init__(
-        self, sources: Iterable[Path], *, name: str | None = None, on_unread: OnUnread | None = None, layout: str = ""
-    ) -> None:
+    def __init__(self, *sources: Path | str, name: str = "", on_unread: OnUnread | None = None, layout: str = "") -> None:
         """Raises UserError for a source that is not there, and for a directory without a file that could be imported.
 
         ``name``: what ids begin with, where the one source is a file. ``layout``: the layout that is asked before all others,
         by its name or as ``file.py:name``.
         """
-        self.sources = list(sources)
+        self.sources = [Path(source) for source in sources]
         self._on_unread = on_unread
         self._layouts = ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
-        places = find_places(self.sources, [name] if name else [])
+        places = find_places(self.sources)
         self._places, self._repeated = places.files, places.repeated
+        if name:
+            self._places = tuple(replace(place, name=name) for place in self._places)
         if not self._places:
             raise UserError(f"{self._told()} holds no recorded file: give .json, .jsonl or .parquet files.")
         self._names = {place.name for place in self._places}
@@ -299,11 +299,6 @@ class Import:
         return ", ".join(map(str, self.sources))
 
 
-def open_import(*sources: Path | str, name: str | None = None, on_unread: OnUnread | None = None, layout: str = "") -> Import:
-    """A stream over files and folders; see `Import`. Raises UserError for a source that is not there."""
-    return Import([Path(source) for source in sources], name=name, on_unread=on_unread, layout=layout)
-
-
 @dataclass(frozen=True)
 class ImportResult:
     """What a file or tree held."""
@@ -314,9 +309,9 @@ class ImportResult:
     report: ImportReport
 
 
-def import_all(*sources: Path | str, name: str | None = None) -> ImportResult:
+def import_all(*sources: Path | str, name: str = "") -> ImportResult:
     """Everything in some files and folders, in memory. Raises UserError when nothing in them is in a known layout."""
-    reading = open_import(*sources, name=name)
+    reading = Import(*sources, name=name)
     found = list(reading)
     trajectories = tuple(one for one in found if isinstance(one, Trajectory))
     return ImportResult(trajectories, tuple(one for one in found if isinstance(one, Question)), reading.report)
@@ -349,7 +344,7 @@ def _is_store(path: Path) -> bool:
 
 
 def _imported(path: Path) -> Iterator[Trajectory]:
-    reading = open_import(path)
+    reading = Import(path)
     questions = trajectories = 0
     for found in reading:
         if isinstance(found, Trajectory):
@@ -417,7 +412,7 @@ def import_to(
         def left_out(place: str, value: Any, code: str, entries: int = 1) -> None:
             unread.add(_unread_line(place, value, code, entries))
 
-        reading = Import(sources, on_unread=left_out, layout=layout)
+        reading = Import(*sources, on_unread=left_out, layout=layout)
         asked = stack.enter_context(Lines(questions)) if questions else None
         stream = _writable(reading, asked, progress, left_out)
         if out is not None and out.suffix == ".parquet":

@@ -118,25 +118,12 @@ def _first_with_messages(entry: Entry, keys: Iterable[str]) -> str:
 # -- chats ----------------------------------------------------------------------------------------------------------------
 
 
-def _is_dr_venus_sft(entry: Entry) -> bool:
-    named = isinstance(entry.get("question"), str) and "answer" not in entry
-    return messages_in(entry) is not None and ("gt" in entry or (named and "prediction" in entry) or "termination" in entry)
-
-
-def _is_dr_venus_rl(entry: Entry) -> bool:
-    return messages_in(entry) is not None and ("request_id" in entry or "sample_idx" in entry)
-
-
 def _dr_venus(entry: Entry, id: str, notes: Notes) -> Trajectory:
     """The supervised files say what would be right (``gt``), the rollouts that they finished; only inference names its end."""
     question = entry["question"] if isinstance(entry.get("question"), str) else None
     held = {"messages", "gt"} | ({"question"} if question is not None else set())
     answers = answers_in(entry.get("gt"))
     return conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)
-
-
-def _is_tongyi(entry: Entry) -> bool:
-    return messages_in(entry) is not None and asked(entry, ("question",)) is not None and {"answer", "prediction"} <= set(entry)
 
 
 def _tongyi(entry: Entry, id: str, notes: Notes) -> Trajectory:
@@ -150,10 +137,6 @@ def _tongyi(entry: Entry, id: str, notes: Notes) -> Trajectory:
     return found
 
 
-def _is_webdancer(entry: Entry) -> bool:
-    return messages_in(entry) is not None and (entry.get("type") == "chatml" or "functions" in entry)
-
-
 def _webdancer(entry: Entry, id: str, notes: Notes) -> Trajectory:
     r"""The first user message holds the tools' description and, after ``User: ``, the question."""
     messages = messages_in(entry) or []
@@ -165,11 +148,6 @@ def _webdancer(entry: Entry, id: str, notes: Notes) -> Trajectory:
     answers = answers_in(entry.get("answer"))
     held = ("messages", "answer")
     return conversation(entry, messages, id, notes, question=question.strip(), answers=answers, held=held)
-
-
-def _is_redsearcher(entry: Entry) -> bool:
-    prompted = isinstance(entry.get("system_prompt"), str)
-    return messages_in(entry) is not None and (prompted or asked(record_of(entry, "meta")) is not None)
 
 
 def _redsearcher(entry: Entry, id: str, notes: Notes) -> Trajectory:
@@ -190,10 +168,6 @@ def _plain_chat(keys: tuple[str, ...], prompts: tuple[str, ...]) -> Layout:
         return conversation(entry, messages, id, notes, question=question, answers=answers, held={key, *prompt})
 
     return Layout(lambda entry: bool(_first_with_messages(entry, keys)), read)
-
-
-def _is_openai_log(entry: Entry) -> bool:
-    return messages_in(record_of(entry, "request")) is not None and isinstance(entry.get("response"), dict)
 
 
 def _openai_log(entry: Entry, id: str, notes: Notes) -> Trajectory:
@@ -403,10 +377,6 @@ def count_nodes(trajectory: Trajectory, notes: Notes) -> None:
     notes.tally("kept", len(trajectory.nodes) - raw)
 
 
-def _is_own_question(entry: Entry) -> bool:
-    return isinstance(entry.get("id"), str) and isinstance(entry.get("text"), str) and set(entry) <= set(Question.model_fields)
-
-
 def _own_question(entry: Entry, id: str, notes: Notes) -> Question | None:
     try:
         return Question.model_validate(entry)
@@ -419,10 +389,6 @@ def _is_verl(entry: Entry) -> bool:
     if messages_in(entry) is not None or ("prompt" not in entry and "question" not in entry):
         return False
     return "ground_truth" in record_of(entry, "reward_model") or ("label" in entry and _prompted(entry) is not None)
-
-
-def _is_masked_verl(entry: Entry) -> bool:
-    return _is_verl(entry) and ("mask_url" in record_of(entry, "extra_info") or bool(masked_urls(entry)))
 
 
 def _prompted(entry: Entry) -> str | None:
@@ -473,23 +439,52 @@ def _question(entry: Entry, id: str, notes: Notes) -> Question:
     return Question(id=question_id(text), text=text, answers=answers, masked_urls=masked, meta=fields)
 
 
+def _chats(entry: Entry) -> bool:
+    return messages_in(entry) is not None
+
+
 LAYOUTS: dict[str, Layout] = {
-    "sanderling": Layout(lambda entry: "schema_version" in entry and "nodes" in entry, _own_record),
-    "sanderling-question": Layout(_is_own_question, _own_question),
+    "sanderling": Layout(lambda e: "schema_version" in e and "nodes" in e, _own_record),
+    "sanderling-question": Layout(
+        lambda e: isinstance(e.get("id"), str) and isinstance(e.get("text"), str) and set(e) <= set(Question.model_fields),
+        _own_question,
+    ),
     "literesearcher-cases": Layout(_is_case, _case),
-    "agenttoleap": Layout(lambda entry: bool(_first_with_messages(entry, _HISTORIES)), _agenttoleap),
-    "openai-log": Layout(_is_openai_log, _openai_log),
-    "webdancer-chatml": Layout(_is_webdancer, _webdancer),
-    "dr-venus-rl": Layout(_is_dr_venus_rl, _dr_venus),
-    "tongyi-run": Layout(_is_tongyi, _tongyi),
-    "dr-venus-sft": Layout(_is_dr_venus_sft, _dr_venus),
-    "redsearcher-sft": Layout(_is_redsearcher, _redsearcher),
+    "agenttoleap": Layout(lambda e: bool(_first_with_messages(e, _HISTORIES)), _agenttoleap),
+    "openai-log": Layout(
+        lambda e: _chats(record_of(e, "request")) and isinstance(e.get("response"), dict),
+        _openai_log,
+    ),
+    "webdancer-chatml": Layout(lambda e: _chats(e) and (e.get("type") == "chatml" or "functions" in e), _webdancer),
+    "dr-venus-rl": Layout(lambda e: _chats(e) and ("request_id" in e or "sample_idx" in e), _dr_venus),
+    "tongyi-run": Layout(
+        lambda e: _chats(e) and asked(e, ("question",)) is not None and {"answer", "prediction"} <= set(e),
+        _tongyi,
+    ),
+    "dr-venus-sft": Layout(
+        lambda e: (
+            _chats(e)
+            and (
+                "gt" in e
+                or "termination" in e
+                or ("prediction" in e and isinstance(e.get("question"), str) and "answer" not in e)
+            )
+        ),
+        _dr_venus,
+    ),
+    "redsearcher-sft": Layout(
+        lambda e: _chats(e) and (isinstance(e.get("system_prompt"), str) or asked(record_of(e, "meta")) is not None),
+        _redsearcher,
+    ),
     "sharegpt": _plain_chat(("conversations", "conversation"), ("system",)),
-    "openai-responses": Layout(lambda entry: bool(_items_back(entry)), _responses),
+    "openai-responses": Layout(lambda e: bool(_items_back(e)), _responses),
     "openai-messages": _plain_chat(("messages",), ("system_prompt", "system")),
     "transcript": Layout(is_transcript, _transcript),
-    "literesearcher-rl": Layout(_is_masked_verl, _verl),
+    "literesearcher-rl": Layout(
+        lambda e: _is_verl(e) and ("mask_url" in record_of(e, "extra_info") or bool(masked_urls(e))),
+        _verl,
+    ),
     "verl": Layout(_is_verl, _verl),
     "questions": Layout(_is_question, _question),
 }
-"""In the order in which they are asked. docs/data-import.md says by what each is recognised."""
+"""By what each is recognised and with what it is read, in the order in which they are asked."""

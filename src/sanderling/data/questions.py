@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, decode_record, encode_record
-from sanderling.data.importing import open_import, warn_of_left_out
+from sanderling.data.importing import Import, warn_of_left_out
 from sanderling.runs.files import replace_file
 
 
@@ -68,7 +68,7 @@ def _imported(path: Path, whole: bool) -> list[Question]:
     asked: list[Question] = []
     of_trajectories: dict[str, Question] = {}
     unread: list[str] = []
-    reading = open_import(path, on_unread=lambda id, value, code, entries: unread.append(id))
+    reading = Import(path, on_unread=lambda id, value, code, entries: unread.append(id))
     for found in reading:
         if isinstance(found, Question):
             asked.append(found)

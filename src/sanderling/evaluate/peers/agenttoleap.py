@@ -13,7 +13,7 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import Ending
-from sanderling.data.importing import open_import
+from sanderling.data.importing import Import
 from sanderling.evaluate.benchmarks.sources import sha256_of
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 from sanderling.evaluate.peers.folders import Attempt, attempts_in
@@ -71,7 +71,7 @@ def _read(attempt: Attempt) -> Trajectory | str:
     if not attempt.path.exists():
         return "begun, and not ended"
     try:
-        reading = open_import(attempt.path, name=f"{attempt.task}/{attempt.number}")
+        reading = Import(attempt.path, name=f"{attempt.task}/{attempt.number}")
         records = [one for one in reading if isinstance(one, Trajectory) and one.meta.get("layout") == "agenttoleap"]
     except UserError:
         records = []

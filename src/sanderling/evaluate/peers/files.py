@@ -11,7 +11,7 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside
 from sanderling.core.record import Trajectory
-from sanderling.data.importing import find_places, open_import
+from sanderling.data.importing import Import, find_places
 from sanderling.evaluate.benchmarks.sources import sha256_of
 from sanderling.evaluate.peers.contract import Found, Left, Lost, Sources
 
@@ -36,7 +36,7 @@ class RecordedFiles:
     def __iter__(self) -> Iterator[Found | Lost]:
         """In the order of the files."""
         self.left = Left()
-        reading = open_import(*self._sources, layout=self._layout if is_outside(self._layout) else "")
+        reading = Import(*self._sources, layout=self._layout if is_outside(self._layout) else "")
         any_read = False
         for one in reading:
             if not isinstance(one, Trajectory):

@@ -18,7 +18,7 @@ import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.record import Trajectory
-from sanderling.data.importing import importable, open_import
+from sanderling.data.importing import Import, importable
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.encyclopedia import generate_pages
@@ -141,7 +141,7 @@ class RecordedSource(Source):
         """Every trajectory; files that are no recording are left out, and appended to ``refused``."""
         for file in self._files():
             try:
-                yield from (found for found in open_import(file) if isinstance(found, Trajectory))
+                yield from (found for found in Import(file) if isinstance(found, Trajectory))
             except UserError:
                 if refused is not None:
                     refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
