@@ -111,8 +111,7 @@ def make_run(root: Path, stored: Sequence[Trajectory], attempts: int, *, private
     run = directory.begin(about, questions, attempts, "test")
     for one in stored:
         directory.store.append(one)
-    made_with = directory.store.path.with_name("attempts.jsonl.made_with.json")
-    made_with.write_text(json.dumps({"profile": get_profile("tiny").model_dump(mode="json")}), encoding="utf-8")
+    directory.table("about").put("attempts", {"profile": get_profile("tiny").model_dump(mode="json")})
     info = RunInfo("sanderling eval run", 3, "0.1.0", "2026-01-02T03:04:05+00:00", 60.0, 0, judge=JUDGE)
     summarise([episode_of(one, JUDGE) for one in last.values()], questions, attempts, info).save(directory.result_file)
     directory.finish(run)

@@ -1,6 +1,5 @@
 """Rows of attempts: the index says what the records say, whatever became of it."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +10,12 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
-from sanderling.evaluate.attempt_stores import VERSION, IndexedRecords, WholeRecords
+from sanderling.evaluate.attempt_stores import IndexedRecords, WholeRecords
 from sanderling.evaluate.rows import AttemptRow, asked_digest
+from sanderling.evaluate.run_directory import ROWS, RunDirectory
 from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import Run, Table
 
 VERDICT = {"judge": "exact", "correct": True, "score": 1.0, "reason": "alike"}
 
@@ -33,7 +34,7 @@ def store(tmp_path: Path) -> IndexedRecords:
 
 
 def opened(root: Path) -> IndexedRecords:
-    return IndexedRecords(TrajectoryStore(root / "attempts.jsonl"), root / "index.jsonl")
+    return RunDirectory(root).attempts
 
 
 def from_records(store: IndexedRecords) -> list[AttemptRow]:
@@ -61,53 +62,38 @@ def test_any_answer_comes_back(tmp_path_factory: pytest.TempPathFactory, answer:
     assert opened(root).rows() == [row] and row.answer == answer
 
 
-def delete(index: Path) -> None:
-    index.unlink()
+def forget_all(rows: Table) -> None:
+    rows.clear()
 
 
-def tear(index: Path) -> None:
-    index.write_bytes(index.read_bytes()[:-20])
-
-
-def tear_head(index: Path) -> None:
-    index.write_bytes(b'{"ind')
-
-
-def empty(index: Path) -> None:
-    index.write_bytes(b"")
-
-
-def forget_one(index: Path) -> None:
+def forget_one(rows: Table) -> None:
     """A kill between a record and its row."""
-    index.write_bytes(b"".join(index.read_bytes().splitlines(keepends=True)[:-1]))
+    rows.remove(rows.keys()[-1])
 
 
-def of_another_version(index: Path) -> None:
-    index.write_bytes(index.read_bytes().replace(b'{"index":', b'{"index":1', 1))
+def of_another_version(rows: Table) -> None:
+    rows.put("", [1])
 
 
-def with_another_field(index: Path) -> None:
-    index.write_bytes(index.read_bytes().replace(b'"odd_turns"', b'"even_turns"'))
+def garbage(rows: Table) -> None:
+    rows.put(rows.keys()[-1], {"id": 3})
 
 
-def garbage(index: Path) -> None:
-    index.write_bytes(b"\x00\xff" * 40)
-
-
-@pytest.mark.parametrize("harm", [delete, tear, tear_head, empty, forget_one, of_another_version, with_another_field, garbage])
-def test_an_index_that_came_to_harm_is_made_again(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("harm", [forget_all, forget_one, of_another_version, garbage])
+def test_rows_that_came_to_harm_are_made_again(tmp_path: Path, harm: Callable[[Table], None]) -> None:
     store = opened(tmp_path)
     for number in range(4):
         store.append(record(number))
-    whole, index = store.rows(), tmp_path / "index.jsonl"
-    harm(index)
-    harmed = index.read_bytes() if index.exists() else None
-    assert opened(tmp_path).rows() == whole
-    assert (index.read_bytes() if index.exists() else None) == harmed, "whoever only reads writes nothing"
+    whole = store.rows()
+    with Run(tmp_path, locked=True) as run:
+        harm(run.table(ROWS))
+        harmed = dict(run.table(ROWS).items())
+        assert opened(tmp_path).rows() == whole
+        assert dict(run.table(ROWS).items()) == harmed, "whoever only reads writes nothing"
     again = opened(tmp_path)
     again.append(record(4))
     assert [row.id for row in opened(tmp_path).rows()] == [f"q{n}-0" for n in range(5)]
-    assert len(index.read_bytes().splitlines()) == 6 and opened(tmp_path).rows() == from_records(again)
+    assert opened(tmp_path).rows() == from_records(again)
 
 
 def test_records_that_were_put_in_another_order_are_read_again(store: IndexedRecords, tmp_path: Path) -> None:
@@ -135,7 +121,7 @@ def test_a_later_verdict_stands_in_the_index_and_no_record_is_written_twice(stor
     mended = record(0).question.model_copy(update={"answers": ("Bergen",)})
     later = store.judged(first, mended, VERDICT)
     assert later.correct("exact", mended) is True and later.correct("exact", record(0).question) is None
-    assert opened(tmp_path).rows()[-1] == later and store.records.path.stat().st_size == size
+    assert opened(tmp_path).rows()[0] == later and store.records.path.stat().st_size == size
     assert opened(tmp_path).append(record(2)).line.offset == size
 
 
@@ -174,14 +160,3 @@ def test_masks_and_words_make_the_question_blanks_do_not_hide(store: IndexedReco
     twice = {"masked_urls": ("https://b.example", "https://a.example", "https://b.example")}
     once = {"masked_urls": ("https://a.example", "https://b.example")}
     assert asked_digest(question.model_copy(update=twice)) == asked_digest(question.model_copy(update=once))
-
-
-def test_the_index_is_plain_lines(store: IndexedRecords, tmp_path: Path) -> None:
-    store.append(record(0))
-    head, row = (json.loads(line) for line in (tmp_path / "index.jsonl").read_text().splitlines())
-    assert (
-        head["index"] == VERSION
-        and list(row) == head["row"]
-        and list(row["episode"]) == head["episode"]
-        and row["id"] == "q0-0"
-    )

@@ -244,5 +244,5 @@ def test_the_head_takes_its_figures_from_the_result(tmp_path: Path) -> None:
 def test_limits_are_those_that_the_run_began_with(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run", [plain()], 1)
     assert limits_of(directory)[Ending.TURN_LIMIT] == 12.0 and Ending.TIME_LIMIT not in limits_of(directory)
-    (tmp_path / "run" / "attempts.jsonl.made_with.json").write_text("[]", encoding="utf-8")
+    directory.table("about").remove("attempts")
     assert limits_of(directory) == {}

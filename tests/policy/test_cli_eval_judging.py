@@ -11,6 +11,7 @@ from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.evaluate.judged import read_judged
 from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.judge.verdict import Code
 from sanderling.synth.questions import chain_questions
 from sanderling.world.encyclopedia import generate_encyclopedia
@@ -82,8 +83,8 @@ def test_a_model_judges_in_its_benchmarks_form_once_for_each_answer(place: Path,
 
 
 def _rows(out: Path, judged: list) -> list[dict]:
-    rows = {row["id"]: row for row in map(json.loads, (out / "index.jsonl").read_text().splitlines()[1:])}
-    return [rows[one.id] for one in judged]
+    rows = {row.id: row for row in RunDirectory(out).attempts.rows()}
+    return [{"answer": rows[one.id].answer} for one in judged]
 
 
 def test_judges_are_compared_and_a_person_settles(place: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import json
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -205,12 +206,10 @@ async def test_a_store_goes_on_with_no_other_agent_or_world(tmp_path: Path, othe
 async def test_a_store_without_that_file_is_known_by_its_records(tmp_path: Path, other: Agent, told: str) -> None:
     out = tmp_path / "t.jsonl"
     await run(out, scripted(), attempts=1)
-    note = tmp_path / "t.jsonl.made_with.json"
-    note.unlink()
+    shutil.rmtree(tmp_path / "t.jsonl.run")
     with pytest.raises(UserError, match=told.replace("profile.name", "profile")):
         await run(out, other)
-    assert not note.exists()
-    assert (await run(out, scripted())).resumed == 6 and note.exists()
+    assert (await run(out, scripted())).resumed == 6
 
 
 async def test_a_model_that_has_moved_goes_on_with_a_warning(tmp_path: Path) -> None:
@@ -228,15 +227,6 @@ async def test_another_judge_goes_on_with_a_store(tmp_path: Path) -> None:
     await run(out, scripted(), attempts=1)
     again = await run(out, scripted(), attempts=1, judge=rule_judge("contains"))
     assert len(again.episodes) == 6 and {found.meta[META_KEY]["judge"] for found in TrajectoryStore(out)} == {"contains"}
-
-
-@pytest.mark.parametrize("text", ["{", "[]"])
-async def test_a_damaged_note_of_what_a_store_was_begun_with_is_told(tmp_path: Path, text: str) -> None:
-    out = tmp_path / "t.jsonl"
-    await run(out, scripted(), attempts=1)
-    (tmp_path / "t.jsonl.made_with.json").write_text(text)
-    with pytest.raises(UserError, match="restore it, or choose another store"):
-        await run(out, scripted(), attempts=1)
 
 
 @pytest.fixture

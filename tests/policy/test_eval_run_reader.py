@@ -11,6 +11,7 @@ from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
 from sanderling.evaluate.result import EvalResult
+from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
 from sanderling.world.store import build_world
@@ -91,5 +92,5 @@ def test_other_budgets_than_the_profiles(place: Path) -> None:
     assert done.exit_code == 0, done.output
     (one,) = TrajectoryStore(place / "run" / "attempts.jsonl")
     assert one.ending is Ending.ANSWERED_AT_BUDGET
-    kept = json.loads((place / "run" / "attempts.jsonl.made_with.json").read_text())
+    kept = RunDirectory(place / "run").made_with()
     assert kept["profile"]["budgets"]["max_context_tokens"] == 131_072

@@ -1,30 +1,30 @@
 """Where attempts are kept: whole records, and a row of each that says enough to go on, to judge and to count.
 
 Two stores. `WholeRecords` has the records alone: its rows are read out of them, and a verdict that comes later is a further
-record. `IndexedRecords` keeps the rows in an index beside them, so that a run of many long attempts is gone on with, judged
-again and reported without reading them; later verdicts stand in the index. The records are the truth: an index that is missing,
-torn, behind or of other records is made again from them (the first and the last one are compared; whoever edits one in between
-removes the index). Knows no judge.
+record. `IndexedRecords` keeps the rows in the run's database, so that a run of many long attempts is gone on with, judged again
+and reported without reading them; later verdicts stand in the rows. The records are the truth: rows that are missing, behind or
+of other records are made again from them (the first and the last one are compared).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from sanderling.core.record import Question, Trajectory, decode_record, encode_record
+from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rows import AttemptRow, accepted_digest, row_of
 from sanderling.judge.verdict import META_KEY
-from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
+from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import Table
 
-VERSION = 2
-"""Of the meaning of rows: those of another version are made again."""
 _ROW = TypeAdapter(AttemptRow)
-_HEAD = {"index": VERSION, "row": [one.name for one in fields(AttemptRow)], "episode": [one.name for one in fields(Episode)]}
+_MEANING = [2, [one.name for one in fields(AttemptRow)], [one.name for one in fields(Episode)]]
+"""Of rows: those of another meaning are made again."""
+_HEAD = ""
+"""The key that the meaning stands under."""
 
 
 class AttemptStore(Protocol):
@@ -37,7 +37,7 @@ class AttemptStore(Protocol):
         ...
 
     def judged(self, row: AttemptRow, question: Question, verdict: dict[str, Any]) -> AttemptRow:
-        """Keep a later verdict, on these accepted answers, as `reward.verdict.recorded` gives it."""
+        """Keep a later verdict, on these accepted answers, as `judge.verdict.recorded` gives it."""
         ...
 
 
@@ -60,73 +60,65 @@ class WholeRecords:
 
 
 class IndexedRecords:
-    """Records and their index; one process writes, which reads first."""
+    """Records and their rows in a table, each under its record's offset; one process writes, which reads first."""
 
-    def __init__(self, records: TrajectoryStore, index: Path) -> None:
+    def __init__(
+        self,
+        records: TrajectoryStore,
+        written: Callable[[], Table],
+        read: Callable[[], AbstractContextManager[Table | None]],
+    ) -> None:
+        """``written`` opens the table for good, ``read`` for a look, None where there is none."""
         self.records = records
-        self._log = JsonlLog(index, durable=False)  # what a loss of power takes is made again
+        self._written, self._read = written, read
         self._is_whole = False
 
     def rows(self) -> list[AttemptRow]:
         """All rows; writes nothing, so that a reader may look at a run that goes on."""
-        known, _ = self._known()
+        with self._read() as table:
+            known = self._known(table) if table is not None else []
         return [*known, *self._behind(known)]
 
     def prepare(self) -> list[AttemptRow]:
-        """All rows; afterwards the index says them all. Raises UserError for damaged records."""
-        known, is_clean = self._known()
-        rows = [*known, *self._behind(known)]
-        if not is_clean or len(rows) > len(known):
-            lines = (encode_record(_HEAD), *map(_line, rows))
-            replace_file(self._log.path, b"".join(line + b"\n" for line in lines))
+        """All rows; afterwards the table says them all. Raises UserError for damaged records."""
+        table = self._written()
+        known = self._known(table)
+        behind = list(self._behind(known))
+        if not known:
+            table.clear()
+            table.put(_HEAD, _MEANING, lasting=False)
+        for row in behind:
+            self._keep(row)
         self._is_whole = True
-        return rows
+        return [*known, *behind]
 
     def append(self, trajectory: Trajectory) -> AttemptRow:
         if not self._is_whole:
             self.prepare()
-        row = row_of(trajectory, self.records.append(trajectory))
-        self._log.append(_fields(row))
-        return row
+        return self._keep(row_of(trajectory, self.records.append(trajectory)))
 
     def judged(self, row: AttemptRow, question: Question, verdict: dict[str, Any]) -> AttemptRow:
         if not self._is_whole:
             self.prepare()
-        row = replace(row, accepted=accepted_digest(question), verdict=verdict)
-        self._log.append(_fields(row))
+        return self._keep(replace(row, accepted=accepted_digest(question), verdict=verdict))
+
+    def _keep(self, row: AttemptRow) -> AttemptRow:
+        # What a loss of power takes is made again.
+        self._written().put(str(row.line.offset), _ROW.dump_python(row, mode="json"), lasting=False)
         return row
 
-    def _known(self) -> tuple[list[AttemptRow], bool]:
-        """What the index says, and whether nothing in it had to be left out."""
+    def _known(self, table: Table) -> list[AttemptRow]:
+        """What the table says, if the records are still those that it is about: its first and its last one are."""
+        if table.get(_HEAD) != _MEANING:
+            return []
         try:
-            head, *lines = self._log.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return [], False
-        rows: list[AttemptRow] = []
-        try:
-            if decode_record(head) != _HEAD:
-                return [], False
-            rows.extend(_ROW.validate_python(decode_record(line)) for line in lines if line)
-        except (ValueError, ValidationError):  # torn by a kill, or another version's: the rest is read from the records
-            return (rows, False) if self._holds(rows) else ([], False)
-        return (rows, not lines[-1:] or lines[-1] == b"") if self._holds(rows) else ([], False)
-
-    def _holds(self, rows: list[AttemptRow]) -> bool:
-        """Whether the records are still those that the rows are about: its first and its last one are."""
-        ends = {
-            row.line for row in (*rows[:1], *(max(rows, key=lambda row: row.line.offset, default=None),)) if row is not None
-        }
-        return all(self.records.holds(line) for line in ends)
+            rows = [_ROW.validate_python(row) for key, row in table.items() if key != _HEAD]
+        except ValidationError:
+            return []
+        ends = {max(rows, key=lambda row: row.line.offset).line, rows[0].line} if rows else set()
+        return rows if all(self.records.holds(line) for line in ends) else []
 
     def _behind(self, known: list[AttemptRow]) -> Iterator[AttemptRow]:
-        """Rows of records that the index does not know: their process was killed before it could write them there."""
+        """Rows of records that the table does not know: their process was killed before it could write them there."""
         end = max((row.line.end for row in known), default=0)
         return (row_of(trajectory, line) for line, trajectory in self.records.since(end))
-
-
-def _fields(row: AttemptRow) -> dict[str, Any]:
-    return _ROW.dump_python(row, mode="json")
-
-
-def _line(row: AttemptRow) -> bytes:
-    return encode_record(_fields(row))

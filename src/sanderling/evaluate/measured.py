@@ -124,7 +124,7 @@ async def measured(
     Raises UserError as `attempts.make_attempts` does, and for another agent or world than the run was begun with.
     """
     directory, run, judge = measure.directory, measure.run, judges.first
-    require_begun_with(directory.store, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)})
+    require_begun_with(directory.run, directory.store, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)})
     run = run.model_copy(update={"unscored_limit": measure.unscored_limit})
     directory.go_on(run, measure.questions)
     began = time.monotonic()

@@ -1,10 +1,10 @@
 """A run of an evaluation as a directory: what was asked for, its attempts, its result.
 
 ``run.json`` says what the run is and which round it is in; ``questions.jsonl`` are its questions, ``attempts.jsonl`` the
-trajectories, which are the truth, with ``index.jsonl`` for speed; ``run.db`` has what judges have said and models have cost,
-``by_hand.csv`` what a person has said, ``published.csv`` what others had said of attempts of theirs;
-``guard.jsonl`` what was hidden, ``scores.csv``
-a user's scores. ``judged.jsonl`` (who was right) and ``result.json`` (figures) are made anew whenever the run ends. A round is
+trajectories, which are the truth. ``run.db`` says these in short, with whom the run was begun, what judges have said and models
+have cost; ``by_hand.csv`` what a person has said, ``published.csv`` what others had said of attempts of theirs, ``guard.jsonl``
+what was hidden, ``scores.csv`` a user's scores. ``judged.jsonl`` (who was right) and ``result.json`` (figures) are made anew
+whenever the run ends. A round is
 one pass over what is missing; the same command, called on a finished one, begins another over attempts that met outages. A run
 goes on with the agent, world, questions, guard and seed that it was begun with; attempts may become more, and another judge
 judges anew.
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,6 +24,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, encode_record
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.attempt_stores import IndexedRecords
+from sanderling.evaluate.begun import ATTEMPTS
 from sanderling.evaluate.guarding import NO_GUARD, GuardFacts
 from sanderling.evaluate.peers.facts import PeerFacts
 from sanderling.evaluate.result import Record
@@ -30,7 +32,10 @@ from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory, replace_file
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.locks import LOCK, hold
-from sanderling.runs.run import DATABASE, Run, Table
+from sanderling.runs.run import DATABASE, Run, Table, reading
+
+ROWS = "rows"
+"""The table of attempts in short."""
 
 
 class Kind(StrEnum):
@@ -93,7 +98,7 @@ class RunDirectory:
         self.run_file = root / "run.json"
         self.questions_file = root / "questions.jsonl"
         self.store = TrajectoryStore(root / "attempts.jsonl")
-        self.attempts = IndexedRecords(self.store, root / "index.jsonl")
+        self.attempts = IndexedRecords(self.store, lambda: self.table(ROWS), self._look)
         self.result_file = root / "result.json"
         self.judged_file = root / "judged.jsonl"
         self.by_hand_file = root / "by_hand.csv"
@@ -181,9 +186,30 @@ class RunDirectory:
 
     def table(self, kind: str) -> Table:
         """Entries of the run's database."""
+        return self.run.table(kind)
+
+    @property
+    def run(self) -> Run:
+        """The run's database, open."""
         if self._run is None:
             self._run = Run(self.root, locked=True)
-        return self._run.table(kind)
+        return self._run
+
+    def made_with(self) -> dict[str, Any]:
+        """What its attempts depend on, as it was begun with; empty where it does not say."""
+        if not (self.root / DATABASE).exists():
+            return {}
+        with reading(self.root) as tables:
+            return tables("about")[0].get(ATTEMPTS, {})
+
+    @contextmanager
+    def _look(self) -> Iterator[Table | None]:
+        """The rows, for a look, while another process may write them."""
+        if self._run is not None or not (self.root / DATABASE).exists():
+            yield self._run and self.table(ROWS)
+            return
+        with reading(self.root) as tables:
+            yield tables(ROWS)[0]
 
     def _close(self) -> None:
         try:

@@ -21,6 +21,7 @@ from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.verdict import Judge
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import Run, beside
 from sanderling.runs.writing import Shelf, write_lines
 
 
@@ -40,7 +41,8 @@ async def generate(
 ) -> Made:
     """Make the attempts that ``out`` does not hold yet. Raises UserError as `make_attempts` and `begun` do."""
     store = TrajectoryStore(out)
-    require_begun_with(store, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)})
+    with Run(beside(out)) as run:
+        require_begun_with(run, store, {**agent.as_json(), JUDGE: placed(judge.name, judge.places)})
 
     made = await make_attempts(
         Attempts(questions, attempts, seed),

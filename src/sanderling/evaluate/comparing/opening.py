@@ -4,10 +4,8 @@ Rows of the index tell what became of attempts; whole trajectories are read only
 rule, not a hand. Knows no layout.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.evaluate.comparing.model import Attempted, Run
@@ -43,7 +41,7 @@ def _open(place: Path, readings: int) -> Run:
     judged = {one.key: one for one in read_judged(directory.judged_file)}
     hidden = hidden_from(directory.guard_file)
     listed = [_attempted(rows[key], judged.get(key), result, was_hidden=key in hidden) for key in sorted(rows)]
-    made_with = _made_with(directory)
+    made_with = directory.made_with()
     profile = made_with.get("profile", {})
     return Run(
         name=place.resolve().name,
@@ -95,13 +93,3 @@ def _readings(
         for outcome, chosen in by_outcome.items()
         for one in chosen
     ]
-
-
-def _made_with(directory: RunDirectory) -> dict[str, Any]:
-    """What the store was begun with; empty where nobody wrote it down."""
-    path = directory.store.path.with_name(f"{directory.store.path.name}.made_with.json")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and isinstance(found.get("profile", {}), dict) else {}

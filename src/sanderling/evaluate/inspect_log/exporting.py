@@ -5,7 +5,6 @@ records are read one by one. Knows no layout of the log.
 """
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -123,10 +122,9 @@ class _Samples:
 
 def limits_of(directory: RunDirectory) -> dict[Ending, float]:
     """How large the agent's budgets were, as the run was begun with; empty where it does not say."""
-    path = directory.store.path.with_name(f"{directory.store.path.name}.made_with.json")
     try:
-        profile = Profile.model_validate(json.loads(path.read_text(encoding="utf-8"))["profile"])
-    except (OSError, ValueError, KeyError, TypeError):
+        profile = Profile.model_validate(directory.made_with()["profile"])
+    except (ValueError, KeyError):
         return {}
     budgets, guards = profile.budgets, profile.guards
     found = {
