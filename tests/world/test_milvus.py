@@ -1,5 +1,6 @@
 """A world on Milvus: the same replies, whole after a kill, one sentence for what is not there."""
 
+import json
 import os
 import re
 import shutil
@@ -26,7 +27,7 @@ from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
 from sanderling.world.milvus.push import push_world
-from sanderling.world.milvus.world import WORDS, MilvusWorld, is_pointer, read_pointer
+from sanderling.world.milvus.world import WORDS, MilvusWorld, is_pointer
 from sanderling.world.opening import open_as_met
 from sanderling.world.store import build_world, open_world
 from sanderling.world.text import index_terms
@@ -162,16 +163,15 @@ source, uri, target, kill_at = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 calls = 0
 
 def counted(method):
-    def call(self, rows):
+    def call(self, rows, **which):
         global calls
         calls += 1
         if calls == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
-        method(self, rows)
+        method(self, rows, **which)
     return call
 
-client.MilvusStore.put_pages = counted(client.MilvusStore.put_pages)
-client.MilvusStore.put_passages = counted(client.MilvusStore.put_passages)
+client.MilvusStore.put = counted(client.MilvusStore.put)
 push.push_world(source, open_world(source), uri, target, vector_index=client.VectorIndex.FLAT)
 """
 
@@ -187,7 +187,8 @@ def test_killed_it_goes_on(tmp_path: Path, kill_at: int) -> None:
     assert killed.returncode == -signal.SIGKILL and not is_pointer(target)
     again = subprocess.run([*run, "-1"], env=os.environ, timeout=120, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
-    assert (read_pointer(target).pages, read_pointer(target).passages) == (world.page_count, world.page_count)
+    pointer = json.loads((target / "milvus.json").read_text())
+    assert (pointer["pages"], pointer["passages"]) == (world.page_count, world.page_count)
     there = MilvusWorld(target)
     assert list(there.all_pages()) == list(world.all_pages())
     assert there.frequency("town") == world.frequency("town") > 1
@@ -238,7 +239,7 @@ async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tm
     store = MilvusStore(pushed.uri, "other")
     store.create(None, VectorIndex.FLAT)
     record = (tmp_path / "milvus.json").read_text()
-    (tmp_path / "milvus.json").write_text(record.replace(read_pointer(tmp_path).collection, "other"))
+    (tmp_path / "milvus.json").write_text(record.replace(json.loads(record)["collection"], "other"))
     with pytest.raises(UserError, match="does not hold the"):
         MilvusWorld(tmp_path)
     store.drop()
@@ -248,7 +249,7 @@ async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tm
         MilvusWorld(tmp_path)
     (tmp_path / "milvus.json").write_text("{}")
     with pytest.raises(UserError, match="damaged"):
-        read_pointer(tmp_path)
+        MilvusWorld(tmp_path)
     there._remote._store._pages = "gone"
     there._ranker._ranker._store._pages = "gone"  # type: ignore[attr-defined]
     profile = get_profile("tiny")

@@ -96,13 +96,9 @@ class MilvusStore:
         for name in self._there():
             self._call("drop_collection", name)
 
-    def put_pages(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Store pages in place of those with the same number."""
-        self._call("upsert", self._pages, list(rows))
-
-    def put_passages(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Store passages in place of those with the same id."""
-        self._call("upsert", self._passages, list(rows))
+    def put(self, rows: Sequence[dict[str, Any]], *, passages: bool = False) -> None:
+        """Store pages, or passages, in place of those with the same number."""
+        self._call("upsert", self._passages if passages else self._pages, list(rows))
 
     def flush(self) -> None:
         """Bring everything to the server's storage, so that it is counted and indexed."""

@@ -16,6 +16,7 @@ import numpy as np
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world import store
+from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.dense import vectors as dense_store
 from sanderling.world.dense.vectors import DenseInfo, read_arrays, read_info
@@ -25,7 +26,7 @@ from sanderling.world.index import indexed_text
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
 from sanderling.world.milvus.world import FILE_NAME as POINTER
-from sanderling.world.milvus.world import WORDS, Pointer, packed, page_key
+from sanderling.world.milvus.world import WORDS, Pointer, key_of, packed
 
 _BATCH_PAGES = 200
 _BATCH_CHARS = 8_000_000
@@ -106,22 +107,13 @@ def push_world(
     *,
     collection: str = "",
     vector_index: VectorIndex = VectorIndex.HNSW,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Pushed:
-    """Push a world, and leave a directory that stands for it.
+    """Push a world that was opened from ``source``, and leave a directory ``target`` that stands for it.
 
-    Args:
-        source: the world's directory.
-        world: opened from it.
-        uri: of Milvus.
-        target: the directory to make.
-        collection: how its name on the server begins; the world's fingerprint follows, and what made the vectors, so that
-            nothing is ever taken for what was pushed of another world.
-        vector_index: how passages are searched there.
-        progress: called with the number of pages and passages that are there.
-
-    Raises UserError when a place cannot be written, and `MilvusOutageError` when the server fails.
-
+    ``collection``: how its name on the server begins; the world's fingerprint follows, and what made the vectors, so that
+    nothing is ever taken for what was pushed of another world. ``progress`` is called with the number of pages and passages
+    that are there. Raises UserError when a place cannot be written, and `MilvusOutageError` when the server fails.
     """
     _require_own(target)
     name = f"{collection or 'sanderling'}_{world.pages_fingerprint[:16]}"
@@ -132,13 +124,18 @@ def push_world(
         )
     uri = uri if "://" in uri else str(Path(uri).absolute())
     passages = "" if dense is None else f"{name}_{dense.settings.identity}_{vector_index.value.lower()}"
-    store = MilvusStore(uri, name, passages)
-    store.create(None if dense is None else dense.settings.dimension, vector_index)
+    server = MilvusStore(uri, name, passages)
+    server.create(None if dense is None else dense.settings.dimension, vector_index)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        tell = progress or (lambda _: None)
-        pushed = _push(store, source, world, dense, target / WORDS, tell)
-        _copy_beside(source, target, world.pages_fingerprint)
+        pushed = _push(server, source, world, dense, target / WORDS, progress)
+        (target / dense_store.DIRECTORY).mkdir(exist_ok=True)  # beside the pointer, what masks and searches need
+        fitting = (store.FILE_NAME, file_name(world.pages_fingerprint), BLOCKLIST_FILE)
+        for file in (*fitting, f"{dense_store.DIRECTORY}/{dense_store.MANIFEST}"):
+            if (source / file).is_file():
+                shutil.copyfile(source / file, target / file)
+            else:
+                (target / file).unlink(missing_ok=True)
         pointer = Pointer(
             uri=uri,
             collection=name,
@@ -157,29 +154,28 @@ def push_world(
 
 
 def _push(
-    store: MilvusStore, source: Path, world: LocalWorld, dense: DenseInfo | None, words: Path, tell: Callable[[int], None]
+    server: MilvusStore, source: Path, world: LocalWorld, dense: DenseInfo | None, words: Path, tell: Callable[[int], None]
 ) -> Pushed:
-    store.flush()
-    store.load()
-    there, passages_there = store.count()
+    server.flush()
+    server.load()
+    there, passages_there = server.count()
     pushed = Pushed()
     table = WordTable(words, world.pages_fingerprint, world.frequency)
     first = max(there - _BATCH_PAGES, 0) if table.begun else 0
     try:
         for start, batch in _batches(world, first):
             rows, cut = _page_rows(start, batch, table)
-            store.put_pages(rows)
+            server.put(rows)
             pushed.cut += cut
             tell(start + len(batch))
     finally:
         table.close()
     if dense is not None:
-        first = max(passages_there - _BATCH_PASSAGES, 0)
-        for start, rows in _passage_rows(source, dense, first):
-            store.put_passages(rows)
+        for start, rows in _passage_rows(source, dense, max(passages_there - _BATCH_PASSAGES, 0)):
+            server.put(rows, passages=True)
             tell(world.page_count + start + len(rows))
-    store.flush()
-    pushed.pages, pushed.passages = store.count()
+    server.flush()
+    pushed.pages, pushed.passages = server.count()
     expected = (world.page_count, dense.rows if dense else 0)
     if (pushed.pages, pushed.passages) != expected:
         raise UserError(
@@ -215,7 +211,7 @@ def _page_rows(start: int, batch: list[Page], table: WordTable) -> tuple[list[di
         field, whole = encoded(indexed)
         cut += not whole
         body = in_parts(packed(page, readable=bool(page.text)))
-        rows.append({"page": number, "key": page_key(page), "terms": field, "body": body})
+        rows.append({"page": number, "key": key_of(canonical_url(page.url)), "terms": field, "body": body})
     table.add(words)
     return rows, cut
 
@@ -232,16 +228,6 @@ def _passage_rows(source: Path, dense: DenseInfo, first: int) -> Iterator[tuple[
         ids = pages * _PASSAGES_OF_PAGE + own
         block = np.asarray(vectors[start:end], np.float32)
         yield (start, [{"id": int(i), "page": int(p), "vector": row} for i, p, row in zip(ids, pages, block, strict=True)])
-
-
-def _copy_beside(source: Path, target: Path, fingerprint: str) -> None:
-    """What masks and searches need of the world's directory."""
-    (target / dense_store.DIRECTORY).mkdir(exist_ok=True)
-    for name in (store.FILE_NAME, file_name(fingerprint), BLOCKLIST_FILE, f"{dense_store.DIRECTORY}/{dense_store.MANIFEST}"):
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
-        else:
-            (target / name).unlink(missing_ok=True)
 
 
 def _require_own(target: Path) -> None:

@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.dense.embedders import Embedder, Kind, embed_units
 from sanderling.world.dense.index import LEXICAL, HybridRanker, SearchChoice, SearchMode, open_for_queries
@@ -59,14 +58,6 @@ def is_pointer(directory: Path) -> bool:
     return (directory / FILE_NAME).is_file()
 
 
-def read_pointer(directory: Path) -> Pointer:
-    """Raises UserError when it is damaged."""
-    try:
-        return Pointer.model_validate(json.loads((directory / FILE_NAME).read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError) as error:
-        raise UserError(f"{directory / FILE_NAME} is damaged: push the world again.") from error
-
-
 # Pages, read by number and by the key of their URL, each call for many at a time
 
 _KEPT = 4_096
@@ -80,11 +71,6 @@ def key_of(canonical: str) -> str:
 def packed(page: Page, readable: bool) -> str:
     """A page as one text."""
     return json.dumps({"page": page.model_dump(), "readable": readable}, ensure_ascii=False)
-
-
-def page_key(page: Page) -> str:
-    """The key of a page."""
-    return key_of(canonical_url(page.url))
 
 
 class MilvusPages:
@@ -150,7 +136,8 @@ class MilvusText(Ranker):
         self._store = store
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        asked = [_asked(query) for query in queries]
+        terms = [query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS) for query in queries]
+        asked = [encoded(" ".join(each))[0] for each in terms]
 
         def fetch(which: list[int], count: int) -> list[list[tuple[int, float]]]:
             return self._store.by_words([asked[number] for number in which], count, hidden)
@@ -159,14 +146,7 @@ class MilvusText(Ranker):
 
 
 class MilvusDense(Ranker):
-    """Nearness of passages, pooled to pages.
-
-    Args:
-        store: holds the passages.
-        settings: how they were made.
-        embedder: of the queries; the one they were made by.
-
-    """
+    """Nearness of passages, pooled to pages; ``settings``: how they were made."""
 
     def __init__(self, store: MilvusStore, settings: DenseSettings, embedder: Embedder) -> None:
         self._store = store
@@ -185,11 +165,6 @@ class MilvusDense(Ranker):
             return self._store.by_vectors(vectors[which], count, hidden)
 
         return _ranked([bool(row.any()) for row in vectors], limit, self._settings.chunking.most, _VECTOR_DIGITS, fetch)
-
-
-def _asked(query: str) -> str:
-    """What is sent of a query: its terms, never its characters."""
-    return encoded(" ".join(query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)))[0]
 
 
 def _ranked(asks: list[bool], limit: int, rows_of_page: int, digits: int, fetch: Fetch) -> list[Ranked]:
@@ -265,17 +240,14 @@ class _Index:
 
 
 class MilvusWorld(LocalWorld):
-    """A world by the directory that stands for it.
-
-    Args:
-        directory: made by `push.push_world`.
-        choice: how it is searched.
-
-    """
+    """A world by the directory that `push.push_world` made for it."""
 
     def __init__(self, directory: Path, choice: SearchChoice = LEXICAL) -> None:
         """Raises UserError when the server cannot be reached or does not hold what was pushed."""
-        pointer = read_pointer(directory)
+        try:
+            pointer = Pointer.model_validate_json((directory / FILE_NAME).read_bytes())
+        except (OSError, ValidationError) as error:
+            raise UserError(f"{directory / FILE_NAME} is damaged: push the world again.") from error
         store = MilvusStore(pointer.uri, pointer.collection, pointer.passages_collection)
         store.load()
         if store.count() != (pointer.pages, pointer.passages):
