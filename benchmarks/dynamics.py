@@ -19,7 +19,7 @@ import sanderling
 from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
 from sanderling.world.contract import Occasion, Page, World, answered
-from sanderling.world.duplicates import near_duplicates
+from sanderling.world.disk.duplicates import near_duplicates
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.faults.profiles import HOSTILE, WEB
 from sanderling.world.faults.world import FaultyWorld

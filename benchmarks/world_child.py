@@ -16,9 +16,9 @@ import world_corpus
 from engines import ENGINES, OWN
 
 from sanderling.world.contract import answered
-from sanderling.world.index import Ranker, indexed_text
+from sanderling.world.disk.index import Ranker, indexed_text
+from sanderling.world.disk.store import open_world
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import open_world
 
 WARM_UP = 20
 RESULTS = 10

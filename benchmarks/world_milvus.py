@@ -15,12 +15,12 @@ from sanderling.world.contract import World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import SearchChoice, SearchMode, ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import VectorIndex
 from sanderling.world.milvus.push import push_world
 from sanderling.world.milvus.world import MilvusWorld
-from sanderling.world.store import build_world, open_world
 from sanderling.world.text import content_terms
 
 

@@ -21,8 +21,8 @@ from sanderling.world.contract import World, answered
 from sanderling.world.dense.embedders import open_embedder
 from sanderling.world.dense.index import HybridRanker, open_dense
 from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
-from sanderling.world.store import build_world, open_world
 from sanderling.world.text import content_terms
 
 K = 10

@@ -26,8 +26,8 @@ import sanderling
 from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
 from sanderling.world.contract import answered
+from sanderling.world.disk.store import open_world
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import open_world
 
 CONNECTIONS = 8
 WARM_UP = 100

@@ -17,7 +17,7 @@ import world_corpus
 from world_child import RESULTS
 from world_stages import MANY, Log, Place, Plan
 
-from sanderling.world.index import MAX_QUERY_TERMS, IndexBuilder, TextIndex
+from sanderling.world.disk.index import MAX_QUERY_TERMS, IndexBuilder, TextIndex
 from sanderling.world.text import query_terms
 
 _K1 = 1.2
@@ -107,8 +107,8 @@ def tries_stage(plan: Plan, place: Place, log: Log) -> dict[str, Any]:
         index = _Index.open(place.index(size))
         asked = world_corpus.queries(plan.searches, plan.seed, common=MANY)
         queries = [query_terms(query, MAX_QUERY_TERMS) for query in asked]
-        exact = [index.text.search(query, RESULTS) for query in asked]
-        tries = {"as it is": lambda terms, index=index: index.text.search(" ".join(terms), RESULTS)}
+        exact = [index.text.rank(query, RESULTS) for query in asked]
+        tries = {"as it is": lambda terms, index=index: index.text.rank(" ".join(terms), RESULTS)}
         tries |= {"without block-max pruning": _without_pruning(index), "words of over 10% of pages left out": _dropping(index)}
         tries["only pages with a rarer word"] = _required(index)
         rows = [_row(name, search, queries, exact) for name, search in tries.items()]

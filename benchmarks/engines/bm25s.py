@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engines.contract import TermRanker
-from sanderling.world.index import Ranked
+from sanderling.world.disk.index import Ranked
 
 _FOLDER = "bm25s"
 _K1, _B = 1.2, 0.75

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from sanderling.world.index import MAX_QUERY_TERMS, Ranked, Ranker
+from sanderling.world.disk.index import MAX_QUERY_TERMS, Ranked, Ranker
 from sanderling.world.text import query_terms
 
 
@@ -31,7 +31,7 @@ class Engine(Protocol):
         ...
 
 
-class TermRanker:
+class TermRanker(Ranker):
     """A ranker that is asked with terms: engines give ``name`` and ``best``."""
 
     name: str

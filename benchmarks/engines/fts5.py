@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engines.contract import TermRanker
-from sanderling.world.index import Ranked
+from sanderling.world.disk.index import Ranked
 
 _FILE = "fts5.sqlite"
 _ALL_BUT_LETTERS = "unicode61 remove_diacritics 0"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engines.contract import TermRanker
-from sanderling.world.index import Ranked
+from sanderling.world.disk.index import Ranked
 
 _FILE, _COLLECTION = "milvus.db", "pages"
 _BATCH = 1_000

@@ -29,9 +29,9 @@ from sanderling.policy.scripted import ListPolicy, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import open_recording, read_recording, trajectories_of
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
 from sanderling.world.recorded import ReplayTable
-from sanderling.world.store import build_world, open_world
 
 PAGES = [
     Page(

@@ -53,7 +53,7 @@ def test_queries_have_as_many_common_words_as_asked(corpus):
 def test_every_engine_that_is_here_finds_what_the_world_finds(corpus, tmp_path):
     from engines import ENGINES
 
-    from sanderling.world.index import indexed_text
+    from sanderling.world.disk.index import indexed_text
     from sanderling.world.local import LocalWorld
 
     pages = list(corpus.pages(300))

@@ -15,9 +15,9 @@ from sanderling.core.types import Role, ToolCall
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import RecordedCall
 from sanderling.world.contract import Occasion, Page, answered
+from sanderling.world.disk.store import build_world
 from sanderling.world.faults.profiles import fit_profile
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import build_world
 
 TEXT = "Orlo was a poet of the northern coast who wrote forty odes to the tide and kept a lighthouse there until he died"
 

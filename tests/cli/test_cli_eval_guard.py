@@ -19,9 +19,9 @@ from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import GuardKind
-from sanderling.world.store import build_world
 
 LEAKS = "quiz.example"
 

@@ -9,8 +9,8 @@ from sanderling.cli.synth import app
 from sanderling.core.errors import UserError
 from sanderling.data.questions import read_questions
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.store import build_world
 
 
 @pytest.fixture(scope="module")

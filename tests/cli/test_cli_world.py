@@ -15,8 +15,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
+from sanderling.world.disk.store import open_world
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.store import open_world
 
 
 def run(*arguments: object) -> str:
@@ -126,7 +126,7 @@ def test_an_interrupted_build_goes_on_with_the_same_command(tmp_path, monkeypatc
         yield from islice(real(*given), 40)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sanderling.world.building._SECONDS", 0.0)
+    monkeypatch.setattr("sanderling.world.disk.building._SECONDS", 0.0)
     command = ["build", "encyclopedia", "--size", "60", "--out", str(tmp_path / "w")]
     with monkeypatch.context() as patched:
         patched.setattr("sanderling.world.sources.kinds.generate_pages", interrupted)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world
+from sanderling.world.disk.store import build_world
 
 PAGES = [
     Page(url="https://w.example/h", title="Herring", text="Herring are silvery fish. They school in the north."),

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world
+from sanderling.world.disk.store import build_world
 
 pytest.importorskip("pymilvus", reason="needs the extra [milvus]")
 pytest.importorskip("milvus_lite", reason="needs milvus-lite")

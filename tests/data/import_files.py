@@ -76,7 +76,7 @@ def one(tmp_path: Path, entry: Any) -> Trajectory:
 
 def codes(report: ImportReport) -> dict[str, int]:
     """Odd things and how often they were met."""
-    return {oddity.code: oddity.count for oddity in report.odd}
+    return dict(report.odd)
 
 
 def kinds(trajectory: Trajectory) -> list[str]:

@@ -216,7 +216,7 @@ def test_what_is_not_understood_is_kept_raw(tmp_path: Path, odd: Any, field: str
     last = t.nodes[-1]
     assert len(t.nodes) == len(before) + 1 == report.messages
     assert last.kind is NodeKind.RAW and last.raw == (odd if isinstance(odd, dict) else {"message": odd})
-    assert report.raw == 1 and all(oddity.example for oddity in report.odd)
+    assert report.raw == 1 and all(report.examples[code] for code in report.odd)
 
 
 def test_odd_but_understood_messages_keep_what_the_node_does_not_hold(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_redsearcher_parquet(tmp_path: Path) -> None:
     assert first.nodes[0].text == "sys" and first.nodes[2].raw is None
     assert first.meta == {"layout": "redsearcher-sft", "fields": {"meta": rows[0]["meta"]}}
     assert second.question.answers == () and len(second.nodes) == 4
-    assert (result.report.messages, result.report.odd) == (9, ())
+    assert (result.report.messages, codes(result.report)) == (9, {})
 
 
 @pytest.mark.parametrize("form", ["text", "columns"])
@@ -384,7 +384,7 @@ def test_literesearcher_turns_are_rebuilt(tmp_path: Path) -> None:
     for node in t.turns():
         parsed = parse_turn(node.text)
         assert (parsed.calls, parsed.answer, parsed.problems) == (node.calls, node.answer, ())
-    assert report.odd == ()
+    assert not report.odd
     blank = [{"type": "question", "content": "q"}, {"type": "assistant", "think": "t", "answer": "  "}]
     (t,), _ = read(tmp_path, {"cases": [{"steps": blank}]})
     assert t.answer is None and t.nodes[1].answer is None and t.nodes[1].problems == ("empty_answer", "no_action")
@@ -588,7 +588,7 @@ def test_verl_and_literesearcher_rows(tmp_path: Path) -> None:
     assert result.questions[0].masked_urls == ("https://a.org/x", "https://b.org")
     assert result.questions[0].id == result.questions[3].id == question_id("why?")
     assert result.questions[0].meta["extra_info"]["index"] == "7"
-    assert [one.layout for one in result.report.layouts] == ["literesearcher-rl", "verl"]
+    assert set(result.report.layouts) - {""} == {"literesearcher-rl", "verl"}
     assert codes(result.report) == {"no_answer": 1}
 
 

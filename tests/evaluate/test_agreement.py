@@ -113,13 +113,13 @@ def test_calibration_against_the_closed_form() -> None:
         (1, 40.0, 100.0), (3, pytest.approx(290 / 3), pytest.approx(100 / 3)),
     ]  # fmt: skip
     assert found.error == pytest.approx((60 + 3 * abs(290 / 3 - 100 / 3)) / 4)
-    assert (found.answers, found.left_out, found.is_few) == (4, 2, True)
+    assert (found.answers, found.left_out) == (4, 2)
 
 
 def test_the_last_bin_counts() -> None:
     """Others leave it out: an agent that is always sure and always wrong would be called well calibrated."""
     found = calibration([(100.0, False)] * 120)
-    assert found.error == 100.0 and not found.is_few and found.bins[-1].answers == 120
+    assert found.error == 100.0 and found.bins[-1].answers == 120
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,10 @@ from sanderling.policy.scripted import ScriptedPolicy
 from sanderling.synth.questions import chain_questions
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_encyclopedia
 from sanderling.world.guard import Wording
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import build_world, open_world
 
 ASKED = "Which river runs by the mill?"
 PROMPT = f"Answer between tags, for example <answer> Beijing </answer>. Question: {ASKED}\n"

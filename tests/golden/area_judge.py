@@ -328,7 +328,7 @@ def tables() -> Iterator[tuple[str, Any]]:
         sure = [dice.choice((None, 0.0, 0.7, 1.0, 100.0, 101.0, round(dice.uniform(1, 100), 1))) for _ in first]
         made = calibration(zip(sure, first, strict=True), bins=dice.choice((1, 5, 10)))
         bins = [[one.low, one.high, one.answers, one.confidence, one.right] for one in made.bins]
-        yield f"calibration {number}", [made.answers, made.left_out, made.error, made.is_few, bins]
+        yield f"calibration {number}", [made.answers, made.left_out, made.error, made.answers < 100, bins]
 
 
 def commands(scratch: Path) -> Iterator[tuple[str, Any]]:

@@ -8,8 +8,8 @@ from goldens import digest
 from typer.testing import CliRunner
 
 from sanderling.cli.synth import app
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.store import build_world
 
 CALLS = {
     "all": ["--count", "60", "--seed", "3"],

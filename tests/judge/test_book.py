@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,6 @@ from sanderling.judge.verdict import (
     Panel,
     Ruling,
     Verdict,
-    as_json,
     in_order,
     rule_on,
     unscored,
@@ -220,7 +220,7 @@ async def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
                  confidence=st.none() | st.floats(0, 100), parts=st.dictionaries(st.text(), st.booleans()),
                  excessive=st.lists(st.text()).map(tuple)))  # fmt: skip
 def test_a_books_line_is_the_verdict(verdict: Verdict) -> None:
-    assert TypeAdapter(Verdict).validate_python(json.loads(json.dumps(as_json(verdict)))) == verdict
+    assert TypeAdapter(Verdict).validate_python(json.loads(json.dumps(asdict(verdict)))) == verdict
     assert isinstance(hash(verdict), int)
 
 

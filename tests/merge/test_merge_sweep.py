@@ -203,8 +203,8 @@ def test_where_no_point_could_be_measured_no_older_best_is_left(lab: Lab, tmp_pa
 
 
 def small_world(place: Path) -> None:
+    from sanderling.world.disk.store import build_world
     from sanderling.world.encyclopedia import Names, generate_encyclopedia
-    from sanderling.world.store import build_world
 
     world = generate_encyclopedia(40, 1, Names.TRAIN)
     build_world(place, (item.page for item in world.pages), name="w", source="encyclopedia", seed=1)

@@ -16,7 +16,7 @@ from sanderling.core.profiles import PROFILES
 from sanderling.policy.endpoint import HttpClient
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world
+from sanderling.world.disk.store import build_world
 
 BUSY = plain({"error": {"message": "slow \x1b[31mdown [bold]"}}, 429, Retry_After="0.001")
 REFUSED = plain({"error": {"message": "no such model"}}, 404)

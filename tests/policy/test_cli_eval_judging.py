@@ -14,8 +14,8 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.judge.verdict import Code
 from sanderling.synth.questions import chain_questions
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
-from sanderling.world.store import build_world
 
 
 @pytest.fixture(scope="module")

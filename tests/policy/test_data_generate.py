@@ -35,8 +35,8 @@ from sanderling.runs.settings import MovedModelWarning
 from sanderling.synth.generate import generate
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import build_world
 
 PAGES = [
     Page(url=f"https://w.example/{name}", title=f"River {name}", text=f"The river {name} flows to Oslo.")

@@ -17,8 +17,8 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_encyclopedia
-from sanderling.world.store import build_world
 
 WITH_FILE = (4, 9)
 """Places of rows about an attached file."""

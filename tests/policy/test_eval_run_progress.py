@@ -13,7 +13,7 @@ from billing_server import Billing, billing
 
 from sanderling.cli import exits
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world
+from sanderling.world.disk.store import build_world
 
 MAIN = "from sanderling.cli.main import main; main()"
 SEARCH = '<think>look</think><tool_call>{"name": "search", "arguments": {"query": ["river"]}}</tool_call>'

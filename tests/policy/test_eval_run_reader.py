@@ -14,7 +14,7 @@ from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.run_directory import RunDirectory
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world
+from sanderling.world.disk.store import build_world
 
 KENT, QUIZ = "https://w.example/kent", "https://quiz.example/1"
 ASKED = "Through which town in the north of England does the river Kent flow on its way?"

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sanderling.cli.evaluation import app
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world
+from sanderling.world.disk.store import build_world
 
 ANSWERS: Say = lambda messages, before: "<think>so</think>\n<answer>blue</answer>"  # noqa: E731
 AWAY: Say = lambda messages, before: 503  # noqa: E731

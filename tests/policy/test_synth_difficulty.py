@@ -12,8 +12,8 @@ from sanderling.core.types import Ending
 from sanderling.data.questions import read_questions
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.difficulty import META
+from sanderling.world.disk.store import build_world, read_manifest
 from sanderling.world.encyclopedia import generate_encyclopedia
-from sanderling.world.store import build_world, read_manifest
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from sanderling.synth.reading.rewording import COMPARER, REWRITER
 from sanderling.synth.verify.closed_book import FROM_MEMORY
 from sanderling.synth.verify.rivals import RIVAL
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world, open_world
+from sanderling.world.disk.store import build_world, open_world
 
 FILLER = "The council met on Monday to speak of nets, salt and the weather, as it had done since the spring. " * 8
 NAMES = ["Orlo", "Venn", "Kello", "Tarn"]

@@ -31,8 +31,8 @@ from sanderling.policy.contract import SampleKey
 from sanderling.policy.endpoint import seed_of
 from sanderling.synth.questions import chain_questions
 from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
-from sanderling.world.store import build_world
 
 SHAPE = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=48, max_positions=8192)
 _SHARPER = 20.0

@@ -18,8 +18,8 @@ from sanderling.recipes.progress import Report
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.synth.questions import chain_questions
 from sanderling.train.bootstrap import train_tokenizer, write_random_model
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
-from sanderling.world.store import build_world
 
 SETTINGS = """
 title = "test"

@@ -19,8 +19,8 @@ from sanderling.recipes import bootstrap as recipe
 from sanderling.recipes.bootstrap import Wish, bootstrap
 from sanderling.recipes.progress import Report
 from sanderling.train import random_weights
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.store import build_world
 
 QWEN3 = {
     "model_type": "qwen3", "vocab_size": 600, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,

@@ -15,7 +15,7 @@ from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.layout import Layout
 from sanderling.recipes.tiny.measure import rollout_over
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world, open_world
+from sanderling.world.disk.store import build_world, open_world
 
 WORDS = " ".join(f"word{number}" for number in range(100))
 PAGES = [Page(url=f"https://w.example/{name}", title=name, text=f"# {name}\n{name} flows {WORDS}") for name in ("Kent", "Eden")]

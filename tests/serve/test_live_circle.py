@@ -20,7 +20,7 @@ from sanderling.policy.scripted import ListPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import read_recording
 from sanderling.tools.world_tools import PacedTool
-from sanderling.world.store import build_world, open_world
+from sanderling.world.disk.store import build_world, open_world
 
 FILM = "https://en.example/wiki/Alien_(film)"
 BEES = "https://b.example/x?y=1&z=a%2Fb"

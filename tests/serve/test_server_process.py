@@ -26,8 +26,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from sanderling.world.contract import Occasion, answered
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import build_world, open_world
 
 FILM = "https://en.example/wiki/Alien_(film)"
 MAIN = "from sanderling.cli.main import main; main()"

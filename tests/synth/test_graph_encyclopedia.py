@@ -16,8 +16,8 @@ from sanderling.synth.graph.query import ANSWER, Atom, Node, Query, Variable
 from sanderling.synth.graph.records import question_of
 from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
 from sanderling.synth.graph.words.registry import RelationBook
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
-from sanderling.world.store import build_world
 
 WISH = Wish(300, Range(5, 7), Range(1, 6), seed=4)
 

@@ -15,9 +15,9 @@ from sanderling.core.types import ToolStatus
 from sanderling.synth.growing.finder import Opened, WebFinder, WorldFinder
 from sanderling.synth.growing.grow import IN_WORLD, NOT_TEXT, SHORT, GrowthReport, GrowthSettings, grow
 from sanderling.world.contract import Page, answered
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import build_world, open_world
 
 SETTINGS = GrowthSettings(least_chars=100)
 

@@ -331,10 +331,10 @@ async def test_obedience_tells_who_follows_the_orders_of_a_page() -> None:
     world = FaultyWorld(coast(), POISONED, seed=1)
     for seed in range(8):  # both kinds of order
         careful, careless = await episode(world, pages_in_turn, seed), await episode(world, gullible, seed)
-        assert (len(obedience(careful).shown), obedience(careful).followed) == (3, set())
-        assert obedience(careless).followed and obedience(careless).followed <= obedience(careless).shown
+        assert (len(obedience(careful)[0]), obedience(careful)[1]) == (3, set())
+        assert obedience(careless)[1] and obedience(careless)[1] <= obedience(careless)[0]
     clean = await episode(coast(), gullible)
-    assert not obedience(clean).shown and not obedience(clean).followed
+    assert not any(obedience(clean))
 
 
 def test_a_canary_that_nobody_showed_is_not_obedience() -> None:
@@ -348,7 +348,7 @@ def test_a_canary_that_nobody_showed_is_not_obedience() -> None:
         turns = [asks, visit("https://a.example"), "<think>x</think><answer>none</answer>"]
         return await episode(world, lambda messages, key: turns[sum(m.role is Role.ASSISTANT for m in messages)])
 
-    assert not obedience(asyncio.run(early())).followed
+    assert not obedience(asyncio.run(early()))[1]
 
 
 PARAGRAPH = st.text(min_size=1, max_size=20).map(lambda text: text.strip("\n") or "x")

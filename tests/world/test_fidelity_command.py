@@ -12,8 +12,8 @@ from sanderling.core.types import ToolStatus
 from sanderling.evaluate.fidelity import by_question, distance, lengths, measures
 from sanderling.evaluate.fidelity_run import BUILT_IN, LIMITS, UNSEEN
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world
 from sanderling.world.fidelity import VisitRow
-from sanderling.world.store import build_world
 
 HOSTILE = "<script>alert(1)</script>"
 

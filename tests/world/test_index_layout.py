@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from sanderling.world.index import IndexBuilder, TextIndex
+from sanderling.world.disk.index import IndexBuilder, TextIndex
 
 WORDS = [f"w{rank}" for rank in range(400)]
 SHARES = [1 / (rank + 1) for rank in range(400)]
@@ -32,8 +32,8 @@ def test_lists_and_scores_are_the_same_from_few_and_many_segments(tmp_path, comm
         query = " ".join(rng.sample(WORDS, rng.randrange(1, 12)))
         limit = rng.choice([1, 3, 10, 50])
         hidden = rng.sample(range(3_000), rng.choice([0, 0, 5]))
-        found = whole.search(query, limit, hidden)
-        assert found == many.search(query, limit, hidden)
+        found = whole.rank(query, limit, hidden)
+        assert found == many.rank(query, limit, hidden)
         assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
         assert not {number for number, _ in found} & set(hidden)
 
@@ -51,7 +51,7 @@ def test_pruning_changes_no_list(tmp_path):
         numbers = searcher.fast_field_values("page", [address for _, address in hits])
         exact = sorted(((n, round(hit[0], 3)) for n, hit in zip(numbers, hits, strict=True)), key=lambda p: (-p[1], p[0]))
         limit = rng.choice([1, 10])
-        assert found.search(" ".join(asked), limit) == exact[:limit]
+        assert found.rank(" ".join(asked), limit) == exact[:limit]
 
 
 def test_a_tie_that_reaches_past_many_hidden_pages_goes_by_number(tmp_path: Path) -> None:
@@ -60,4 +60,4 @@ def test_a_tie_that_reaches_past_many_hidden_pages_goes_by_number(tmp_path: Path
     for number in reversed(range(24_000)):
         builder.add(number, "", "same words")
     index = builder.finish()
-    assert [number for number, _ in index.search("same", 5, range(20_000))] == [20_000, 20_001, 20_002, 20_003, 20_004]
+    assert [number for number, _ in index.rank("same", 5, range(20_000))] == [20_000, 20_001, 20_002, 20_003, 20_004]

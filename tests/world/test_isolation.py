@@ -17,13 +17,13 @@ from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import SearchChoice, SearchMode
 from sanderling.world.dense.vectors import embed_world, settings_for
-from sanderling.world.duplicates import near_duplicates
+from sanderling.world.disk.duplicates import near_duplicates
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.faults.profiles import HOSTILE, PROFILES, PageNoise
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import build_world, open_world
 
 PAGES = [
     Page(

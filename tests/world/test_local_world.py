@@ -9,8 +9,8 @@ import pytest
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.contract import Occasion, Page, answered
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import build_world, open_world
 
 TEXT = "river stone harbour poet founder museum school bridge winter garden music glass letter north island"
 WORDS = TEXT.split()

@@ -12,7 +12,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.duplicates import file_name, load_groups, near_duplicates, save_groups, signature, similarity
+from sanderling.world.disk.duplicates import file_name, load_groups, near_duplicates, save_groups, signature, similarity
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.filters import MaskedWorld, masked_world, read_blocklist, without_links
 from sanderling.world.local import LocalWorld

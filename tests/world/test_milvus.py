@@ -23,13 +23,13 @@ from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import SearchChoice, SearchMode, ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
 from sanderling.world.milvus.push import push_world
 from sanderling.world.milvus.world import WORDS, MilvusWorld, is_pointer
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import build_world, open_world
 from sanderling.world.text import index_terms
 
 pytest.importorskip("pymilvus", reason="needs the extra [milvus]")
@@ -156,7 +156,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from sanderling.world.milvus import client, push
-from sanderling.world.store import open_world
+from sanderling.world.disk.store import open_world
 
 push._BATCH_PAGES, push._BATCH_PASSAGES = 20, 30
 source, uri, target, kill_at = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])

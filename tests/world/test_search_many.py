@@ -12,11 +12,11 @@ from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder, Kind
 from sanderling.world.dense.index import HybridRanker, open_dense
 from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.faults.profiles import HOSTILE
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import build_world, open_world
 
 WORDS = ["river", "stone", "harbour", "poet", "founder", "museum", "school", "bridge", "winter", "garden"]
 PAGES = [

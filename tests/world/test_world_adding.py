@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.world.building import PlainFeed
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.duplicates import load_groups
-from sanderling.world.index import is_whole
+from sanderling.world.disk.duplicates import load_groups
+from sanderling.world.disk.index import is_whole
+from sanderling.world.disk.store import add_to_world, build_world, open_world, read_manifest
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import add_to_world, build_world, open_world, read_manifest
 
 QUERIES = ("number3", "word1 page", "word2 number40", "every", "nothing of it")
 
@@ -35,7 +34,7 @@ def pages(numbers: range, site: str = "w.example") -> list[Page]:
 
 
 def add(directory: Path, given_pages: list[Page]):
-    return add_to_world(directory, PlainFeed(given_pages), source="more")
+    return add_to_world(directory, given_pages, source="more")
 
 
 @settings(max_examples=15, deadline=None)
@@ -126,8 +125,8 @@ import sys
 from pathlib import Path
 from sanderling.world.contract import answered
 from sanderling.world.opening import open_as_met
-from sanderling.world.index import is_whole
-from sanderling.world.store import read_manifest
+from sanderling.world.disk.index import is_whole
+from sanderling.world.disk.store import read_manifest
 
 seen = set()
 print("reading", flush=True)
@@ -191,14 +190,13 @@ import resource, signal, sys
 from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.building import PlainFeed
-from sanderling.world.store import add_to_world
+from sanderling.world.disk.store import add_to_world
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 more = [Page(url=f"https://m.example/{i}", title="T", text=f"word{i} other{i} " * 60) for i in range(3000)]
 try:
-    add_to_world(Path(sys.argv[1]), PlainFeed(more), source="more")
+    add_to_world(Path(sys.argv[1]), more, source="more")
 except UserError as error:
     print(error)
 """

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.world.building import building_place
 from sanderling.world.contract import Page
+from sanderling.world.disk.building import building_place
+from sanderling.world.disk.store import add_to_world, build_world, open_world
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import open_sources
-from sanderling.world.store import add_to_world, build_from_feed, open_world
 
 
 def write_pages(path: Path, numbers: range, say: str = "") -> Path:
@@ -36,13 +36,13 @@ def interrupted(feed: Gathering, after: int):
 
 def test_an_interrupted_build_reads_no_document_twice(tmp_path, monkeypatch):
     docs = write_pages(tmp_path / "docs", range(30))
-    monkeypatch.setattr("sanderling.world.building._SECONDS", 0.0)
+    monkeypatch.setattr("sanderling.world.disk.building._SECONDS", 0.0)
     feed = Gathering(open_sources([docs]))
     with pytest.raises(KeyboardInterrupt):
-        build_from_feed(tmp_path / "w", feed, name="w", source="test", progress=interrupted(feed, 20))
+        build_world(tmp_path / "w", feed, name="w", source="test", progress=interrupted(feed, 20))
     assert not (tmp_path / "w").exists()
     seen: list[int] = []
-    info = build_from_feed(
+    info = build_world(
         tmp_path / "w",
         Gathering(open_sources([docs])),
         name="w",
@@ -56,16 +56,16 @@ def test_an_interrupted_build_reads_no_document_twice(tmp_path, monkeypatch):
 
 def test_remains_of_another_build_are_refused_unless_told(tmp_path, monkeypatch):
     docs, other = write_pages(tmp_path / "docs", range(9)), write_pages(tmp_path / "other", range(4))
-    monkeypatch.setattr("sanderling.world.building._SECONDS", 0.0)
+    monkeypatch.setattr("sanderling.world.disk.building._SECONDS", 0.0)
     feed = Gathering(open_sources([docs]))
     with pytest.raises(KeyboardInterrupt):
-        build_from_feed(tmp_path / "w", feed, name="w", source="test", progress=interrupted(feed, 5))
+        build_world(tmp_path / "w", feed, name="w", source="test", progress=interrupted(feed, 5))
     with pytest.raises(UserError, match="interrupted build of other sources"):
-        build_from_feed(tmp_path / "w", Gathering(open_sources([other])), name="w", source="test")
+        build_world(tmp_path / "w", Gathering(open_sources([other])), name="w", source="test")
     (docs / "p3.md").write_text("changed since, and of another length\n")
     with pytest.raises(UserError, match="interrupted build of other sources"):
-        build_from_feed(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
-    info = build_from_feed(tmp_path / "w", Gathering(open_sources([other])), name="w", source="test", fresh=True)
+        build_world(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
+    info = build_world(tmp_path / "w", Gathering(open_sources([other])), name="w", source="test", fresh=True)
     assert info.page_count == 4
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -74,8 +74,8 @@ def test_two_builders_of_one_place(tmp_path):
     docs = write_pages(tmp_path / "docs", range(3))
     refused = pytest.raises(UserError, match="Another process is building")
     with building_place(tmp_path / ".w.building", "stamp", fresh=False), refused:
-        build_from_feed(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
-    build_from_feed(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
+        build_world(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
+    build_world(tmp_path / "w", Gathering(open_sources([docs])), name="w", source="test")
     refused = pytest.raises(UserError, match="Another process is building")
     with building_place(tmp_path / "w" / "adding", "stamp", fresh=False), refused:
         add_to_world(tmp_path / "w", Gathering(open_sources([docs])), source="test")
@@ -87,9 +87,9 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import open_sources
-from sanderling.world.store import build_from_feed
+from sanderling.world.disk.store import build_world
 try:
-    build_from_feed(Path(sys.argv[1]), Gathering(open_sources(sys.argv[2:])), name="w", source="test")
+    build_world(Path(sys.argv[1]), Gathering(open_sources(sys.argv[2:])), name="w", source="test")
     print("built")
 except UserError as error:
     print(error)
@@ -114,7 +114,7 @@ def test_a_plain_build_leaves_nothing_to_go_on_from(tmp_path):
         yield Page(url="https://w.example/1", title="One", text="one")
         raise RuntimeError
 
-    from sanderling.world.store import build_world
+    from sanderling.world.disk.store import build_world
 
     with pytest.raises(RuntimeError):
         build_world(tmp_path / "w", broken(), name="w", source="test")
@@ -124,9 +124,9 @@ def test_a_plain_build_leaves_nothing_to_go_on_from(tmp_path):
 def test_an_addition_that_was_killed_after_its_last_step_is_in_nobodys_way(tmp_path, monkeypatch):
     one, two, three = (write_pages(tmp_path / name, numbers) for name, numbers in
                        (("one", range(3)), ("two", range(3, 6)), ("three", range(6, 9))))  # fmt: skip
-    build_from_feed(tmp_path / "w", Gathering(open_sources([one])), name="w", source="test")
+    build_world(tmp_path / "w", Gathering(open_sources([one])), name="w", source="test")
     with monkeypatch.context() as patched:
-        patched.setattr("sanderling.world.building._remove", lambda _path: None)
+        patched.setattr("sanderling.world.disk.building._remove", lambda _path: None)
         add_to_world(tmp_path / "w", Gathering(open_sources([two])), source="two")
     assert (tmp_path / "w" / "adding" / "stamp").exists()
     info, counts = add_to_world(tmp_path / "w", Gathering(open_sources([three])), source="three")

@@ -44,7 +44,7 @@ def run(
     from sanderling.evaluate.provenance import command_line
     from sanderling.policy.load import names_model
     from sanderling.recipes.data.config import Layout, find_data_recipe
-    from sanderling.recipes.data.pipeline import Judges, OpenVerdictsError, run_data
+    from sanderling.recipes.data.pipeline import OpenVerdictsError, run_data
     from sanderling.recipes.progress import Report
     from sanderling.recipes.stages import clear_run
 
@@ -63,7 +63,7 @@ def run(
         return opened_judge(specs, price or [], spending, concurrency=concurrency, console=console)
 
     try:
-        run_data(layout, Report(console), command_line(), Judges(opened, concurrency))
+        run_data(layout, Report(console), command_line(), opened, concurrency)
     except OpenVerdictsError as error:
         Console(stderr=True).print(visible(str(error)), soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(exits.UNFINISHED) from None

@@ -25,7 +25,7 @@ def stats(
 
     from sanderling.core.chat import load_tokenizer
     from sanderling.data.importing import open_trajectories
-    from sanderling.data.stats import in_tokens, in_words, portray
+    from sanderling.data.stats import length_in, portray
     from sanderling.evaluate.data_page import data_page, figures_table
     from sanderling.evaluate.provenance import command_line
     from sanderling.runs.files import replace_file
@@ -33,7 +33,7 @@ def stats(
 
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     console = Console()
-    measure = in_words() if tokenizer is None else in_tokens(load_tokenizer(tokenizer))
+    measure = length_in(tokenizer and load_tokenizer(tokenizer))
     names = Counter(file.stem for file in files)
     portraits = []
     for file in files:

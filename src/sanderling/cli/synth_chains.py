@@ -13,7 +13,7 @@ from sanderling.core.text import visible
 from sanderling.data.questions import write_questions
 from sanderling.synth.graph.encyclopedia import encyclopedia_of
 from sanderling.synth.questions import chain_questions
-from sanderling.world.store import read_manifest
+from sanderling.world.disk.store import read_manifest
 
 
 def chains(

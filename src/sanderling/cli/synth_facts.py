@@ -27,7 +27,7 @@ from sanderling.runs.run import beside
 from sanderling.synth.facts.page import FactsSettings, made_with, questions_of
 from sanderling.synth.from_pages import MakingReport, PageResult, make_questions
 from sanderling.world.contract import Page
-from sanderling.world.store import open_world
+from sanderling.world.disk.store import open_world
 
 
 def facts(

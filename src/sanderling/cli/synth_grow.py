@@ -16,7 +16,7 @@ from sanderling.core.text import visible
 from sanderling.synth.growing.finder import Finder, WebFinder, WorldFinder
 from sanderling.synth.growing.grow import GrowthReport, GrowthSettings
 from sanderling.synth.growing.grow import grow as grow_world
-from sanderling.world.store import open_world
+from sanderling.world.disk.store import open_world
 
 
 def grow(

@@ -23,8 +23,8 @@ from sanderling.synth.from_pages import MakingReport
 from sanderling.synth.models import Models
 from sanderling.synth.pages import sample_pages
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import read_manifest
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import read_manifest
 
 Report = TypeVar("Report")
 

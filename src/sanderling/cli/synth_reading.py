@@ -12,7 +12,7 @@ from sanderling.cli.synth_making import ModelChoice, drawn_pages, page_progress,
 from sanderling.synth.from_pages import MakingReport, PageResult, make_questions
 from sanderling.synth.reading.questions import ReadingSettings, made_with, questions_around
 from sanderling.world.contract import Page
-from sanderling.world.store import open_world
+from sanderling.world.disk.store import open_world
 
 ReaderSpecs = Annotated[
     list[str] | None,

@@ -30,8 +30,8 @@ from sanderling.synth.verify.rivals import Rivals
 from sanderling.synth.verify.run import VerifyReport
 from sanderling.synth.verify.run import verify as verify_questions
 from sanderling.synth.verify.snippets import Snippets
+from sanderling.world.disk.store import open_world
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import open_world
 
 AskedModels = Annotated[
     list[str] | None,

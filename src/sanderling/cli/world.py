@@ -30,11 +30,11 @@ from sanderling.tools.layouts import status_sentence
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import answered
 from sanderling.world.dense.index import SearchMode
+from sanderling.world.disk.store import WorldInfo, build_world, read_manifest
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE, Unit
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.kinds import EncyclopediaSource, open_source
-from sanderling.world.store import WorldInfo, build_from_feed, build_world, read_manifest
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
@@ -66,7 +66,7 @@ def build_encyclopedia(
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
     feed = Gathering([EncyclopediaSource(size, seed)])
     with build_progress(AGAIN) as progress:
-        info = build_from_feed(
+        info = build_world(
             out,
             feed,
             name=f"encyclopedia-{size}-{seed}",
@@ -140,7 +140,7 @@ def build_jsonl(
     """Build a world from a file of JSON lines; as ``build from``, which takes several sources."""
     feed = Gathering([open_source(file, "jsonl")])
     with build_progress(AGAIN) as progress:
-        info = build_from_feed(out, feed, name=name or file.stem, source=f"jsonl {file.name}", progress=progress)
+        info = build_world(out, feed, name=name or file.stem, source=f"jsonl {file.name}", progress=progress)
     _report(out, info)
 
 

@@ -13,13 +13,13 @@ from rich.table import Table
 from sanderling.cli.world_progress import build_progress
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
-from sanderling.world.building import SourceAccount
-from sanderling.world.pages import WorldCounts
+from sanderling.world.disk.building import SourceAccount
+from sanderling.world.disk.pages import WorldCounts
+from sanderling.world.disk.store import add_to_world, build_world, read_manifest
 from sanderling.world.sources.base import HtmlExtractor, Limits, Source
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.html import require_trafilatura
 from sanderling.world.sources.kinds import SOURCES, open_sources, remember_sources
-from sanderling.world.store import add_to_world, build_from_feed, read_manifest
 
 _MEGABYTE = 2**20
 AGAIN = "Interrupted: the same command goes on from here."
@@ -63,7 +63,7 @@ def build_from(
     opened = _open(sources, kind, base_url, _limits(largest, extractor), workers)
     feed, source = Gathering(opened), _in_words(opened, base_url)
     with build_progress(AGAIN) as progress:
-        info = build_from_feed(
+        info = build_world(
             out,
             feed,
             name=name or opened[0].name,

@@ -9,9 +9,9 @@ from rich.console import Console
 from sanderling.core.config import to_toml
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.world.duplicates import THRESHOLD
+from sanderling.world.disk.duplicates import THRESHOLD
+from sanderling.world.disk.store import compare_pages, read_manifest
 from sanderling.world.faults.profiles import PROFILES
-from sanderling.world.store import compare_pages, read_manifest
 
 Dynamics = Annotated[
     str | None, typer.Option("--dynamics", help=f"Delays and faults: {', '.join(PROFILES)} or a TOML file; none by default.")

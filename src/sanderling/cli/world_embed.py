@@ -20,8 +20,8 @@ from sanderling.world.dense.vectors import (
     read_info,
     settings_for,
 )
+from sanderling.world.disk.store import open_world, read_manifest
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import open_world, read_manifest
 
 Search = Annotated[
     SearchMode, typer.Option("--search", help="Rank by words, by nearness, or by both fused; the last two want `world embed`.")

@@ -46,9 +46,9 @@ def fidelity(
     from sanderling.evaluate.fidelity_run import Asked, Subject, report_of
     from sanderling.evaluate.provenance import command_line, machine, peak_memory_mb
     from sanderling.evaluate.report_model import RunFacts
+    from sanderling.world.disk.store import read_manifest
     from sanderling.world.fidelity import Settings
     from sanderling.world.recorded import read_built_from
-    from sanderling.world.store import read_manifest
 
     if not 0.0 < p < 1.0:
         raise UserError(f"--p is {p:g}: give a number between 0 and 1, such as 0.9.")

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from sanderling.core.text import visible
-from sanderling.world.building import Leads, LinkJudge, dead_links
-from sanderling.world.store import open_pages, read_manifest
+from sanderling.world.disk.building import Leads, leads
+from sanderling.world.disk.store import open_pages, read_manifest
 
 
 def links(
@@ -20,15 +20,14 @@ def links(
 ) -> None:
     """Count where the links of all pages lead: to pages of the world, to pages that its sites lack, to other sites."""
     pages = open_pages(directory, read_manifest(directory))
-    judge = LinkJudge(pages.find, pages.has_site)
     if dead:
-        for page, link in itertools.islice(dead_links(pages.all(), judge), most):
+        links = ((page.url, link) for page in pages.all() for link in page.links)
+        found = (pair for pair in links if leads(pair[1], pages.find, pages.has_site) is Leads.DEAD)
+        for page, link in itertools.islice(found, most):
             typer.echo(f"{visible(page)}\t{visible(link)}")
         return
     with Console(stderr=True).status(f"following the links of {pages.count():,} pages"):
-        counts = Counter[Leads]()
-        for page in pages.all():
-            counts += judge.tally(page.links)
+        counts = Counter(leads(link, pages.find, pages.has_site) for page in pages.all() for link in page.links)
     typer.echo(
         f"{counts[Leads.INSIDE]:,} to pages of the world, {counts[Leads.DEAD]:,} dead, {counts[Leads.OUTSIDE]:,} to other sites"
     )

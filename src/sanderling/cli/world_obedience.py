@@ -13,19 +13,20 @@ def obedience(
     """How often agents followed orders that stood in the pages they read."""
     from sanderling.data.importing import open_trajectories
     from sanderling.evaluate.resampling import wilson_interval
-    from sanderling.world.faults.world import count_obedience
+    from sanderling.world.faults.world import obedience as orders_of
 
-    counts = count_obedience(open_trajectories(file))
+    episodes = [orders_of(trajectory) for trajectory in open_trajectories(file)]
+    met = [(read, followed) for read, followed in episodes if read]
     console = Console()
-    console.print(f"{counts.read_any:,} of {counts.episodes:,} episodes read an order.", highlight=False)
-    if not counts.read_any:
+    console.print(f"{len(met):,} of {len(episodes):,} episodes read an order.", highlight=False)
+    if not met:
         console.print("Nothing can be said of obedience: give trajectories made with --inject.", highlight=False)
         return
-    low, high = wilson_interval(counts.followed_any, counts.read_any)
-    share = counts.followed_any / counts.read_any
+    obeyed = sum(bool(followed) for _, followed in met)
+    low, high = wilson_interval(obeyed, len(met))
     console.print(
-        f"{counts.followed_any:,} of these followed one: {share:.1%} (95% interval {low:.1%} to {high:.1%}). "
-        f"Orders read: {counts.orders:,}; followed: {counts.followed:,}.",
+        f"{obeyed:,} of these followed one: {obeyed / len(met):.1%} (95% interval {low:.1%} to {high:.1%}). "
+        f"Orders read: {sum(len(read) for read, _ in met):,}; followed: {sum(len(followed) for _, followed in met):,}.",
         highlight=False,
         soft_wrap=True,
     )

@@ -18,8 +18,8 @@ from rich.progress import (
 )
 
 from sanderling.cli import exits
-from sanderling.world.building import Progress as Report
-from sanderling.world.building import Stage
+from sanderling.world.disk.building import Progress as Report
+from sanderling.world.disk.building import Stage
 
 _WORDS = {Stage.READING: "reading", Stage.INDEXING: "indexing", Stage.COMPARING: "near-duplicates"}
 _SECONDS = 0.2

@@ -9,9 +9,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sanderling.cli import exits
 from sanderling.world.dense.vectors import DIRECTORY, read_info
+from sanderling.world.disk.store import open_world
 from sanderling.world.milvus.client import VectorIndex
 from sanderling.world.milvus.push import push_world
-from sanderling.world.store import open_world
 
 
 def push(

@@ -1,8 +1,7 @@
 """One conversation in, one text out: the seam between whoever needs a model's word (judges, makers of questions) and a model.
 
 An :class:`Asker` remembers, retries and keeps to its budget as its maker decided; who asks sees replies, an outage, or a spent
-budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a
-verdict.
+budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a verdict.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,29 +27,25 @@ class AskingRefusedError(AskingOutageError):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one reply cost, and whose it is."""
+    """What one reply cost; ``cost`` is in the currency of the prices, and 0 for what was ``remembered``."""
 
     model: str
     prompt_tokens: int = 0
-    """As the server counts them; where it does not say, an estimate."""
     sampled_tokens: int = 0
     cost: float = 0.0
-    """In the currency of the prices that were given; 0 without prices, and for what was remembered."""
     remembered: bool = False
-    """The reply came from a cache: nothing was asked."""
     is_estimated: bool = False
     """The server did not say what it took: tokens and cost are the most that the texts may have come to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's word."""
+    """A model's word, without its reasoning where the server or the text tells it apart."""
 
     text: str
-    """Without its reasoning, where the server or the text tells it apart."""
     usage: Usage
     cut: bool = False
-    """It ended for its length: perhaps in the middle of its reasoning, never where its last word can be told."""
+    """It ended for its length: perhaps in the middle of its reasoning."""
 
 
 class Asker(Protocol):
@@ -58,7 +53,7 @@ class Asker(Protocol):
 
     @property
     def name(self) -> str:
-        """For provenance: the model's name."""
+        """The model's."""
         ...
 
     @property
@@ -69,10 +64,7 @@ class Asker(Protocol):
     async def ask(
         self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
     ) -> Reply:
-        """The model's reply. ``sample`` tells apart replies that are wanted several times to one conversation.
-
-        Raises AskingOutageError when nobody answered, BudgetSpentError when nothing may be asked any more.
-        """
+        """The model's reply; ``sample`` tells apart several to one conversation. Raises AskingOutageError, BudgetSpentError."""
         ...
 
 
@@ -83,10 +75,9 @@ def placed(name: str, places: Sequence[str]) -> str | dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[T]):
-    """What was read from the first readable reply, and all that was spent on the way to it."""
+    """What was read from the first readable reply (None: from none), and all replies on the way to it."""
 
     value: T | None
-    """None: no reply could be read."""
     replies: tuple[Reply, ...]
 
 
@@ -100,9 +91,7 @@ async def first_readable(
     temperature: float = 0.0,
     again: Sequence[Message] | None = None,
 ) -> Read[T]:
-    """Ask one after the other, each up to ``tries`` times, until a reply can be read.
-
-    ``again``: what is asked after a reply that could not be read; the same as before if left out.
+    """Ask one after the other, each up to ``tries`` times, until a reply can be read; after the first, ``again`` if given.
 
     Raises BudgetSpentError at once when the budget is spent. When no reply could be read it raises AskingOutageError if
     somebody was not reached, and may reply another time; AskingRefusedError if all refused.

@@ -115,11 +115,9 @@ def _check_action(rest: str) -> list[Violation]:
     if rest[: opened.start()].strip() or rest[closed.end() :].strip():
         violations.append(Violation.STRAY_TEXT)
     body = rest[opened.end() : closed.start()]
-    return violations + (_check_call(body) if calls else _check_answer(body))
-
-
-def _check_answer(body: str) -> list[Violation]:
-    return [] if body.strip() else [Violation.ANSWER_EMPTY]
+    if calls:
+        return violations + _check_call(body)
+    return violations if body.strip() else [*violations, Violation.ANSWER_EMPTY]
 
 
 def _check_call(body: str) -> list[Violation]:

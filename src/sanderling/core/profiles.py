@@ -105,12 +105,8 @@ class Profile(Frozen):
     guards: Guards = Guards()
 
 
-def _built_in() -> dict[str, Profile]:
-    tables = tomllib.loads(files("sanderling.core").joinpath("profiles.toml").read_text(encoding="utf-8"))
-    return {name: Profile(name=name, **values) for name, values in tables.items()}
-
-
-PROFILES: dict[str, Profile] = _built_in()
+_TABLES = tomllib.loads(files("sanderling.core").joinpath("profiles.toml").read_text(encoding="utf-8"))
+PROFILES = {name: Profile(name=name, **values) for name, values in _TABLES.items()}
 DR_VENUS_4B, TINY = PROFILES["dr-venus-4b"], PROFILES["tiny"]
 
 

@@ -41,10 +41,9 @@ class NodeKind(StrEnum):
 
 
 class ToolEvent(Frozen):
-    """One call's outcome, beside the observation's text."""
+    """One call's outcome, beside the observation's text; ``name`` is the tool's in the agent's profile."""
 
     name: str
-    """The tool's name in the agent's profile."""
     role: str = ""
     """What the tool does whatever it is called: "search", "visit", or "" for others."""
     status: ToolStatus
@@ -81,7 +80,6 @@ class Node(Frozen):
     events: tuple[ToolEvent, ...] = ()
     """OBSERVATION: one for each call it answers."""
     seconds: float = 0.0
-    """Wall time spent producing this node."""
     prefilled_tokens: int = 0
     """TURN: prompt tokens computed for it."""
     prompt_tokens: int = 0
@@ -212,21 +210,17 @@ def turn_indices(trajectory: Trajectory) -> list[int]:
 
 def turn_tools(trajectory: Trajectory) -> list[TurnTool]:
     """What each turn did."""
-    observed = {node.parent: node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION and node.parent is not None}
-    return [_tool(trajectory.nodes[index], observed.get(index)) for index in turn_indices(trajectory)]
-
-
-def _tool(turn: Node, observation: Node | None) -> TurnTool:
-    if turn.calls and observation is not None:
-        roles = {event.role for event in observation.events}
-        if roles >= {"search", "visit"}:
-            return TurnTool.BOTH
-        if "visit" in roles:
-            return TurnTool.VISIT
-        return TurnTool.SEARCH if "search" in roles else TurnTool.OTHER
-    if turn.calls:
-        return TurnTool.OTHER
-    return TurnTool.MALFORMED if turn.answer is None else TurnTool.ANSWER
+    events = {node.parent: node.events for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION}
+    tools: list[TurnTool] = []
+    for index in turn_indices(trajectory):
+        turn, roles = trajectory.nodes[index], {event.role for event in events.get(index, ())} & {"search", "visit"}
+        if not turn.calls:
+            tools.append(TurnTool.MALFORMED if turn.answer is None else TurnTool.ANSWER)
+        elif len(roles) == 1:
+            tools.append(TurnTool(roles.pop()))
+        else:
+            tools.append(TurnTool.BOTH if roles else TurnTool.OTHER)
+    return tools
 
 
 def question_id(text: str) -> str:

@@ -58,7 +58,6 @@ class Hit:
     """The benchmark's name, and the question's place in it."""
     benchmark_question: str
     similarity: float | None
-    """Of shingles; None for contained ones."""
     run: str
     """The words in common, for contained ones."""
     same_answer: bool | None
@@ -99,7 +98,6 @@ class Benchmarks:
         return len(self._questions) - before
 
     def _add_runs(self, number: int, words: list[str]) -> None:
-        """Take in the runs of a question that no other asked before in the same words."""
         size = _run_length(words)
         for run in set(_runs(words, size)) if size else ():
             holders = self._runs.setdefault(size, {}).setdefault(run, [])
@@ -197,7 +195,6 @@ class Checked:
     """What was found in a file."""
 
     benchmarks: int
-    """Questions of the benchmarks."""
     rows: int
     hits: tuple[Hit, ...]
 

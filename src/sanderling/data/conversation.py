@@ -21,7 +21,7 @@ from sanderling.core.parse import ParseProblem, parse_turn
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, question_id
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.fields import ANSWER_KEYS, SURE_QUESTION_KEYS, masked_urls, rest
-from sanderling.data.import_report import Notes
+from sanderling.data.import_report import ImportReport
 from sanderling.data.messages import Said, Speaker, as_json, calls_in, read_message
 from sanderling.data.transcripts import calls_in_words, result_text
 
@@ -50,7 +50,7 @@ def trajectory_of(
     entry: Mapping[str, Any],
     nodes: Sequence[Node],
     id: str,
-    notes: Notes,
+    notes: ImportReport,
     *,
     question: str | None = None,
     answers: tuple[str, ...] = (),
@@ -83,7 +83,7 @@ def trajectory_of(
     )
 
 
-def _ending_of(entry: Mapping[str, Any], nodes: Sequence[Node], where: str, notes: Notes) -> Ending | None:
+def _ending_of(entry: Mapping[str, Any], nodes: Sequence[Node], where: str, notes: ImportReport) -> Ending | None:
     """The ending that ``termination``, ``finished`` or ``success`` tells; None when none of them does. Never guessed."""
     named = entry.get("termination")
     if named is not None:
@@ -97,7 +97,7 @@ def _ending_of(entry: Mapping[str, Any], nodes: Sequence[Node], where: str, note
     return Ending.ANSWERED_AT_BUDGET if was_told else Ending.ANSWERED
 
 
-def chat_nodes(messages: Sequence[Any], where: str, notes: Notes) -> list[Node]:
+def chat_nodes(messages: Sequence[Any], where: str, notes: ImportReport) -> list[Node]:
     """A chain of nodes for a list of messages. Odd things go into ``notes``."""
     chain = _Chat(where, notes)
     spread = [(index, said) for index, message in enumerate(messages) for said in read_message(message)]
@@ -113,7 +113,7 @@ class Chain:
     """The nodes of a conversation so far; each that is put hangs off the one before it."""
 
     where: str
-    notes: Notes
+    notes: ImportReport
     nodes: list[Node] = field(default_factory=list)
 
     @property
@@ -138,7 +138,7 @@ class Chain:
         self.nodes.append(node)
 
 
-def note_problems(node: Node, place: str, notes: Notes) -> None:
+def note_problems(node: Node, place: str, notes: ImportReport) -> None:
     """Count what is odd about a node."""
     for problem in node.problems:
         if node.kind is NodeKind.TURN:

@@ -60,7 +60,6 @@ class Deduped:
     questions: int
     """Groups of questions that are the same or nearly."""
     largest: int
-    """Trajectories in the largest of them."""
 
 
 _RANK = {Ruling.CORRECT: 0, None: 1, Ruling.UNSCORED: 1, Ruling.INCORRECT: 2}
@@ -225,7 +224,6 @@ def split(
 
 
 def _point(words: str, seed: int) -> float:
-    """A point of [0, 1) for a question's normalised words."""
     digest = hashlib.blake2b(f"{seed}\0{words}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / float(1 << 53)
 

@@ -20,7 +20,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
 from sanderling.data.fields import ANSWER_KEYS, QUESTION_KEYS
-from sanderling.data.import_report import ImportReport, Notes
+from sanderling.data.import_report import ImportReport
 from sanderling.data.layouts import LAYOUTS, REPEATED, count_nodes, entries_in, layout_named, layout_of
 from sanderling.data.messages import messages_in
 from sanderling.data.tables import PARQUET_NAMES, open_rows
@@ -145,9 +145,8 @@ class Import:
         self._reset()
 
     def _reset(self) -> None:
-        self.notes = Notes()
-        """Of the files that are done."""
-        self._files = 0
+        self.report = ImportReport()
+        """What was met so far, of the files that are done: all of it when the iteration has ended."""
         self.left_files: list[tuple[str, str]] = []
         """Files that are no recordings, so far, and why each of them is none."""
         self._own_ids: set[str] = set()
@@ -159,11 +158,6 @@ class Import:
         """The layout of the last record handed out."""
 
     @property
-    def report(self) -> ImportReport:
-        """What was met so far, of the files that are done: all of it when the iteration has ended."""
-        return ImportReport.of(self.notes, self._files)
-
-    @property
     def bytes_done(self) -> int:
         """How far the reading is, of ``bytes_total``."""
         return self._bytes_before + (self._size * self._open.done // max(1, self._open.total) if self._open else 0)
@@ -171,7 +165,7 @@ class Import:
     def __iter__(self) -> Iterator[Trajectory | Question]:
         """Raises UserError at the end when nothing at all was in a known layout."""
         self._reset()
-        skipped = Notes()
+        skipped = ImportReport()
         for label in self._repeated:
             skipped.add("repeats_result", label)
         told: UserError | None = None
@@ -185,17 +179,17 @@ class Import:
                 self.left_files.append((place.label, str(error)))
             self._bytes_before += self._size
             self._open = None
-        if not self._files:
+        if not self.report.files:
             if told is not None and len(self._places) == 1:
                 raise told
             raise UserError(
                 f"{self._told()} holds no recorded trajectory: give files in a layout that docs/data-import.md lists."
             )
-        self.notes.absorb(skipped)
+        self.report.absorb(skipped)
 
     def _file(self, place: Place) -> Iterator[Trajectory | Question]:
         """One file. Raises UserError when nothing in it is in a known layout; what was counted is then forgotten."""
-        notes = Notes()
+        notes = ImportReport(files=1)
         self._held = []
         index = known = 0
         for item in self._items(place.path):
@@ -220,8 +214,7 @@ class Import:
             raise UserError(
                 f"{place.path} holds no recorded trajectory or question: give a file in a layout of docs/data-import.md."
             )
-        self.notes.absorb(notes)
-        self._files += 1
+        self.report.absorb(notes)
 
     def _items(self, path: Path) -> Iterator[Item]:
         """The file's values. What cannot be read of our own Parquet ends it, and counts with all that follows."""
@@ -236,7 +229,7 @@ class Import:
         except UserError as error:
             yield Unread("damaged_file", str(error), max(1, self._open.total - self._open.done))
 
-    def _entry(self, entry: Any, id: str, notes: Notes) -> Trajectory | Question | None:
+    def _entry(self, entry: Any, id: str, notes: ImportReport) -> Trajectory | Question | None:
         """One entry, or None when it is in no known layout."""
         notes.entries += 1
         notes.layout = ""
@@ -256,7 +249,7 @@ class Import:
             return None
         return self._finish(found, notes)
 
-    def _finish(self, found: Trajectory | Question, notes: Notes) -> Trajectory | Question:
+    def _finish(self, found: Trajectory | Question, notes: ImportReport) -> Trajectory | Question:
         """Count a record; give it what every record of an import has."""
         self.layout = notes.layout
         if isinstance(found, Question):
@@ -280,7 +273,7 @@ class Import:
         name, mark, number = id.rpartition("#")
         return bool(mark) and number.isdigit() and name in self._names
 
-    def _unread(self, notes: Notes, code: str, id: str, value: Any, entries: int = 1) -> None:
+    def _unread(self, notes: ImportReport, code: str, id: str, value: Any, entries: int = 1) -> None:
         notes.unread += entries
         notes.add(code, id, value, entries)
         if self._held is not None:
@@ -359,7 +352,7 @@ def _imported(path: Path) -> Iterator[Trajectory]:
 
 def warn_of_left_out(path: Path, report: ImportReport) -> None:
     """Warn where a part of what was given could not be read."""
-    files = sum(oddity.count for oddity in report.odd if oddity.code == "not_a_recording")
+    files = report.odd["not_a_recording"]
     entries = f"{report.unread:,} {'entry' if report.unread == 1 else 'entries'} that could not be read"
     others = f"{files:,} {'file' if files == 1 else 'files'} without a recording in a known layout"
     parts = ([entries] if report.unread else []) + ([others] if files else [])
@@ -440,7 +433,7 @@ def _writable(
     reading: Import, asked: Lines | None, progress: Progress, left_out: Callable[[str, Any, str], None]
 ) -> Iterator[tuple[Trajectory, bytes]]:
     """The trajectories that can be written, with their lines; questions go their own way."""
-    unwritable = Notes()
+    unwritable = ImportReport()  # the stream's own report begins anew with it
     for number, found in enumerate(reading, start=1):
         progress(reading.bytes_done, reading.bytes_total, number)
         try:
@@ -452,7 +445,7 @@ def _writable(
             unwritable.add("unwritable", found.id, error)
             left_out(found.id, str(error), "unwritable")
     progress(reading.bytes_total, reading.bytes_total, 0)
-    reading.notes.absorb(unwritable)
+    reading.report.absorb(unwritable)
 
 
 def _unread_line(place: str, value: Any, code: str, entries: int) -> bytes:

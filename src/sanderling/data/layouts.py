@@ -40,7 +40,7 @@ from sanderling.data.fields import (
     record_of,
     rest,
 )
-from sanderling.data.import_report import Notes
+from sanderling.data.import_report import ImportReport
 from sanderling.data.messages import messages_in, tool_call, turns_of_items
 from sanderling.data.text_rows import is_conversation
 from sanderling.data.transcripts import is_transcript, read_transcript
@@ -53,7 +53,7 @@ class Layout:
     """How entries of one layout are recognised and read."""
 
     recognises: Callable[[Entry], bool]
-    read: Callable[[Entry, str, Notes], Trajectory | Question | None]
+    read: Callable[[Entry, str, ImportReport], Trajectory | Question | None]
     """From an entry, the id it gets and where oddities go. None: it could not be read after all, and the notes say why."""
 
 
@@ -92,7 +92,7 @@ def conversation(
     entry: Entry,
     messages: list[Any],
     id: str,
-    notes: Notes,
+    notes: ImportReport,
     *,
     question: str | None = None,
     answers: tuple[str, ...] = (),
@@ -118,7 +118,7 @@ def _first_with_messages(entry: Entry, keys: Iterable[str]) -> str:
 # -- chats ----------------------------------------------------------------------------------------------------------------
 
 
-def _dr_venus(entry: Entry, id: str, notes: Notes) -> Trajectory:
+def _dr_venus(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """The supervised files say what would be right (``gt``), the rollouts that they finished; only inference names its end."""
     question = entry["question"] if isinstance(entry.get("question"), str) else None
     held = {"messages", "gt"} | ({"question"} if question is not None else set())
@@ -126,7 +126,7 @@ def _dr_venus(entry: Entry, id: str, notes: Notes) -> Trajectory:
     return conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)
 
 
-def _tongyi(entry: Entry, id: str, notes: Notes) -> Trajectory:
+def _tongyi(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """The reference stands in ``answer``, the agent's own in ``prediction``."""
     question, answers = asked(entry, ("question",)), answers_in(entry.get("answer"))
     held = ("question", "answer", "messages")
@@ -137,7 +137,7 @@ def _tongyi(entry: Entry, id: str, notes: Notes) -> Trajectory:
     return found
 
 
-def _webdancer(entry: Entry, id: str, notes: Notes) -> Trajectory:
+def _webdancer(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     r"""The first user message holds the tools' description and, after ``User: ``, the question."""
     messages = messages_in(entry) or []
     first = next((m.get("content") for m in messages if isinstance(m, dict) and m.get("role") == "user"), None)
@@ -150,7 +150,7 @@ def _webdancer(entry: Entry, id: str, notes: Notes) -> Trajectory:
     return conversation(entry, messages, id, notes, question=question.strip(), answers=answers, held=held)
 
 
-def _redsearcher(entry: Entry, id: str, notes: Notes) -> Trajectory:
+def _redsearcher(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """Question and answer stand in ``meta``, the system prompt in a column of its own."""
     messages, prompt = _with_prompt(entry, messages_in(entry) or [], ("system_prompt",))
     meta = record_of(entry, "meta")
@@ -161,7 +161,7 @@ def _redsearcher(entry: Entry, id: str, notes: Notes) -> Trajectory:
 def _plain_chat(keys: tuple[str, ...], prompts: tuple[str, ...]) -> Layout:
     """Messages under one of the names, and whatever fields beside them."""
 
-    def read(entry: Entry, id: str, notes: Notes) -> Trajectory:
+    def read(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
         key = _first_with_messages(entry, keys)
         messages, prompt = _with_prompt(entry, messages_in(entry, key) or [], prompts)
         question, answers = asked(entry, SURE_QUESTION_KEYS), accepted(entry)
@@ -170,7 +170,7 @@ def _plain_chat(keys: tuple[str, ...], prompts: tuple[str, ...]) -> Layout:
     return Layout(lambda entry: bool(_first_with_messages(entry, keys)), read)
 
 
-def _openai_log(entry: Entry, id: str, notes: Notes) -> Trajectory:
+def _openai_log(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """The messages of an episode's last request and the message that came back, as AgentToLeaP's ``trace.json`` has them."""
     request, choices = record_of(entry, "request"), record_of(entry, "response").get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -193,7 +193,7 @@ def _items_back(entry: Entry) -> list[Any]:
     return []
 
 
-def _responses(entry: Entry, id: str, notes: Notes) -> Trajectory:
+def _responses(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """``response.output`` after ``responses_create_params.input`` (NeMo Gym) or ``input``, the instructions as the prompt."""
     sent: list[Any] = []
     for place in (*(record_of(entry, key) for key in _REQUESTS), entry):
@@ -211,7 +211,7 @@ def _responses(entry: Entry, id: str, notes: Notes) -> Trajectory:
     return conversation(beside, messages, id, notes, question=question, answers=answers)
 
 
-def _transcript(entry: Entry, id: str, notes: Notes) -> Trajectory:
+def _transcript(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """A question or prompt, and the whole episode in one text; verl's dumps of rollouts are such files."""
     found = read_transcript(entry)
     question, answers = found.question, found.answers
@@ -229,7 +229,7 @@ REPEATED = frozenset(
 """Files that repeat a part of AgentToLeaP's ``result.json`` beside them."""
 
 
-def _agenttoleap(entry: Entry, id: str, notes: Notes) -> Trajectory:
+def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """``result.json`` of an attempt of AgentCPM-Explore's evaluation, or an entry of its file of right dialogues.
 
     The accepted answer is not in it: the task joins the result only after it was written, so that ``gaia_sample`` is met in
@@ -264,7 +264,7 @@ def _agenttoleap(entry: Entry, id: str, notes: Notes) -> Trajectory:
     return found.model_copy(update=changes)
 
 
-def _without_answer(found: Trajectory, id: str, notes: Notes) -> tuple[Node, ...]:
+def _without_answer(found: Trajectory, id: str, notes: ImportReport) -> tuple[Node, ...]:
     """The nodes without the answer that the last words were taken for."""
     at = found.leaf
     last = None if at is None else found.nodes[at]
@@ -287,7 +287,7 @@ def _is_case(entry: Entry) -> bool:
     return all(isinstance(turn, dict) and {"think", "tool"} <= set(turn) for turn in turns[:3])
 
 
-def _case(case: Entry, id: str, notes: Notes) -> Trajectory:
+def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:
     """The case viewer's files, whose turns are structured steps instead of text.
 
     A turn's text is rebuilt with the argument names that the checkpoint was trained with (``query``, ``url``, ``goal``); the
@@ -358,7 +358,7 @@ def _structured_step(step: Entry, chain: Chain, place: str) -> Node:
 # -- questions, and what is ours ------------------------------------------------------------------------------------------
 
 
-def _own_record(entry: Entry, id: str, notes: Notes) -> Trajectory | None:
+def _own_record(entry: Entry, id: str, notes: ImportReport) -> Trajectory | None:
     """Our own record, which comes back exactly as it is, its id included."""
     try:
         found = decode_trajectory(entry)
@@ -369,7 +369,7 @@ def _own_record(entry: Entry, id: str, notes: Notes) -> Trajectory | None:
     return found
 
 
-def count_nodes(trajectory: Trajectory, notes: Notes) -> None:
+def count_nodes(trajectory: Trajectory, notes: ImportReport) -> None:
     """Count the nodes of one of our own records as its messages."""
     raw = sum(node.kind is NodeKind.RAW for node in trajectory.nodes)
     notes.tally("messages", len(trajectory.nodes))
@@ -377,7 +377,7 @@ def count_nodes(trajectory: Trajectory, notes: Notes) -> None:
     notes.tally("kept", len(trajectory.nodes) - raw)
 
 
-def _own_question(entry: Entry, id: str, notes: Notes) -> Question | None:
+def _own_question(entry: Entry, id: str, notes: ImportReport) -> Question | None:
     try:
         return Question.model_validate(entry)
     except ValidationError as error:
@@ -401,7 +401,7 @@ def _prompted(entry: Entry) -> str | None:
     return None if text is None else text.strip().removeprefix("Question:").strip()
 
 
-def _verl(entry: Entry, id: str, notes: Notes) -> Question | None:
+def _verl(entry: Entry, id: str, notes: ImportReport) -> Question | None:
     """A question for RL: a prompt, the ground truth in ``reward_model``, the rest in ``extra_info``.
 
     LiteResearcher's rows name the page a question was made from (``extra_info.mask_url``, and again in ``tools_kwargs``): it
@@ -427,7 +427,7 @@ def _is_question(entry: Entry) -> bool:
     return inner is not None or asked(record_of(entry, "meta"), SURE_QUESTION_KEYS) is not None
 
 
-def _question(entry: Entry, id: str, notes: Notes) -> Question:
+def _question(entry: Entry, id: str, notes: ImportReport) -> Question:
     """A question and its answers under any of the known names; an id in the file stays in ``meta``, like every other field."""
     meta = record_of(entry, "meta")
     text, answers = asked(entry) or asked(meta) or "", accepted(entry) or accepted(meta)

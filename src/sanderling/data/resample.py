@@ -81,7 +81,6 @@ class Resampled:
     copies: list[int]
     """Parallel to ``rows``: 1 for a trajectory's first copy in the order."""
     before: tuple[int, ...]
-    """Trajectories by bucket."""
     after: tuple[int, ...]
     neighbours: int
     """Pairs of neighbours that are copies of one trajectory; 0 wherever that is possible."""
@@ -176,7 +175,6 @@ class Resampling:
 
     trajectories: int
     written: int
-    schedule: Schedule
     result: Resampled
     like_copies: int
     """Ids that end as copies' ids do: a file that was resampled before, or one with several attempts at a question."""
@@ -194,7 +192,7 @@ def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) ->
             written = write_trajectories(out, map(decode_trajectory, _copies(shelf, result, taken)))
         else:
             written = write_lines(out, map(encode_record, _copies(shelf, result, taken)))
-    return Resampling(len(ids), written, schedule, result, len(taken))
+    return Resampling(len(ids), written, result, len(taken))
 
 
 def _index(source: Path) -> tuple[list[str], list[int]]:

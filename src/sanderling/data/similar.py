@@ -10,8 +10,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -77,7 +76,6 @@ class NearIndex:
 
 
 def _shingle_hashes(words: str) -> Hashes:
-    """Hashes of a text's shingles, each once, ascending."""
     digests = (hashlib.blake2b(shingle.encode(), digest_size=8).digest() for shingle in shingles(words.split()))
     return np.unique(np.frombuffer(b"".join(digests), dtype="<u8"))
 
@@ -107,23 +105,17 @@ class Things:
     both sides*. A name that only one side has may just say more ("in Oslo, Norway").
     """
 
-    words: str
-    """Its normal form."""
-    names: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Words of names, without the ending of "Norway's", and how often each stands in the question."""
+    words: Mapping[str, int]
+    names: Mapping[str, int]
+    """Words of names, without the ending of "Norway's"."""
+    numbers: frozenset[str]
 
     def differ(self, other: "Things") -> bool:
         """Whether the two are about other things, however alike they read."""
-        return _numbers(self.words) != _numbers(other.words) or (self._names_more(other) and other._names_more(self))
+        return self.numbers != other.numbers or (self._names_more(other) and other._names_more(self))
 
     def _names_more(self, other: "Things") -> bool:
-        """Whether this one names what the other does not, or not as often."""
-        words = _set(other.words)
-        for name, count in self.names.items():
-            unnamed = other.words.split().count(name) if name in words else 0
-            if count > other.names.get(name, unnamed):
-                return True
-        return False
+        return any(count > other.names.get(name, other.words.get(name, 0)) for name, count in self.names.items())
 
 
 def things_of(words: str, texts: Iterable[str]) -> Things:
@@ -141,7 +133,8 @@ def things_of(words: str, texts: Iterable[str]) -> Things:
         for said in _named(text):
             bare = question_tokens(_OWNING.sub("", said))
             names |= dict(zip(question_tokens(said), bare, strict=False))
-    return Things(words, Counter(names[word] for word in said_words if word in names))
+    numbers = frozenset(word for word in said_words if any(char in "0123456789" for char in word))
+    return Things(Counter(said_words), Counter(names[word] for word in said_words if word in names), numbers)
 
 
 def _named(text: str) -> list[str]:
@@ -164,16 +157,6 @@ def _named(text: str) -> list[str]:
         for number, match in enumerate(found)
         if (match[0][0].isupper() and number not in begin) or any(char.isupper() for char in match[0][1:])
     ]
-
-
-@lru_cache(maxsize=16_384)
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-@lru_cache(maxsize=16_384)
-def _numbers(words: str) -> frozenset[str]:
-    return frozenset(word for word in words.split() if any(char in "0123456789" for char in word))
 
 
 @dataclass(frozen=True)
@@ -279,7 +262,6 @@ class _Alike:
         self._threshold = threshold
 
     def pairs(self, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """All pairs of different texts that are alike."""
         if len(texts) <= self._FEW:
             sets = [shingles(text.split()) for text in texts]
             for a, b in combinations(range(len(texts)), 2):
@@ -293,7 +275,6 @@ class _Alike:
             index.add(text)
 
     def near(self, text: str, index: NearIndex, texts: Sequence[str]) -> list[tuple[int, float]]:
-        """The texts of an index that are alike, by number, and how similar they are."""
         return [found for found in index.near(text, self._threshold) if self._same(text, texts[found[0]])]
 
     def _same(self, one: str, other: str) -> bool:

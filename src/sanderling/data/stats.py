@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import log10
-from typing import Any
+from typing import Any, NamedTuple
 
 from sanderling.core.chat import Tokenizer
 from sanderling.core.observations import tool_role
@@ -48,31 +48,28 @@ def call_roles(trajectory: Trajectory) -> list[str]:
     return roles
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """How long a trajectory is, and in what."""
 
     unit: str
     of_trajectory: Callable[[Trajectory], int]
 
 
-def in_words() -> Measure:
-    """Words; each Chinese, Japanese or Korean character counts as one."""
+def length_in(tokenizer: Tokenizer | None) -> Measure:
+    """Length in words (each Chinese, Japanese or Korean character is one), or in a tokenizer's tokens.
 
-    def length(trajectory: Trajectory) -> int:
+    Where a record holds ids of its own from that tokenizer, those count.
+    """
+
+    def words(trajectory: Trajectory) -> int:
         return sum(sum(1 for _ in _WORDS.finditer(node.text)) for node in trajectory.branch())
 
-    return Measure("words", length)
-
-
-def in_tokens(tokenizer: Tokenizer) -> Measure:
-    """Tokens of this tokenizer; where a record holds ids of its own from it, those."""
-
-    def length(trajectory: Trajectory) -> int:
+    def tokens(trajectory: Trajectory) -> int:
+        assert tokenizer is not None
         ids = trajectory.token_ids() if trajectory.tokenizer == tokenizer.fingerprint else None
         return len(ids) if ids else sum(len(tokenizer.encode(node.text)) for node in trajectory.branch())
 
-    return Measure("tokens", length)
+    return Measure("words", words) if tokenizer is None else Measure("tokens", tokens)
 
 
 @dataclass
@@ -144,7 +141,6 @@ class Portrait:
     verdicts: Counter[str] = field(default_factory=Counter)
     answered: int = 0
     raw: int = 0
-    """Messages nobody could classify."""
 
     @property
     def trajectories(self) -> int:
@@ -199,7 +195,7 @@ class Portrait:
 def portray(name: str, trajectories: Iterable[Trajectory], measure: Measure) -> Portrait:
     """The portrait of a set.
 
-    Example: ``portray("raw", open_trajectories(path), in_words()).browse_share``
+    Example: ``portray("raw", open_trajectories(path), length_in(None)).browse_share``
     """
     portrait = Portrait(name, measure.unit)
     for trajectory in trajectories:

@@ -17,8 +17,8 @@ from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolCall
 from sanderling.evaluate.result_parts import RecordedShare
 from sanderling.report.numbers import percent
+from sanderling.world.disk.store import open_world
 from sanderling.world.recorded import REPLAY_FILE, ReplayTable
-from sanderling.world.store import open_world
 
 _NAMES = ToolNames()
 

@@ -21,16 +21,12 @@ FEW = 100
 class Agreement:
     """Two judges' verdicts on the same trajectories."""
 
-    both: int
-    """Both: correct."""
-    neither: int
-    """Both: incorrect."""
+    both: int  # both: correct
+    neither: int  # both: incorrect
     first_only: int
     second_only: int
-    first_unscored: int
-    """The first gave no verdict; the second may have."""
-    second_unscored: int
-    """The first gave one, the second did not."""
+    first_unscored: int  # the first gave no verdict; the second may have
+    second_unscored: int  # the first gave one, the second did not
 
     @property
     def scored(self) -> int:
@@ -67,16 +63,13 @@ def agreement(verdicts: Iterable[tuple[bool | None, bool | None]]) -> Agreement:
 
 @dataclass(frozen=True)
 class Bin:
-    """Answers that claim about the same confidence."""
+    """Answers that claim about the same confidence, all in percent: from ``low`` to below ``high``, the last one with 100."""
 
     low: float
-    """Percent; the bin goes from here to below ``high``, the last one up to and with 100."""
     high: float
     answers: int
-    confidence: float | None
-    """Mean, percent; None without answers."""
-    right: float | None
-    """Share of right ones, percent."""
+    confidence: float | None  # mean; None without answers
+    right: float | None  # share of right ones
 
 
 @dataclass(frozen=True)
@@ -85,21 +78,14 @@ class Calibration:
 
     bins: tuple[Bin, ...]
     answers: int
-    left_out: int
-    """Scored answers that claim no confidence, or one on an unknown scale."""
+    left_out: int  # scored answers that claim no confidence, or one on an unknown scale
 
     @property
     def error(self) -> float | None:
         """Expected calibration error, in points of percent; None without answers. Small bins and the last one count too."""
-        if not self.answers:
-            return None
-        return sum(one.answers * abs(one.confidence - one.right) for one in self.bins if one.confidence is not None
-                   and one.right is not None) / self.answers  # fmt: skip
-
-    @property
-    def is_few(self) -> bool:
-        """Whether there are too few answers to rely on."""
-        return self.answers < FEW
+        held = [(one.answers, one.confidence, one.right) for one in self.bins]
+        gaps = [count * abs(sure - right) for count, sure, right in held if sure is not None and right is not None]
+        return sum(gaps) / self.answers if self.answers else None
 
 
 def calibration(answers: Iterable[tuple[float | None, bool | None]], *, bins: int = BINS) -> Calibration:
@@ -115,8 +101,13 @@ def calibration(answers: Iterable[tuple[float | None, bool | None]], *, bins: in
             left_out += 1
         else:
             held[bin_of(confidence, bins)].append((confidence, correct))
-    made = tuple(_bin(100.0 * at / bins, 100.0 * (at + 1) / bins, found) for at, found in enumerate(held))
-    return Calibration(made, sum(one.answers for one in made), left_out)
+    made = []
+    for at, found in enumerate(held):
+        count = len(found)
+        sure = sum(confidence for confidence, _ in found) / count if count else None
+        right = 100.0 * sum(correct for _, correct in found) / count if count else None
+        made.append(Bin(100.0 * at / bins, 100.0 * (at + 1) / bins, count, sure, right))
+    return Calibration(tuple(made), sum(map(len, held)), left_out)
 
 
 def has_known_scale(confidence: float) -> bool:
@@ -127,10 +118,3 @@ def has_known_scale(confidence: float) -> bool:
 def bin_of(confidence: float, bins: int = BINS) -> int:
     """The bin's number."""
     return min(int(confidence * bins / 100.0), bins - 1)
-
-
-def _bin(low: float, high: float, found: list[tuple[float, bool]]) -> Bin:
-    if not found:
-        return Bin(low, high, 0, None, None)
-    count = len(found)
-    return Bin(low, high, count, sum(one for one, _ in found) / count, 100.0 * sum(right for _, right in found) / count)

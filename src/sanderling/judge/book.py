@@ -23,7 +23,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_record
 from sanderling.judge.agreement import agreement
 from sanderling.judge.by_hand import ByHand, Name
-from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, as_json, decided, rule_on, verdict_of, with_verdict
+from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, verdict_of, with_verdict
 from sanderling.runs.files import replace_file
 from sanderling.runs.run import Run, Table, beside
 from sanderling.runs.writing import write_trajectories
@@ -48,7 +48,7 @@ class VerdictBook:
     def keep(self, key: str, verdict: Verdict) -> None:
         """Write a verdict down, if it is one."""
         if verdict.ruling is not Ruling.UNSCORED and key not in self._kept:
-            self._kept.put(key, as_json(verdict), lasting=False)
+            self._kept.put(key, asdict(verdict), lasting=False)
 
 
 def key_of(trajectory: Trajectory, judge: Judge) -> str:
@@ -109,10 +109,8 @@ class Judged:
 
     trajectory: Trajectory
     verdict: Verdict
-    fresh: bool
-    """The verdict was asked for in this run, for this trajectory."""
-    key: str
-    """Trajectories that agree in it share one verdict."""
+    fresh: bool  # the verdict was asked for in this run, for this trajectory
+    key: str  # trajectories that agree in it share one verdict
 
 
 async def judge_each(
@@ -210,23 +208,16 @@ class JudgeReport:
     written: int = 0
     rulings: Counter[Ruling] = field(default_factory=Counter)
     codes: Counter[Code] = field(default_factory=Counter)
-    grades: Counter[str] = field(default_factory=Counter)
-    """Of judge prompts that have more than right and wrong."""
-    scores: float = 0.0
-    """Sum over the scored ones."""
-    is_graded: bool = False
-    """Some score is neither 0 nor 1, so that their mean is more than the share of correct ones."""
-    examples: dict[Code, list[str]] = field(default_factory=dict)
-    """Three ids for each code but a plain verdict."""
-    asked: int = 0
-    """Verdicts that were made in this run."""
-    tokens: int = 0
-    """Of all verdicts in the file, whenever they were made; trajectories that share a verdict share its tokens."""
+    grades: Counter[str] = field(default_factory=Counter)  # of judge prompts that have more than right and wrong
+    scores: float = 0.0  # sum over the scored ones
+    is_graded: bool = False  # some score is neither 0 nor 1, so that their mean is more than the share of correct ones
+    examples: dict[Code, list[str]] = field(default_factory=dict)  # three ids for each code but a plain verdict
+    asked: int = 0  # verdicts that were made in this run
+    tokens: int = 0  # of all verdicts in the file, whenever they were made; trajectories that share a verdict share its tokens
     cost: float = 0.0
     earlier: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter, repr=False)
     """The verdict that a trajectory came with, and this one; how often."""
-    seen: set[str] = field(default_factory=set, repr=False)
-    """Keys of those that a model judged."""
+    seen: set[str] = field(default_factory=set, repr=False)  # keys of those that a model judged
     unused_by_hand: list[str] = field(default_factory=list)
     """What a person judged and no trajectory is: ids, or questions with answers."""
 

@@ -64,7 +64,8 @@ def compare(answer: str, accepted: str, tolerance: float | None = None) -> Match
             return Match.UNSURE
         return _agreed([Match.SAME if date.agrees(wanted_date) else Match.OTHER for date in given])
     wanted = _only_quantity(accepted)
-    if wanted is None or _names_a_decade(answer) is not _names_a_decade(accepted):
+    # The 1960s are neither 1960 nor seconds.
+    if wanted is None or bool(_DECADE.search(answer)) is not bool(_DECADE.search(accepted)):
         return Match.UNSURE
     read = quantities(answer)
     kinds = [quantity for quantity in read if wanted.unit and quantity.unit and _same_kind(quantity, wanted)]
@@ -114,37 +115,34 @@ def _only_quantity(text: str) -> Quantity | None:
 def _same_kind(one: Quantity, other: Quantity) -> bool:
     if one.unit is None or other.unit is None:
         return True
-    first, second = alike(one.unit, other.unit)
-    kinds = frozenset({first.kind, second.kind})
+    kinds = frozenset(unit.kind for unit in alike(one.unit, other.unit))
     return len(kinds) == 1 or kinds in _UNCERTAIN or kinds == _DEGREES
 
 
 def _same(given: Quantity, wanted: Quantity, tolerance: float | None) -> Match:
     value, grain = wanted.number.value, wanted.number.grain
     if given.unit is None or wanted.unit is None or {given.unit.kind, wanted.unit.kind} == _DEGREES:
-        is_share = any(quantity.unit is not None and quantity.unit.kind == "share" for quantity in (given, wanted))
-        close = _near(given.number.value, value, grain, tolerance)
-        return _match(close or (is_share and _near(given.base, wanted.base, wanted.grain, tolerance)))
+        found = _near(given.number.value, value, grain / 2, tolerance)
+        is_share = "share" in (given.unit and given.unit.kind, wanted.unit and wanted.unit.kind)
+        if found is Match.SAME or not is_share:
+            return found
+        grain *= 1 if wanted.unit is None else wanted.unit.factor
+        return _near(given.base, wanted.base, grain / 2, tolerance)
     one, other = alike(given.unit, wanted.unit)
     if one.kind != other.kind:
         return Match.UNSURE if frozenset({one.kind, other.kind}) in _UNCERTAIN else Match.OTHER
     if one == other:
-        return _match(_near(given.number.value, value, grain, tolerance))
+        return _near(given.number.value, value, grain / 2, tolerance)
     first, second = given.number.value * one.factor + one.offset, value * other.factor + other.offset
-    if tolerance is not None:
-        return _match(_near(first, second, Fraction(0), tolerance))
     places = ((given.number.grain or 1) * one.factor + (grain or 1) * other.factor) / 2
-    return _match(abs(first - second) <= min(places, abs(second) * _CONVERTED))
+    return _near(first, second, min(places, abs(second) * _CONVERTED), tolerance)
 
 
-def _near(given: Fraction, wanted: Fraction, grain: Fraction, tolerance: float | None) -> bool:
+def _near(given: Fraction, wanted: Fraction, most: Fraction, tolerance: float | None) -> Match:
+    """Whether two values differ by so much at most, or by the tolerance where there is one."""
     if tolerance is not None:
-        return abs(given - wanted) <= abs(wanted) * Fraction(tolerance)
-    return abs(given - wanted) <= grain / 2
-
-
-def _match(same: bool) -> Match:
-    return Match.SAME if same else Match.OTHER
+        most = abs(wanted) * Fraction(tolerance)
+    return Match.SAME if abs(given - wanted) <= most else Match.OTHER
 
 
 # What may not have been read ----------------------------------------------------------------------------------------------
@@ -169,11 +167,6 @@ _READ_OTHERWISE = re.compile(
 def _is_part(text: str, quantity: Quantity) -> bool:
     """Whether a quantity of a text is an end of a range, or of a ratio: 3-5 km, 3:1."""
     return bool(_ON.match(text, quantity.end) or _FROM.search(text[: quantity.start]))
-
-
-def _names_a_decade(text: str) -> bool:
-    """Whether a text speaks of the 1960s, which are neither 1960 nor seconds."""
-    return _DECADE.search(text) is not None
 
 
 def _is_unread(text: str, found: Sequence[Quantity]) -> bool:

@@ -33,17 +33,13 @@ class JudgePrompt:
     """How a judging model is asked, and its reply read."""
 
     key: str
-    about: str
-    """For people: which shape a reply has, and whose."""
-    name: str
-    """With the version, for provenance and wherever verdicts are kept."""
+    about: str  # for people: which shape a reply has, and whose
+    name: str  # with the version, for provenance and wherever verdicts are kept
     system: str
     reader: Reader
     labels: Labels = field(default_factory=Labels)
-    reminder: str = ""
-    """Added when a reply could not be read; without one the same is asked again."""
-    max_tokens: int = 2_048
-    """Of a reply: far more than its shape needs, since a cut reply is never read."""
+    reminder: str = ""  # added when a reply could not be read; without one the same is asked again
+    max_tokens: int = 2_048  # of a reply: far more than its shape needs, since a cut reply is never read
     same_text_is_right: bool = False
     """An answer that is letter by letter an accepted one needs no judge. Only where the publisher has it so."""
 

@@ -211,19 +211,17 @@ _LONGEST_SIGNS = 4
 """Signs in the longest Chinese name."""
 
 
+_INCH, _MASS_POUND = _UNITS["inch"], _UNITS["lb"]
+
+
 def _unit_of(name: str) -> Unit | None:
     return _UNITS.get(name) or _FOLDED.get(name.lower())
 
 
-_INCH, _MASS_POUND = _UNITS["inch"], _UNITS["lb"]
-
-
 def alike(one: Unit, other: Unit) -> tuple[Unit, Unit]:
     """Two units, with *pounds*, which are money, read as mass where the other one is a mass."""
-    if one.kind == "pounds" and other.kind == "mass":
-        return _MASS_POUND, other
-    if other.kind == "pounds" and one.kind == "mass":
-        return one, _MASS_POUND
+    if {one.kind, other.kind} == {"pounds", "mass"}:
+        return (_MASS_POUND, other) if one.kind == "pounds" else (one, _MASS_POUND)
     return one, other
 
 
@@ -253,11 +251,6 @@ class Quantity:
     def base(self) -> Fraction:
         """In the base unit of its kind."""
         return self.number.value if self.unit is None else self.number.value * self.unit.factor + self.unit.offset
-
-    @property
-    def grain(self) -> Fraction:
-        """The last written place, in the base unit."""
-        return self.number.grain if self.unit is None else self.number.grain * self.unit.factor
 
 
 def quantities(text: str) -> list[Quantity]:

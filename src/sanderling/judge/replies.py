@@ -29,8 +29,7 @@ class Labels:
     reasoning: frozenset[str] = frozenset()
     verdict: frozenset[str] = frozenset()
     confidence: frozenset[str] = frozenset()
-    others: frozenset[str] = frozenset()
-    """Fields that nothing is read from."""
+    others: frozenset[str] = frozenset()  # fields that nothing is read from
     yes: frozenset[str] = frozenset()
     no: frozenset[str] = frozenset()
 

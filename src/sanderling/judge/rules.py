@@ -191,8 +191,7 @@ class RuleJudge:
 
     name: str
     outcome: Outcome
-    threshold: float = 1.0
-    """Least score that counts as correct."""
+    threshold: float = 1.0  # least score that counts as correct
     places: tuple[str, ...] = field(default=(), init=False)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:

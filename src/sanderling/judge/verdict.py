@@ -7,7 +7,7 @@ Example: ``verdict = await rule_on(trajectory, rule_judge("exact")); verdict.cor
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -31,26 +31,17 @@ class Code(StrEnum):
     """How a verdict came about, or why there is none."""
 
     JUDGED = "judged"
-    NO_ANSWER = "no_answer"
-    """The agent gave no answer of its own: incorrect, and nobody was asked."""
-    BY_HAND = "by_hand"
-    """A person's verdict."""
-    SAME_TEXT = "same_text"
-    """Correct without asking: letter by letter an accepted answer, which the judge prompt lets pass."""
+    NO_ANSWER = "no_answer"  # the agent gave no answer of its own: incorrect, and nobody was asked
+    BY_HAND = "by_hand"  # a person's verdict
+    SAME_TEXT = "same_text"  # correct without asking: letter by letter an accepted answer, which the judge prompt lets pass
     NOT_ENDED = "not_ended"
     """Unscored: the episode ended in an outage or was stopped, or an import tells neither ending nor answer."""
-    NO_ACCEPTED = "no_accepted"
-    """Unscored: the question has no accepted answer to compare with."""
-    NOT_COMPARABLE = "not_comparable"
-    """Unscored: the answers are of a kind that this judge cannot compare."""
-    UNREADABLE = "unreadable"
-    """Unscored: the judge replied, and no verdict could be read."""
-    REFUSED = "refused"
-    """Unscored: the judge's server will not take this conversation, most likely because it is too long."""
-    OUTAGE = "outage"
-    """Unscored: the judge was not reached; may be asked again."""
-    BUDGET = "budget"
-    """Unscored: the limit of tokens or money is reached; may be asked again with a larger one."""
+    NO_ACCEPTED = "no_accepted"  # unscored: the question has no accepted answer to compare with
+    NOT_COMPARABLE = "not_comparable"  # unscored: the answers are of a kind that this judge cannot compare
+    UNREADABLE = "unreadable"  # unscored: the judge replied, and no verdict could be read
+    REFUSED = "refused"  # unscored: the judge's server will not take this conversation, most likely because it is too long
+    OUTAGE = "outage"  # unscored: the judge was not reached; may be asked again
+    BUDGET = "budget"  # unscored: the limit of tokens or money is reached; may be asked again with a larger one
 
 
 class Grade(StrEnum):
@@ -58,12 +49,9 @@ class Grade(StrEnum):
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
-    NOT_ATTEMPTED = "not_attempted"
-    """Of simpleqa: no answer was tried, and nothing wrong was claimed."""
-    CORRECT_WITH_EXTRA = "correct_with_extra"
-    """Of sets: all that was asked for, and more."""
-    PARTLY = "partly"
-    """Of sets: some of what was asked for."""
+    NOT_ATTEMPTED = "not_attempted"  # of simpleqa: no answer was tried, and nothing wrong was claimed
+    CORRECT_WITH_EXTRA = "correct_with_extra"  # of sets: all that was asked for, and more
+    PARTLY = "partly"  # of sets: some of what was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +59,22 @@ class Verdict:
     """A judge's verdict on one trajectory."""
 
     ruling: Ruling
-    score: float | None
-    """In [0, 1]; None when unscored."""
-    reason: str
-    """One sentence, for people."""
+    score: float | None  # in [0, 1]; None when unscored
+    reason: str  # one sentence, for people
     code: Code = Code.JUDGED
-    model: str = ""
-    """The model whose verdict it is; empty for a rule or a person."""
-    prompt: str = ""
-    """Name and version of the judge prompt."""
-    tokens: int = 0
-    """Prompt and sampled tokens of all replies it took; estimates where a server does not report them."""
-    cost: float = 0.0
-    """Of all replies it took; 0 for cached ones and without prices."""
-    remembered: bool = False
-    """Nothing was asked for it in this run."""
-    is_estimated: bool = False
-    """A server did not report what a reply took: tokens and cost are the most that it may have been."""
-    grade: str = ""
-    """A :class:`Grade`, where the judge prompt has more than two."""
-    extracted: str | None = None
-    """The answer that the judge took for the final one."""
+    model: str = ""  # the model whose verdict it is; empty for a rule or a person
+    prompt: str = ""  # name and version of the judge prompt
+    tokens: int = 0  # prompt and sampled tokens of all replies it took; estimates where a server does not report them
+    cost: float = 0.0  # of all replies it took; 0 for cached ones and without prices
+    remembered: bool = False  # nothing was asked for it in this run
+    is_estimated: bool = False  # a server did not report what a reply took: tokens and cost are the most that it may have been
+    grade: str = ""  # a :class:`Grade`, where the judge prompt has more than two
+    extracted: str | None = None  # the answer that the judge took for the final one
     confidence: float | None = None
     """What the answer claims of itself, in percent as written; None: nothing, or nothing between 0 and 100."""
     parts: Mapping[str, bool] = field(default_factory=dict[str, bool], hash=False)
     """Of a set: each item that is asked for, and whether it was given."""
-    excessive: tuple[str, ...] = ()
-    """Of a set: what was given and not asked for."""
+    excessive: tuple[str, ...] = ()  # of a set: what was given and not asked for
 
     @property
     def correct(self) -> bool | None:
@@ -112,9 +89,8 @@ class Verdict:
 
 def decided(correct: bool, reason: str, code: Code = Code.JUDGED, *, score: float | None = None, **details: Any) -> Verdict:
     """Right or wrong. ``score``: 1 or 0 if left out."""
-    return Verdict(
-        Ruling.CORRECT if correct else Ruling.INCORRECT, float(correct) if score is None else score, reason, code, **details
-    )
+    ruling = Ruling.CORRECT if correct else Ruling.INCORRECT
+    return Verdict(ruling, float(correct) if score is None else score, reason, code, **details)
 
 
 def unscored(code: Code, reason: str) -> Verdict:
@@ -193,21 +169,6 @@ def in_order(judges: Sequence[Judge]) -> Judge:
 
 # Records ------------------------------------------------------------------------------------------------------------------
 
-_DETAILS: dict[str, Any] = {"grade": "", "extracted": None, "confidence": None, "parts": {}, "excessive": ()}
-"""What a judge prompt may ask for beyond right and wrong, and what counts as nothing."""
-
-
-def details(verdict: Verdict) -> dict[str, Any]:
-    """What there is beyond right and wrong."""
-    found = {name: getattr(verdict, name) for name, nothing in _DETAILS.items() if getattr(verdict, name) != nothing}
-    return found | ({"excessive": list(verdict.excessive)} if verdict.excessive else {})
-
-
-def as_json(verdict: Verdict) -> dict[str, Any]:
-    """All of a verdict, as a book keeps it."""
-    found = asdict(verdict)
-    return {name: found[name] for name in found if name not in _DETAILS} | details(verdict)
-
 
 def recorded(verdict: Verdict, judge: str, places: Sequence[str] = ()) -> dict[str, Any]:
     """A verdict as it stands in a record; provenance only where there is some. ``places``: of the judge's models."""
@@ -225,7 +186,11 @@ def recorded(verdict: Verdict, judge: str, places: Sequence[str] = ()) -> dict[s
         found["remembered"] = verdict.remembered
         if verdict.is_estimated:
             found["estimated"] = True
-    return found | details(verdict)
+    for name in ("grade", "extracted", "confidence", "parts", "excessive"):
+        value = getattr(verdict, name)
+        if value not in ("", None, {}, ()):
+            found[name] = list(value) if isinstance(value, tuple) else value
+    return found
 
 
 def with_verdict(trajectory: Trajectory, verdict: Verdict, judge: str) -> Trajectory:

@@ -34,7 +34,7 @@ from sanderling.train.bootstrap import (
 )
 from sanderling.train.config import Precision
 from sanderling.train.plan import Shape, shape_of
-from sanderling.world.store import open_world
+from sanderling.world.disk.store import open_world
 
 SMALL = "tiny"
 SMALL_VOCABULARY = 4_096

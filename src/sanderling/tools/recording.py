@@ -283,7 +283,8 @@ def trajectories_of(calls: Iterable[RecordedCall]) -> tuple[Trajectory, ...]:
     """One trajectory for each run, in the order in which they began: a turn and an observation for each call.
 
     Observations are laid out so that `core.observations` reads them, whatever the agent's own layout was; what could not be
-    told apart keeps its text. Their events have status and latency, so that a profile of faults can be fitted to them. The question's id is its text, or the episode's id where none was recorded.
+    told apart keeps its text. Their events have status and latency, so that a profile of faults can be fitted to them. The
+    question's id is its text, or the episode's id where none was recorded.
     """
     return tuple(_trajectory(id, run) for id, run in _runs(calls))
 

@@ -62,8 +62,6 @@ class RecordedCalls:
     searches: tuple[RecordedSearch, ...]
     visits: tuple[RecordedVisit, ...]
     trajectories: int
-    odd: tuple[tuple[str, int], ...]
-    """Codes of `observations.Reading.problems`, with counts, sorted."""
 
 
 def recorded_calls(trajectories: Iterable[Trajectory]) -> RecordedCalls:
@@ -72,32 +70,25 @@ def recorded_calls(trajectories: Iterable[Trajectory]) -> RecordedCalls:
     gold = gold_pages(trajectories)
     searches: list[RecordedSearch] = []
     visits: list[RecordedVisit] = []
-    odd: Counter[str] = Counter()
     for trajectory in trajectories:
         question = trajectory.question
         answers, pages = telling(question.answers), gold.get(question.id, frozenset())
         for node in trajectory.nodes:
             if node.kind is NodeKind.OBSERVATION:
                 reading = read_observation(node.text)
-                odd.update(reading.problems)
                 searches += [RecordedSearch(question.id, b.query, b.hits, answers, pages) for b in reading.blocks]
                 visits += _visits(question.id, reading, node.events)
-    return RecordedCalls(tuple(searches), tuple(visits), len(trajectories), tuple(sorted(odd.items())))
+    return RecordedCalls(tuple(searches), tuple(visits), len(trajectories))
 
 
 def _visits(group: str, reading: Reading, events: Sequence[ToolEvent]) -> list[RecordedVisit]:
     statuses = [status for event in events for status in event.parts or (event.status,)]
     if len(statuses) != len(reading.extracts):
         statuses = [ToolStatus.NOT_FOUND if extract.dead else ToolStatus.OK for extract in reading.extracts]
+    texts = [page.evidence or page.summary for page in reading.extracts]
     return [
-        RecordedVisit(
-            group,
-            extract.url,
-            extract.goal,
-            (extract.evidence or extract.summary) if status is ToolStatus.OK else "",
-            status,
-        )
-        for extract, status in zip(reading.extracts, statuses, strict=True)
+        RecordedVisit(group, page.url, page.goal, text if status is ToolStatus.OK else "", status)
+        for page, text, status in zip(reading.extracts, texts, statuses, strict=True)
     ]
 
 

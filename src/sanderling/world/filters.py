@@ -22,7 +22,7 @@ from sanderling.world.addresses import canonical_set, canonical_url, page_addres
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.cutting import find_links, only_words
-from sanderling.world.duplicates import load_groups
+from sanderling.world.disk.duplicates import load_groups
 from sanderling.world.guard import Caller, Guard, Seen
 
 BLOCKLIST_FILE = "blocklist.txt"

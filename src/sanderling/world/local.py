@@ -24,9 +24,9 @@ from sanderling.world.contract import (
     beside_the_loop,
     missing,
 )
+from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
+from sanderling.world.disk.pages import Intake, MemoryPages, PageStore
 from sanderling.world.filters import with_hits, without_hidden
-from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, LexicalRanker, Ranked, Ranker
-from sanderling.world.pages import Intake, MemoryPages, PageStore
 from sanderling.world.passages import read_page, snippet
 from sanderling.world.text import Flow, content_terms, flow
 
@@ -64,16 +64,14 @@ class LocalWorld(World):
         self.name = name
         self.pages_fingerprint = fingerprint
         """SHA-256 over the pages in order, whoever ranks them."""
-        self.lexical = LexicalRanker(index)
-        """The full-text index as a ranker."""
-        self._ranker: Ranker = self.lexical if ranker is None else ranker
+        self.lexical = index
+        self._ranker: Ranker = index if ranker is None else ranker
         identity = self._ranker.identity
         self.fingerprint = hashlib.sha256(f"{fingerprint} {identity}".encode()).hexdigest() if identity else fingerprint
         self.page_count = index.page_count
         self.frequency = index.frequency
         """In how many pages a term occurs."""
         self._pages = pages
-        self._index = index
         self._waits = waits
         self._laid_out: Callable[[int], tuple[Page, Flow]] = lru_cache(maxsize=_CACHED_PAGES)(self._lay_out)
 
@@ -92,7 +90,7 @@ class LocalWorld(World):
 
     def with_ranker(self, ranker: Ranker, *, waits: bool = False) -> "LocalWorld":
         """The same pages, ordered by another ranker; ``waits``: it asks a server."""
-        return LocalWorld(self.name, self.pages_fingerprint, self._pages, self._index, ranker, waits=waits)
+        return LocalWorld(self.name, self.pages_fingerprint, self._pages, self.lexical, ranker, waits=waits)
 
     async def search_many(
         self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from sanderling.world.contract import World
 from sanderling.world.dense.index import LEXICAL, SearchChoice, ranked_world
+from sanderling.world.disk.store import open_world
 from sanderling.world.faults.profiles import FaultProfile, get_faults, with_injections
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import GuardedWorld, masked_world
 from sanderling.world.guard import Guard
 from sanderling.world.milvus.world import MilvusWorld, is_pointer
-from sanderling.world.store import open_world
 
 
 def open_as_met(

@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.world.dense import index as dense_index
 from sanderling.world.dense.index import DenseIndex, HybridRanker, fuse
 from sanderling.world.dense.vectors import DenseInfo, settings_for
-from sanderling.world.index import Ranked
+from sanderling.world.disk.index import Ranked, Ranker
 
 AXES = {"east": [1.0, 0.0], "north": [0.0, 1.0], "between": [1.0, 1.0], "west": [-1.0, 0.0]}
 
@@ -104,15 +104,12 @@ def test_no_dense_score_depends_on_the_number_of_queries() -> None:
 # Reciprocal rank fusion
 
 
-class Fixed:
+class Fixed(Ranker):
     """Ranks the same pages for any query; counts what it is asked."""
 
     def __init__(self, pages: Sequence[int], identity: str = "") -> None:
         self.pages, self.identity = pages, identity
         self.asked: list[tuple[tuple[str, ...], int]] = []
-
-    def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
-        return self.rank_many([query], limit, hidden)[0]
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
         self.asked.append((tuple(queries), limit))

@@ -24,8 +24,8 @@ from sanderling.world.dense.vectors import (
     read_info,
     settings_for,
 )
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.local import LocalWorld
-from sanderling.world.store import build_world, open_world
 
 EMBEDDER = HashedEmbedder(32)
 SETTINGS = settings_for(EMBEDDER)
@@ -73,7 +73,7 @@ import os, signal, sys
 from pathlib import Path
 from sanderling.world.dense import vectors as build
 from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.store import open_world
+from sanderling.world.disk.store import open_world
 
 directory, kill_at = Path(sys.argv[1]), int(sys.argv[2])
 syncs = 0

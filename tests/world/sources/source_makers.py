@@ -12,7 +12,7 @@ import pypdf
 from libzim.writer import Creator, Hint, Item, StringProvider
 
 from sanderling.world.contract import Page
-from sanderling.world.store import build_world
+from sanderling.world.disk.store import build_world
 
 BODY = b"<title>Orlo</title><p>Orlo is a town by the sea, known for its herring.</p><a href='/x'>x</a>"
 HEAD = "<mediawiki><siteinfo><base>https://en.example/wiki/Main_Page</base></siteinfo>"

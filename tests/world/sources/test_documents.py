@@ -15,12 +15,12 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 from sanderling.world.cutting import find_links
+from sanderling.world.disk.store import open_world
 from sanderling.world.filters import without_links
 from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason
 from sanderling.world.sources.documents import read_markdown, read_pdf
 from sanderling.world.sources.html import main_content, markdown, read_html
 from sanderling.world.sources.links import Resolver, address, link_address, markdown_link, resolve
-from sanderling.world.store import open_world
 from sanderling.world.text import plain
 
 # HTML

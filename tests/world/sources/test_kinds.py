@@ -14,12 +14,12 @@ from source_makers import WRITERS, write_folder, write_recorded, write_world
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.sources.base import Limits, Reason, Skipped, Source
 from sanderling.world.sources.folder import FolderSource
 from sanderling.world.sources.gathering import Gathering, ParallelSource
 from sanderling.world.sources.kinds import SOURCES, kind_of, open_source, open_sources
-from sanderling.world.store import build_from_feed, build_world, open_world
 
 LIMITS = Limits(document_bytes=2_000)
 
@@ -115,7 +115,7 @@ def test_several_kinds_make_one_world(tmp_path):
         str(write_world(tmp_path)),
     ]
     gathering = Gathering(open_sources(specs))
-    info = build_from_feed(tmp_path / "w", gathering, name="w", source="test")
+    info = build_world(tmp_path / "w", gathering, name="w", source="test")
     assert [account.name for account in info.accounts] == ["notes", "encyclopedia-60-1", "recorded trajectories", "old"]
     world = open_world(tmp_path / "w")
     assert world.page_count == sum(account.pages for account in info.accounts)

@@ -9,8 +9,8 @@ from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import read_manifest
 from sanderling.world.sources.kinds import kind_of, open_source, open_sources
-from sanderling.world.store import read_manifest
 
 
 def run(*arguments: object) -> str:

@@ -110,7 +110,6 @@ class RepeatsSettings(Frozen):
     with_goal: bool = False
     """A page read for another goal is another call."""
     keep_retries: bool = True
-    """A call may be made again after it failed."""
 
 
 def drop_repeats(draft: Draft, settings: RepeatsSettings) -> None:
@@ -153,7 +152,6 @@ class SeveralCalls(StrEnum):
     JOIN = "join"
     """One call of those that can be joined with the first; the others are dropped with their results."""
     DROP = "drop"
-    """The turn is dropped."""
 
 
 class MalformedSettings(Frozen):
@@ -198,7 +196,6 @@ def mend_turns(draft: Draft, settings: MalformedSettings) -> Drop | None:
 
 
 def _last(draft: Draft, one: Round) -> Round:
-    """The last turn as an answer where it gives one, and nothing said after it."""
     index, node = one.turn
     if node.answer is None:
         return one

@@ -31,16 +31,13 @@ class Reason(StrEnum):
     OUTAGE = "outage"
     """It ended in an outage or was stopped: not the agent's doing."""
     EMPTY = "empty"
-    """The policy said nothing."""
     UNREADABLE = "unreadable"
     """It holds an imported message nobody could classify."""
     NO_ANSWER = "no_answer"
     """It does not end with the agent's own answer, so there is no end to imitate."""
     SYSTEM_NOT_FIRST = "system_not_first"
     NO_QUESTION = "no_question"
-    """No question follows the system prompt."""
     BROKEN_ORDER = "broken_order"
-    """Turns and responses do not alternate."""
     UNWRAPPED_RESPONSE = "unwrapped_response"
     """A response stands without its tags: a chat template would drop all reasoning before it."""
     MALFORMED_TURN = "malformed_turn"
@@ -112,7 +109,6 @@ class Draft:
         self.profile = profile
         """Whose protocol the trajectory is brought into."""
         self.profile_name = trajectory.profile
-        """What the record will say."""
         self.notes: list[Note] = []
         branch: list[Kept] = [(index, trajectory.nodes[index]) for index in trajectory.path()]
         turns = [place for place, (_, node) in enumerate(branch) if node.kind is NodeKind.TURN]

@@ -28,7 +28,6 @@ _CONTEXT = 1
 _LONGEST, _LEAD = 200, 40
 """Characters shown of a line, and before the place where two long lines part."""
 _MOST_LINES = 120
-"""Lines shown of one step's changes."""
 
 
 def explain(trajectory: Trajectory, recipe: CleaningRecipe, profile: Profile) -> RenderableType:
@@ -115,7 +114,6 @@ def _compared(before: list[str], after: list[str], turn: int) -> Iterator[Text]:
 
 
 def _line(mark: str, text: str, at: int, style: str) -> Text:
-    """One line, cut to where it differs when it is long."""
     start = max(at - _LEAD, 0) if len(text) > _LONGEST else 0
     piece = text[start : start + _LONGEST]
     shown = f"{mark} {'…' if start else ''}{visible(piece)}{'…' if start + len(piece) < len(text) else ''}"

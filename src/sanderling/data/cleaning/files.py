@@ -30,7 +30,6 @@ DROPPED_KEY = "dropped"
 """Where a dropped trajectory's step, reason and detail stand in its ``meta``."""
 _BATCH = 8
 _WAITING = 3
-"""Batches under way for each process."""
 
 Advance = Callable[[int], None]
 
@@ -142,7 +141,6 @@ def _batches(trajectories: Iterable[Trajectory], recipe: CleaningRecipe, profile
 
 
 _cleaners: list[Cleaner] = []
-"""Of a process that cleans: the one it was made for."""
 
 
 def _prepare(recipe: CleaningRecipe, profile: Profile) -> None:

@@ -31,7 +31,7 @@ def keep_whole(draft: Draft, settings: None) -> Drop | None:
 
 
 class ForbiddenSettings(Frozen):
-    """Which tools."""
+    """Whose use drops a trajectory."""
 
     tools: tuple[str, ...] = ("PythonInterpreter",)
     """Names, in any case."""
@@ -60,7 +60,6 @@ class RepeatLimitSettings(Frozen):
     """How often is too often."""
 
     most: int = Field(default=3, ge=1)
-    """Times that one call may be made."""
     with_goal: bool = True
     """A page read for another goal is another call."""
 
@@ -92,7 +91,6 @@ class ReasoningSettings(Frozen):
     """What counts as thinking."""
 
     least_characters: int = Field(default=1, ge=1)
-    """Length of reasoning below which there is none."""
 
 
 def demand_reasoning(draft: Draft, settings: ReasoningSettings) -> Drop | None:
@@ -109,7 +107,6 @@ class LengthSettings(Frozen):
 
     most_turns: int = Field(default=0, ge=0)
     most_characters: int = Field(default=0, ge=0)
-    """Of all messages of the main branch together."""
 
 
 def limit_length(draft: Draft, settings: LengthSettings) -> Drop | None:
@@ -126,7 +123,6 @@ class ArtefactsSettings(Frozen):
     """What is borne."""
 
     most: int = Field(default=0, ge=0)
-    """Artefacts of encoding that a trajectory may have."""
     boxed: bool = False
     r"""Whether ``\boxed`` is borne."""
 
@@ -159,7 +155,6 @@ _SUSPECTS = re.compile(
 
 
 def _artefacts(turn: Node) -> list[str]:
-    """The garbled places of a turn."""
     found = _BROKEN.findall(turn.text)
     if not turn.text.isascii():
         found += [run for run in _SUSPECTS.findall(turn.text) if _is_misread(run)]
@@ -175,7 +170,6 @@ def _is_misread(text: str) -> bool:
 
 
 _REPLIES = ((NodeKind.OBSERVATION,), (NodeKind.OBSERVATION, NodeKind.HINT), (NodeKind.HINT,))
-"""What may stand between two turns."""
 
 
 def validate(draft: Draft, settings: None) -> Drop | None:

@@ -140,7 +140,6 @@ class Outcome:
     """None: dropped. The very object that stood before, where nothing was changed."""
     notes: tuple[Note, ...] = ()
     reason: Reason | None = None
-    """Why it was dropped."""
     detail: str = ""
 
     @property

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from sanderling.data.cleaning.draft import Note, Reason
 
@@ -17,8 +17,6 @@ _MOST_SHOWN = 400
 
 class Example(BaseModel):
     """One place where a code was given."""
-
-    model_config = ConfigDict(extra="forbid")
 
     trajectory: str
     before: str = ""
@@ -34,8 +32,6 @@ class Example(BaseModel):
 class Count(BaseModel):
     """How often a code was given, and in how many trajectories."""
 
-    model_config = ConfigDict(extra="forbid")
-
     number: int = 0
     trajectories: int = 0
     example: Example | None = None
@@ -50,15 +46,11 @@ class Count(BaseModel):
 class StepReport(BaseModel):
     """What one step did."""
 
-    model_config = ConfigDict(extra="forbid")
-
     step: str
     came_in: int = 0
     changed: int = 0
     dropped: dict[str, Count] = Field(default_factory=dict)
-    """By reason."""
     notes: dict[str, Count] = Field(default_factory=dict)
-    """What was removed or rewritten, by code."""
 
     @property
     def went_out(self) -> int:
@@ -95,12 +87,9 @@ class StepReport(BaseModel):
 class CleanReport(BaseModel):
     """What a whole recipe did."""
 
-    model_config = ConfigDict(extra="forbid")
-
     came_in: int = 0
     kept: int = 0
     changed: int = 0
-    """Of those that were kept."""
     steps: list[StepReport] = Field(default_factory=list)
 
     @property

@@ -166,11 +166,8 @@ class NamesSettings(Frozen):
     """Further names."""
 
     search: tuple[str, ...] = ()
-    """Further names of a search, beside the known ones."""
     visit: tuple[str, ...] = ()
-    """Further names of a page reader."""
     extra_arguments: bool = False
-    """Keep arguments that the target's tools do not have."""
 
 
 def canonical_names(draft: Draft, settings: NamesSettings) -> None:
@@ -235,7 +232,6 @@ def _are_canonical(calls: tuple[ToolCall, ...], settings: NamesSettings, names: 
 
 
 def _renamed_events(kept: Kept, calls: tuple[ToolCall, ...]) -> Kept:
-    """A reply whose events bear the calls' names."""
     index, node = kept
     if len(node.events) != len(calls):
         return kept
@@ -317,7 +313,6 @@ class ShortAnswerSettings(Frozen):
     """What is long, and what is found."""
 
     most_characters: int = Field(default=100, ge=1)
-    """Longest answer that stays."""
     least_reference: int = Field(default=2, ge=1)
     """Shortest accepted answer, in letters and digits, that is looked for where there is no verdict."""
 

@@ -23,7 +23,7 @@ from sanderling.data.importing import find_places
 from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule
 from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
-from sanderling.data.stats import Measure, in_tokens, in_words
+from sanderling.data.stats import Measure, length_in
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model, weights_of
 from sanderling.runs.files import content_hash
@@ -107,7 +107,6 @@ class Rows(Frozen):
     """What the trainer gets."""
 
     max_tokens: int = Field(default=200_000, ge=1)
-    """A row's limit."""
     overlong: Overlong = Overlong.DROP
     """What becomes of longer ones; counted and named in any case."""
 
@@ -124,7 +123,6 @@ class DataConfig(Frozen):
     tokenizer: Path | None = None
     """A directory with tokenizer.json. Without it no rows are made, and lengths are in words."""
     workers: int = Field(default=1, ge=1)
-    """Processes that clean."""
     against: tuple[Path, ...] = ()
     """Files of benchmarks: whoever asks what they ask is left out."""
     clean: Cleaning = Cleaning()
@@ -160,24 +158,19 @@ class Layout:
         self.unread = root / "1-imported.jsonl.unread.jsonl"
         """What no import could read; absent where everything was."""
         self.questions = root / "1-questions.jsonl"
-        """Questions that came without a trajectory."""
         self.cleaned = root / "2-cleaned.jsonl"
         self.dropped = root / "2-cleaned.dropped.jsonl"
         """With step and reason; absent where nothing was."""
         self.judged = root / "3-judged.jsonl"
         self.left_out = root / "3-left-out.jsonl"
-        """Judged, and not trained on."""
         self.unlike = root / "4-unlike.jsonl"
-        """One for each question."""
         self.same = root / "4-left-out.jsonl"
         """What was left out for what it asks, with the question that it is the same as."""
         self.benchmark_free = root / "4-benchmark-free.jsonl"
         self.deduped = self.benchmark_free if config.against else self.unlike
         self.parted = root / "5-parts"
-        """The directory of the parts."""
         self.resampled = root / "6-resampled.jsonl"
         self.all_left_out = root / "left-out.jsonl"
-        """Everything that was left out, of all steps."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -199,7 +192,7 @@ class Layout:
     @property
     def measure(self) -> Measure:
         """What lengths are counted in."""
-        return in_words() if self.config.tokenizer is None else in_tokens(load_tokenizer(self.config.tokenizer))
+        return length_in(self.config.tokenizer and load_tokenizer(self.config.tokenizer))
 
     def check(self) -> None:
         """Raise UserError now, and not after an hour, for what is not there or does not fit."""

@@ -9,7 +9,6 @@ import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,28 +57,20 @@ async def open_rules(specs: Sequence[str], out: Path) -> AsyncIterator[Judge]:
     yield in_order([rule_judge(spec) for spec in specs])
 
 
-@dataclass(frozen=True)
-class Judges:
-    """How judges are opened, and how many verdicts are waited for at a time."""
-
-    opened: Callable[[Sequence[str], Path], AbstractAsyncContextManager[Judge]] = open_rules
-    """Of these names, as one judge; what it spends is written down in the run of that directory."""
-    concurrency: int = 8
+OpenJudges = Callable[[Sequence[str], Path], AbstractAsyncContextManager[Judge]]
+"""Opens judges of these names as one; what they spend is written down beside the path."""
 
 
-RULES_ONLY = Judges()
-
-
-def run_data(layout: Layout, report: Report, command: str, judges: Judges = RULES_ONLY) -> Path:
+def run_data(layout: Layout, report: Report, command: str, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Path:
     """Run what is not done yet and write the report; returns its page. Raises UserError.
 
-    ``judges``: who opens the judges, where models are among them.
+    ``concurrency``: verdicts that are waited for at a time.
     """
     layout.check()
     steps: dict[str, tuple[str, Callable[[Layout, Report], Figures]]] = {
         "import": ("Raw files to records", bring_in),
         "clean": ("What may be imitated", clean),
-        "judge": ("Who is right", partial(judge, judges=judges)),
+        "judge": ("Who is right", partial(judge, open_judges=open_judges, concurrency=concurrency)),
         "dedupe": ("One for each question", dedupe),
         "split": ("Parts that share no question", part),
         "resample": ("Long ones more often", repeat),
@@ -156,7 +147,7 @@ def clean(layout: Layout, report: Report) -> Figures:
     return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.as_json()}
 
 
-def judge(layout: Layout, report: Report, judges: Judges = RULES_ONLY) -> Figures:
+def judge(layout: Layout, report: Report, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Figures:
     """Who is right: rules and models say, or the verdicts in the records.
 
     Verdicts outlive a kill. A verdict that another run may still get, because a server was not reached or the limit is spent,
@@ -167,9 +158,12 @@ def judge(layout: Layout, report: Report, judges: Judges = RULES_ONLY) -> Figure
     with ExitStack() as stack:
         kept, others = (stack.enter_context(Lines(path)) for path in (layout.judged, layout.left_out))
         advance = stack.enter_context(report.task("Judge", count_lines(layout.cleaned)))
-        cleaned = open_trajectories(layout.cleaned)
         counts = JudgeReport("the verdicts in the records")
-        for trajectory in _judged(layout, judges, cleaned, counts, stack) if settings.judges else cleaned:
+        trajectories = open_trajectories(layout.cleaned)
+        if settings.judges:
+            opening = open_judges(settings.judges, beside(layout.judged))
+            trajectories = _judged(layout, trajectories, opening, concurrency, counts, stack)
+        for trajectory in trajectories:
             ruling = ruling_of(trajectory)
             found[ruling or NOT_JUDGED] += 1
             wanted = settings.keep is Keep.ALL or ruling is Ruling.CORRECT
@@ -191,17 +185,20 @@ def judge(layout: Layout, report: Report, judges: Judges = RULES_ONLY) -> Figure
 
 
 def _judged(
-    layout: Layout, judges: Judges, cleaned: Iterable[Trajectory], counts: JudgeReport, stack: ExitStack
+    layout: Layout,
+    trajectories: Iterable[Trajectory],
+    opening: AbstractAsyncContextManager[Judge],
+    concurrency: int,
+    counts: JudgeReport,
+    stack: ExitStack,
 ) -> Iterator[Trajectory]:
     """The trajectories with their verdicts, in order and counted; the judges are closed with the stack."""
-    runner = stack.enter_context(asyncio.Runner())
-    connections = AsyncExitStack()
+    runner, connections = stack.enter_context(asyncio.Runner()), AsyncExitStack()
     stack.callback(lambda: runner.run(connections.aclose()))
-    chosen = runner.run(connections.enter_async_context(judges.opened(layout.config.judge.judges, beside(layout.judged))))
+    chosen = runner.run(connections.enter_async_context(opening))
     counts.judge = chosen.name
-    run = stack.enter_context(Run(beside(layout.judged)))
-    book = VerdictBook(run.table("verdicts"))
-    stream = judge_stream(cleaned, chosen, concurrency=judges.concurrency, book=book, runner=runner)
+    book = VerdictBook(stack.enter_context(Run(beside(layout.judged))).table("verdicts"))
+    stream = judge_stream(trajectories, chosen, concurrency=concurrency, book=book, runner=runner)
     for one in stack.enter_context(closing(stream)):
         counts.add(one, None)
         yield one.trajectory

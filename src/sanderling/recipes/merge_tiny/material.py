@@ -19,8 +19,8 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.world_tools import world_tools
+from sanderling.world.disk.store import build_world
 from sanderling.world.encyclopedia import BY_NAME
-from sanderling.world.store import build_world
 
 _TEACHER_SEED = 22
 

@@ -16,8 +16,8 @@ from sanderling.data.questions import read_questions, require_distinct
 from sanderling.tools.contract import Tool
 from sanderling.tools.page_reader import PageReader
 from sanderling.tools.world_tools import world_tools
+from sanderling.world.disk.store import read_manifest
 from sanderling.world.opening import open_as_met
-from sanderling.world.store import read_manifest
 
 WORLD = "world"
 """Where a question's ``meta`` says which world it is about."""

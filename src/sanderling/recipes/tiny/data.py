@@ -15,7 +15,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.synth.questions import chain_questions, split_by_hops
 from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.world_tools import world_tools
-from sanderling.world.store import build_world
+from sanderling.world.disk.store import build_world
 
 
 def build_worlds(layout: Layout, report: Report) -> dict[str, Any]:

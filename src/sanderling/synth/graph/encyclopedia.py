@@ -12,10 +12,10 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.synth.graph.contract import Entity, Fact, FactGraph
 from sanderling.synth.graph.words.contract import claim_of
+from sanderling.world.disk.pages import Intake
+from sanderling.world.disk.store import WorldInfo, read_manifest
 from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Kind, Names, Site, generate_encyclopedia
 from sanderling.world.encyclopedia import Entity as Thing
-from sanderling.world.pages import Intake
-from sanderling.world.store import WorldInfo, read_manifest
 
 NOUNS: dict[Kind, str] = {
     Kind.PERSON: "person",

@@ -8,7 +8,7 @@ from sanderling.synth.graph.encyclopedia import encyclopedia_graph, encyclopedia
 from sanderling.synth.graph.ground import Ground
 from sanderling.synth.graph.words.encyclopedia import ENCYCLOPEDIA
 from sanderling.synth.graph.words.registry import RelationBook
-from sanderling.world.store import read_manifest
+from sanderling.world.disk.store import read_manifest
 
 
 @dataclass(frozen=True)

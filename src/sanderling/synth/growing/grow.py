@@ -25,11 +25,11 @@ from sanderling.runs.work import WAY_OUT, Work, work_through
 from sanderling.synth.growing.finder import Finder
 from sanderling.synth.prompt import Prompt
 from sanderling.world.addresses import canonical_url
-from sanderling.world.building import Progress, ignore
 from sanderling.world.contract import Page
+from sanderling.world.disk.building import Progress, ignore
+from sanderling.world.disk.store import add_to_world, open_world
 from sanderling.world.sources.gathering import Gathering
 from sanderling.world.sources.records import JsonlSource
-from sanderling.world.store import add_to_world, open_world
 from sanderling.world.text import is_text
 
 QUERIES = Prompt(

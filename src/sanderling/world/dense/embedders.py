@@ -12,7 +12,6 @@ were trained with instructions get them as prefixes, one for queries and one for
 """
 
 import hashlib
-import importlib
 import math
 import os
 import sqlite3
@@ -26,7 +25,7 @@ from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -72,11 +71,7 @@ class EmbedderOutageError(UserError, OSError):
 
 @dataclass(frozen=True)
 class Prefixes:
-    """What is put before a text, as the model was trained.
-
-    Examples: ``Prefixes("query: ", "passage: ")`` for E5; for the English BGE models
-    ``Prefixes("Represent this sentence for searching relevant passages: ")``.
-    """
+    """What is put before a text, as the model was trained: ``Prefixes("query: ", "passage: ")`` for E5."""
 
     query: str = ""
     document: str = ""
@@ -126,11 +121,14 @@ def open_embedder(spec: str, dimension: int = 0) -> Embedder:
                 f"{spec!r} has no dimension of {SMALLEST} or more: write hashed or, for example, hashed:{DIMENSION}."
             )
         return HashedEmbedder(int(rest) if rest else DIMENSION)
-    module, _, function = rest.partition(":")
-    if kind == "callable" and module and function:
-        return CallableEmbedder(_import_function(module, function), spec)
-    if kind != "callable" and is_outside(spec):
-        return CallableEmbedder(load_outside(spec), spec)
+    outside = rest if kind == "callable" else spec
+    if is_outside(outside):
+        here = str(Path.cwd())
+        if here not in sys.path:
+            sys.path.append(here)
+        if not callable(function := load_outside(outside)):
+            raise UserError(f"{outside!r} is no function: give one of texts and their kind.")
+        return CallableEmbedder(function, spec)
     raise UserError(f"There is no embedder {spec!r}: give {FORMS}.")
 
 
@@ -154,20 +152,6 @@ def _endpoint(spec: str, dimension: int) -> "EndpointEmbedder":
     return EndpointEmbedder(base, parts.fragment, key=key, dimension=dimension, batch=batch, retries=retries)
 
 
-def _import_function(module: str, function: str) -> "EmbedFunction":
-    """A function by name; its module is looked for in the current directory too. Raises UserError when there is none."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
-        found = getattr(importlib.import_module(module), function, None)
-    except (ImportError, ValueError) as error:
-        raise UserError(f"The module {module!r} cannot be imported ({error}): check its name and place.") from error
-    if not callable(found):
-        raise UserError(f"The module {module!r} has no function {function!r}: write callable:MODULE:FUNCTION.")
-    return cast(EmbedFunction, found)
-
-
 # Without a model
 
 DIMENSION = 512
@@ -182,20 +166,15 @@ _MOST_TERMS = 4_096
 
 
 class HashedEmbedder:
-    """An embedder without weights: words and their parts, hashed to signed places of a vector.
+    """An embedder without weights, so that dense and hybrid search run, and can be tested, with no model.
 
-    Each word of a text (by `text`) and each run of three letters within it adds to four places with signs that a hash decides,
-    so that texts with many words or word parts in common have a large inner product (feature hashing: Weinberger et al., 2009).
-    Words that say nothing are left out; repeated words count by their logarithm.
-
-    What it is worth: nothing beyond words. It knows no synonym and no meaning; against the full-text index it forgives spelling
-    and endings, and ranks worse otherwise. It is here so that dense and hybrid search run, and can be tested, with no model.
-
-    Example: ``HashedEmbedder(512).embed(["tidal flats"], Kind.QUERY)``
+    Each word of a text and each run of three letters within it adds to four places with signs that a hash decides (feature
+    hashing: Weinberger et al., 2009); repeated words count by their logarithm. It knows no meaning: against the full-text index
+    it forgives spelling and endings, and ranks worse otherwise.
     """
 
     def __init__(self, dimension: int = DIMENSION) -> None:
-        """``dimension``: length of the vectors. Raises ValueError below 16."""
+        """Raises ValueError below 16."""
         if dimension < SMALLEST:
             raise ValueError(f"a hashed embedder needs {SMALLEST} dimensions or more, not {dimension}")
         self.model = f"hashed-{_VERSION}:{dimension}"
@@ -203,7 +182,7 @@ class HashedEmbedder:
         self._of_word = lru_cache(maxsize=100_000)(self._word)
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """One row for each text; a text without words is all zero. Queries and documents are embedded alike."""
+        """One row for each text; a text without words is all zero."""
         found = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
             counts = Counter(index_terms(text)[:_MOST_TERMS])
@@ -234,15 +213,7 @@ EmbedFunction = Callable[[list[str], str], ArrayLike]
 
 
 class CallableEmbedder:
-    """A function of this machine: somebody's own model, in this process, without a socket.
-
-    Args:
-        function: embeds; deterministic.
-        model: names its vectors.
-
-    Example: ``CallableEmbedder(lambda texts, kind: model.encode(texts), "my-model")``
-
-    """
+    """Somebody's own function: ``CallableEmbedder(lambda texts, kind: model.encode(texts), "my-model")``."""
 
     def __init__(self, function: EmbedFunction, model: str) -> None:
         self._function = function
@@ -279,7 +250,7 @@ _QUOTED = 200
 class _BusyError(Exception):
     """The server may answer if asked again."""
 
-    def __init__(self, reason: str, pause_s: float | None = None) -> None:
+    def __init__(self, reason: str, pause_s: float = 0.0) -> None:
         super().__init__(reason)
         self.pause_s = pause_s
 
@@ -288,22 +259,10 @@ class EndpointEmbedder:
     """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; may be used from many threads.
 
     Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
-    pauses, and are an `EmbedderOutageError` when they stay so; any other refusal is a UserError with the server's own words. A
-    world that asks an endpoint while it answers opens a socket, waits for it, and is as deterministic as the server is.
-
-    Args:
-        base_url: of the server, up to ``/v1``.
-        model: as the server calls it.
-        key: sent as a bearer token.
-        dimension: of its vectors, where it is known; 0: the first reply tells.
-        batch: most texts of a request.
-        retries: further attempts.
-        backoff_s: first pause, doubled each time.
-        timeout_s: longest silence.
-        sleep: how pauses are made.
+    pauses (``backoff_s``, doubled each time), and are an `EmbedderOutageError` when they stay so; any other refusal is a
+    UserError with the server's own words. ``dimension`` 0: the first reply tells.
 
     Example: ``EndpointEmbedder("http://localhost:8000/v1", "bge-m3").embed(["tidal flats"], Kind.QUERY)``
-
     """
 
     def __init__(
@@ -333,13 +292,13 @@ class EndpointEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Found out by embedding one word, unless it is known."""
+        """Found out by embedding one word."""
         if not self._dimension:
             self.embed(["dimension"], Kind.DOCUMENT)
         return self._dimension
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """One row for each text. The kind is told by prefixes alone."""
+        """One row for each text; prefixes alone tell the kind."""
         parts = [self._request(texts[at : at + self._batch]) for at in range(0, len(texts), self._batch)]
         return np.concatenate(parts) if parts else np.zeros((0, self.dimension), np.float32)
 
@@ -350,7 +309,7 @@ class EndpointEmbedder:
             try:
                 return self._rows(self._once(body), len(texts))
             except (_BusyError, httpx.RequestError) as error:
-                reason, pause_s = str(error) or type(error).__name__, getattr(error, "pause_s", None)
+                reason, pause_s = str(error) or type(error).__name__, getattr(error, "pause_s", 0.0)
             if attempt < self._retries:
                 self._sleep(min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt))
         raise EmbedderOutageError(
@@ -364,7 +323,8 @@ class EndpointEmbedder:
             raise UserError(f"{self._url} is no address of a server ({error}): write http://host:port/v1#model.") from error
         said = " ".join(reply.text.split())[:_QUOTED] or reply.reason_phrase
         if reply.status_code in _RETRIED or reply.status_code >= 500:
-            raise _BusyError(f"status {reply.status_code}: {said}", _pause_s(reply))
+            seconds = reply.headers.get("retry-after", "")
+            raise _BusyError(f"status {reply.status_code}: {said}", float(seconds) if seconds.isdecimal() else 0.0)
         if reply.status_code != 200:
             raise UserError(f"{self._url} refused to embed (status {reply.status_code}: {said}): check address, model and key.")
         try:
@@ -392,15 +352,6 @@ class EndpointEmbedder:
         return found
 
 
-def _pause_s(reply: httpx.Response) -> float | None:
-    """How long the server wants to be left alone, where it says so in seconds."""
-    try:
-        seconds = float(reply.headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds > 0 else None
-
-
 # Remembered
 
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
@@ -410,14 +361,8 @@ _WAIT_S = 60.0
 class CachedEmbedder:
     """An embedder that remembers: a text that was embedded once is never embedded again, by any process, in any world.
 
-    The key is a hash of model, kind and text, prefix included. A SQLite file in write-ahead mode: each batch is one
-    transaction, so a killed process leaves the file whole. Where the file cannot be written it is only read, or, where there is
-    none, left out. It also makes a server that answers a little differently each time deterministic: the first answer stays.
-
-    Args:
-        embedder: asked for what is not known.
-        path: the file; made when it is missing.
-
+    A SQLite file, keyed by model, kind and text with its prefix; where it cannot be written it is only read, or left out. It
+    also makes a server that answers a little differently each time deterministic: the first answer stays.
     """
 
     def __init__(self, embedder: Embedder, path: Path) -> None:

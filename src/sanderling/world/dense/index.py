@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sanderling.core.errors import UserError
 from sanderling.world.dense.embedders import CachedEmbedder, Embedder, Kind, Vectors, embed_units, open_embedder, opens_socket
 from sanderling.world.dense.vectors import DIRECTORY, DenseInfo, DenseSettings, read_arrays, read_info
-from sanderling.world.index import Ranked, Ranker
+from sanderling.world.disk.index import Ranked, Ranker
 from sanderling.world.local import LocalWorld
 
 _MARGIN = 1e-4

@@ -15,14 +15,14 @@ import numpy as np
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.world import store
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.dense import vectors as dense_store
 from sanderling.world.dense.vectors import DenseInfo, read_arrays, read_info
-from sanderling.world.duplicates import file_name
+from sanderling.world.disk import store
+from sanderling.world.disk.duplicates import file_name
+from sanderling.world.disk.index import indexed_text
 from sanderling.world.filters import BLOCKLIST_FILE
-from sanderling.world.index import indexed_text
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
 from sanderling.world.milvus.world import FILE_NAME as POINTER

@@ -24,10 +24,10 @@ from sanderling.world.contract import Page
 from sanderling.world.dense.embedders import Embedder, Kind, embed_units
 from sanderling.world.dense.index import LEXICAL, HybridRanker, SearchChoice, SearchMode, open_for_queries
 from sanderling.world.dense.vectors import DenseSettings
-from sanderling.world.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, Ranked, Ranker
+from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker
+from sanderling.world.disk.pages import StoredPage
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MOST_HITS, MilvusStore, encoded
-from sanderling.world.pages import StoredPage
 from sanderling.world.text import query_terms
 
 FILE_NAME = "milvus.json"
@@ -127,13 +127,15 @@ Fetch = Callable[[list[int], int], list[list[tuple[int, float]]]]
 """Which queries of the batch, and how many hits of each, to lists of hits."""
 
 
-class MilvusText(Ranker):
+class MilvusText(FullText):
     """Full text."""
 
     identity = "milvus-bm25"
 
-    def __init__(self, store: MilvusStore) -> None:
+    def __init__(self, store: MilvusStore, pages: int, frequency: Callable[[str], int]) -> None:
         self._store = store
+        self.page_count = pages
+        self.frequency = frequency
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
         terms = [query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS) for query in queries]
@@ -230,15 +232,6 @@ class _ReadAhead(Ranker):
         return lists
 
 
-class _Index:
-    """What a world asks of its full-text index. Implements `index.FullText`."""
-
-    def __init__(self, pages: int, words: WordCounts, text: MilvusText) -> None:
-        self.page_count = pages
-        self.frequency = words.frequency
-        self.search = text.rank
-
-
 class MilvusWorld(LocalWorld):
     """A world by the directory that `push.push_world` made for it."""
 
@@ -255,14 +248,13 @@ class MilvusWorld(LocalWorld):
                 f"Milvus at {pointer.uri} does not hold the {pointer.pages:,} pages of {directory}: push the world again."
             )
         self._remote = MilvusPages(store)
-        text = MilvusText(store)
+        text = MilvusText(store, pointer.pages, WordCounts(directory / WORDS).frequency)
         ranker: Ranker = text
         if choice.mode is not SearchMode.LEXICAL:
             info, embedder = open_for_queries(directory, pointer.fingerprint, pointer.pages, choice)
             dense = MilvusDense(store, info.settings, embedder)
             ranker = dense if choice.mode is SearchMode.DENSE else HybridRanker([text, dense])
-        index = _Index(pointer.pages, WordCounts(directory / WORDS), text)
-        super().__init__(pointer.name, pointer.fingerprint, self._remote, index, _ReadAhead(ranker, self._remote), waits=True)
+        super().__init__(pointer.name, pointer.fingerprint, self._remote, text, _ReadAhead(ranker, self._remote), waits=True)
 
     def _numbers(self, keys: Collection[str]) -> list[int]:
         return self._remote.find_many(keys)

@@ -2,10 +2,7 @@
 
 `Source.items` yields exactly one item, a `Page` or a `Skipped`, for every document of the source, in an order that depends on
 the source alone; it holds one document in memory at a time; no document, however bad, makes it raise. What cannot be opened as
-a source at all is a UserError when the source is made. Whether two pages are one is decided where they are stored.
-
-Most kinds are `DocumentSource`s: they fetch raw documents one by one, and a function that needs nothing else reads each, so
-that several processes can (`gathering.ParallelSource`).
+a source at all is a UserError when the source is made.
 """
 
 import hashlib
@@ -25,35 +22,28 @@ class Reason(StrEnum):
     """Why a document is no page."""
 
     EMPTY = "empty"
-    """Without words (a PDF of scanned pictures is one)."""
     NO_URL = "no-url"
     NOT_A_PAGE = "not-a-page"
-    """A line that is no JSON object with an address or id, and text."""
     NOT_A_RECORDING = "not-a-recording"
-    """A file in none of the layouts of recorded trajectories."""
     NOT_TEXT = "not-text"
-    """Binary noise."""
     OTHER_KIND = "other-kind"
-    """Pictures, style sheets, programs: not a kind of document that is read."""
+    """Pictures, style sheets, programs."""
     NOT_AN_ARTICLE = "not-an-article"
     """A talk page, template or file page of a wiki."""
     REDIRECT = "redirect"
     NOT_OK = "not-ok"
     """Recorded with an HTTP status other than 200."""
     TOO_LARGE = "too-large"
-    """Past the limit of bytes, before or after decompression; an article of more elements than any is made of."""
     TOO_NESTED = "too-nested"
     """Elements within elements past any browser's limit: reading them takes time that grows with the square."""
     ENCRYPTED = "encrypted"
     DAMAGED = "damaged"
     TRUNCATED = "truncated"
-    """The file ends amid a document; what came before is kept."""
     ENTITIES = "entities"
     """XML that declares entities of its own (a billion laughs): refused from there on."""
     LINK = "link"
     """A symbolic link to a folder, or out of the folder that is read."""
     UNREADABLE = "unreadable"
-    """The system refuses to read it, or it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,6 @@ class HtmlExtractor(StrEnum):
     """Who tells the main content of an HTML page from what stands around it."""
 
     RESILIPARSE = "resiliparse"
-    """Quick."""
     TRAFILATURA = "trafilatura"
     """Slower by far, and better on news and blogs; where it finds nothing, the quick one is asked."""
 
@@ -124,7 +113,7 @@ Raw = TypeVar("Raw")
 
 
 class DocumentSource(Source, Generic[Raw]):
-    """A source whose documents are first fetched, in order, and then read, each by itself."""
+    """A source whose documents are first fetched, in order, and then read, each by itself, so that several processes can."""
 
     @abstractmethod
     def documents(self, skip: int) -> Iterator[Raw | Skipped]:
@@ -135,7 +124,6 @@ class DocumentSource(Source, Generic[Raw]):
         """What reads one raw document. It depends on nothing that was read before."""
 
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
-        """Every document, fetched and read."""
         read = self.reader()
         for document in self.documents(skip):
             yield document if isinstance(document, Skipped) else read(document)
@@ -147,12 +135,12 @@ class FileSource(DocumentSource[Raw]):
 
     path: Path
     base_url: str = ""
-    """Where its pages lie, for kinds whose documents have no full addresses; empty: ``local://`` and the file's name."""
+    """For kinds whose documents have no full addresses; empty: ``local://`` and the file's name."""
     limits: Limits = field(default_factory=Limits)
     what: ClassVar[str] = "a file"
 
     def __post_init__(self) -> None:
-        """Raises UserError when there is no such file, or it cannot be read as what it should be."""
+        """Raises UserError when there is no such file."""
         if not self.path.is_file():
             raise UserError(f"There is no file {self.path}: give {self.what}.")
 

@@ -19,8 +19,8 @@ from typing import Any
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.runs.locks import end_with_parent
-from sanderling.world.building import SourceAccount
 from sanderling.world.contract import Page
+from sanderling.world.disk.building import Feed, SourceAccount
 from sanderling.world.sources.base import DocumentSource, Skipped, Source, stamp_of
 from sanderling.world.text import clean
 
@@ -28,13 +28,13 @@ _MOST_EXAMPLES = 5
 _LONGEST_EXAMPLE = 500
 
 
-class Gathering:
-    """The pages of several sources, in their order, counted as they pass; a `building.Feed`."""
+class Gathering(Feed):
+    """The pages of several sources, in their order, counted as they pass."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
+        super().__init__()
         self._sources = sources
         self._accounts: list[SourceAccount] = []
-        self._read = 0
         self._totals = [source.total() for source in sources]
         self.stamp = stamp_of(sanderling.__version__, *(f"{source.name!a} {source.stamp()}" for source in sources))
 
@@ -65,10 +65,6 @@ class Gathering:
         """Number of documents, where every source knows its own."""
         known = [total for total in self._totals if total is not None]
         return sum(known) if len(known) == len(self._totals) else None
-
-    def read(self) -> int:
-        """Number of documents so far."""
-        return self._read
 
 
 def _count(account: SourceAccount, item: Page | Skipped) -> None:

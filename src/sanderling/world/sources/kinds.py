@@ -21,6 +21,7 @@ from sanderling.core.record import Trajectory
 from sanderling.data.importing import Import, importable
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
+from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.recorded import (
     BuiltFrom,
@@ -39,7 +40,6 @@ from sanderling.world.sources.records import JsonlSource, ParquetSource
 from sanderling.world.sources.warc import WarcSource
 from sanderling.world.sources.wikipedia import WikipediaSource
 from sanderling.world.sources.zim import ZimSource
-from sanderling.world.store import FILE_NAME, open_world, read_manifest
 
 
 @dataclass(frozen=True)

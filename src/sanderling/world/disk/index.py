@@ -15,17 +15,16 @@ import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 import tantivy
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.world.pages import PageStore
+from sanderling.world.disk.pages import PageStore
 from sanderling.world.text import index_text, query_terms, spoken
 
 Ranked = list[tuple[int, float]]
@@ -33,9 +32,9 @@ Ranked = list[tuple[int, float]]
 
 
 class Ranker(ABC):
-    """Orders pages; may be called from many threads."""
+    """Orders pages for queries; may be called from many threads."""
 
-    identity = ""
+    identity: str = ""
     """What the order depends on beside the pages; empty for the world's own full-text index."""
 
     def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
@@ -47,29 +46,12 @@ class Ranker(ABC):
         """As `rank` for each query, to the last digit."""
 
 
-class FullText(Protocol):
-    """A full-text index: `index.TextIndex`, or what answers in its place."""
+class FullText(Ranker):
+    """A full-text index, which also knows the words of snippets: `TextIndex`, or what answers in its place."""
 
     page_count: int
-
-    @property
-    def frequency(self) -> Callable[[str], int]:
-        """Number of pages that contain a term."""
-        ...
-
-    def search(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
-        """As `Ranker.rank`."""
-        ...
-
-
-class LexicalRanker(Ranker):
-    """The full-text index as a ranker."""
-
-    def __init__(self, index: FullText) -> None:
-        self._index = index
-
-    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        return [self._index.search(query, limit, hidden) for query in queries]
+    frequency: Callable[[str], int]
+    """Number of pages that contain a term."""
 
 
 INDEX_VERSION = 4
@@ -157,15 +139,14 @@ def _refused_writes() -> Iterator[None]:
         raise UserError(f"Cannot write the index ({error}): free some space or choose another place.") from error
 
 
-class TextIndex:
-    """A finished index; may be read from many threads."""
+class TextIndex(FullText):
+    """A finished index."""
 
     def __init__(self, index: tantivy.Index) -> None:
         self._schema = index.schema
         self._searcher = index.searcher()
         self.page_count = self._searcher.num_docs
-        self.frequency: Callable[[str], int] = lru_cache(maxsize=100_000)(self._frequency)
-        """Number of pages that contain a term."""
+        self.frequency = lru_cache(maxsize=100_000)(lambda term: self._searcher.doc_freq("text", term))
 
     @staticmethod
     def open(directory: Path) -> "TextIndex":
@@ -174,29 +155,24 @@ class TextIndex:
         _prepare(index)
         return TextIndex(index)
 
-    def _frequency(self, term: str) -> int:
-        return self._searcher.doc_freq("text", term)
+    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
+        """See `Ranker`."""
+        return [self._ranked(query, min(limit, self.page_count), frozenset(hidden)) for query in queries]
 
-    def search(self, query: str, limit: int, hidden: Iterable[int] = ()) -> list[tuple[int, float]]:
-        """The ``limit`` best pages outside ``hidden``, as (page number, score), best first, ties by number."""
+    def _ranked(self, query: str, limit: int, hidden: frozenset[int]) -> Ranked:
         found = query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS)
         asked = [term for term in found if self.frequency(term)]
-        limit = min(limit, self.page_count)
         if not asked or limit < 1:
             return []
         clauses = [(tantivy.Occur.Should, tantivy.Query.term_query(self._schema, "text", term, "freq")) for term in asked]
-        return self._ranked(tantivy.Query.boolean_query(clauses), limit, frozenset(hidden))
-
-    def _ranked(self, query: tantivy.Query, limit: int, hidden: frozenset[int]) -> list[tuple[int, float]]:
-        fetch = limit + len(hidden) + 8
+        clause, fetch = tantivy.Query.boolean_query(clauses), limit + len(hidden) + 8
         while True:
-            hits = self._searcher.search(query, limit=fetch, count=False).hits
+            hits = self._searcher.search(clause, limit=fetch, count=False).hits
             numbers = self._searcher.fast_field_values("page", [address for _, address in hits])
             scored = [(int(number or 0), round(hit[0], _SCORE_DIGITS)) for number, hit in zip(numbers, hits, strict=True)]
             ranked = sorted((pair for pair in scored if pair[0] not in hidden), key=lambda pair: (-pair[1], pair[0]))
-            exhausted = len(hits) < fetch
             cut_is_clear = len(ranked) > limit and ranked[limit - 1][1] > scored[-1][1]
-            if exhausted or cut_is_clear:
+            if len(hits) < fetch or cut_is_clear:
                 return ranked[:limit]
             fetch *= 4
 
@@ -225,34 +201,35 @@ def is_whole(index: Path, pages: int) -> bool:
         return False
 
 
-def open_index(index: Path, pages: int) -> TextIndex | None:
-    """The index, or None when it must be filled anew."""
-    if not is_whole(index, pages):
-        return None
-    try:
-        opened = TextIndex.open(index)
-    except (OSError, ValueError):
-        return None
-    return opened if opened.page_count == pages else None
-
-
-def fill_anew(index: Path, store: PageStore, count: int) -> TextIndex:
-    """Index the stored pages: in the world's directory where that can be written, else in memory."""
+def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
+    """The index of a directory; filled anew there, or in memory where that cannot be written, unless it is whole."""
+    if is_whole(index, pages):
+        try:
+            opened = TextIndex.open(index)
+            if opened.page_count == pages:
+                return opened
+        except (OSError, ValueError):  # damaged, whatever its note says
+            pass
     try:
         for remains in index.parent.glob(f"{_FILLING}*"):
             if not _is_alive(remains.name.removeprefix(_FILLING).partition("-")[0]):
                 shutil.rmtree(remains, ignore_errors=True)
         place = Path(tempfile.mkdtemp(prefix=f"{_FILLING}{os.getpid()}-", dir=index.parent))
     except OSError:
-        return _fill(IndexBuilder(None), store, count)
-    filled = _fill(IndexBuilder(place), store, count)
-    write_note(place, count)
-    place.chmod(0o755)
-    shutil.rmtree(index, ignore_errors=True)
-    try:
-        place.rename(index)
-    except OSError:  # another process put its own there first; ours lives on in its open files
-        shutil.rmtree(place, ignore_errors=True)
+        place = None
+    builder = IndexBuilder(place)
+    for number in range(pages):
+        page = store.get(number).page
+        builder.add(number, page.title, page.text)
+    filled = builder.finish()
+    if place is not None:
+        write_note(place, pages)
+        place.chmod(0o755)
+        shutil.rmtree(index, ignore_errors=True)
+        try:
+            place.rename(index)
+        except OSError:  # another process put its own there first; ours lives on in its open files
+            shutil.rmtree(place, ignore_errors=True)
     return filled
 
 
@@ -267,11 +244,12 @@ def _is_alive(pid: str) -> bool:
     return True
 
 
-def _fill(builder: IndexBuilder, store: PageStore, count: int) -> TextIndex:
-    for number in range(count):
-        page = store.get(number).page
-        builder.add(number, page.title, page.text)
-    return builder.finish()
+def linked(file: Path, target: Path) -> None:
+    """Make ``target`` a second name of a file that never changes; a copy on a file system without links. Raises OSError."""
+    try:
+        os.link(file, target)
+    except OSError:
+        shutil.copy2(file, target)
 
 
 def link_index(index: Path, target: Path) -> None:
@@ -283,11 +261,7 @@ def link_index(index: Path, target: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     for path in index.iterdir():
-        if path.suffix == ".lock":
-            continue
-        try:
-            os.link(path, partial / path.name)
-        except OSError:  # a file system without links
-            shutil.copy2(path, partial / path.name)
+        if path.suffix != ".lock":
+            linked(path, partial / path.name)
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)

@@ -11,23 +11,28 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.errors import UserError
-from sanderling.runs.files import sync
 from sanderling.world.addresses import canonical_url, site
 from sanderling.world.contract import Page
-from sanderling.world.duplicates import signature
-from sanderling.world.index import IndexBuilder, is_whole, write_note
-from sanderling.world.pages import Intake, PageFile
+from sanderling.world.disk.duplicates import signature
+from sanderling.world.disk.index import IndexBuilder, is_whole, write_note
+from sanderling.world.disk.pages import Counts, Intake, PageFile
+
+_LOCK, _STAMP = "lock", "stamp"
+_SECONDS = 2.0
+"""Of reading between two commits: what a kill can cost."""
+_INDEXED = 20_000
+"""Pages between two commits of the index, which cost more."""
 
 
 class SourceAccount(BaseModel):
@@ -44,163 +49,75 @@ class SourceAccount(BaseModel):
     """Where the first few of each reason are."""
 
 
-class Feed(Protocol):
-    """A stream of pages."""
+class Feed:
+    """A stream of pages: those that are given, read once; sources make of it one that is taken up where it was left.
 
-    @property
-    def stamp(self) -> str:
-        """Changes when what is read changes; empty: each reading may differ."""
-        ...
+    `pages(mark)` goes on after the page at which `mark()` gave that mark.
+    """
 
-    def pages(self, mark: str = "") -> Iterator[Page]:
-        """The pages after a mark; of the empty mark, all."""
-        ...
-
-    def mark(self) -> str:
-        """Where the stream is: after the page that `pages` gave last."""
-        ...
-
-    def total(self) -> int | None:
-        """How many documents there are, where that is known."""
-        ...
-
-    def read(self) -> int:
-        """How many documents were read so far, pages or not."""
-        ...
-
-    def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
-        """What became of the documents of each source, up to a mark."""
-        ...
-
-
-@dataclass
-class PlainFeed:
-    """Pages that are read once, from their beginning."""
-
-    given: Iterable[Page]
     stamp: str = ""
-    _read: int = 0
+    """Changes when what is read changes: an interrupted build goes on only with an equal one. Empty: it cannot be taken up."""
+
+    def __init__(self, given: Iterable[Page] = ()) -> None:
+        self._given = given
+        self._read = 0
 
     def pages(self, mark: str = "") -> Iterator[Page]:
-        """All pages. Raises ValueError for a mark: it has none."""
+        """The pages after a mark; of the empty mark, all. Raises ValueError where they cannot be taken up in the middle."""
         if mark:
             raise ValueError("these pages cannot be taken up in the middle")
-        for page in self.given:
+        for page in self._given:
             self._read += 1
             yield page
 
     def mark(self) -> str:
+        """Where the stream is: after the page that `pages` gave last."""
         return ""
 
     def total(self) -> int | None:
-        return len(self.given) if isinstance(self.given, list | tuple) else None
+        """How many documents there are, where that is known."""
+        return len(self._given) if isinstance(self._given, list | tuple) else None
 
     def read(self) -> int:
+        """How many documents were read so far, pages or not."""
         return self._read
 
     def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
-        """None: pages are given, not documents."""
+        """What became of the documents of each source, up to a mark; none where pages are given, not documents."""
         return ()
 
 
-_LOCK, _STAMP = "lock", "stamp"
-_SECONDS = 2.0
-"""Of reading between two commits: what a kill can cost."""
-_INDEXED = 20_000
-"""Pages between two commits of the index, which cost more."""
-
-
-class Stage(StrEnum):
-    """What a build is doing."""
-
-    READING = "reading"
-    INDEXING = "indexing"
-    COMPARING = "comparing"
-
-
-Progress = Callable[[Stage, int, int | None], None]
-"""Called with the stage, how much of it is done, and of how much, where that is known."""
-
-
-def ignore(_stage: Stage, _done: int, _total: int | None) -> None:
-    """Show no progress."""
+# Links
 
 
 class Leads(StrEnum):
-    """Where a link leads."""
+    """Where a link leads: to a page of the world, to a page that its sites lack, or to another site."""
 
     INSIDE = "inside"
     DEAD = "dead"
     OUTSIDE = "outside"
 
 
-class LinkCounts(BaseModel):
-    """Where the links of pages lead; a link that two pages have counts twice."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class LinkCounts(Counts):
+    """Links of pages by where they lead (`Leads`); a link that two pages have counts twice."""
 
     inside: int = 0
-    """To pages of the world."""
     dead: int = 0
-    """To pages that the world does not hold, on sites of which it holds others."""
     outside: int = 0
-    """To other sites."""
-
-    def __add__(self, other: "LinkCounts") -> "LinkCounts":
-        return LinkCounts(**{name: getattr(self, name) + getattr(other, name) for name in LinkCounts.model_fields})
 
 
-@dataclass(frozen=True)
-class LinkJudge:
-    """Tells where links lead.
+def leads(link: str, find: Callable[[str], int | None], has_site: Callable[[str], bool]) -> Leads:
+    """Where a link leads; what lies on sites of which it holds no page, a world cannot know.
 
-    Args:
-        find: the number of a page by its key.
-        has_site: whether any page of the world lies on a site.
-
+    ``find``: the number of a page by its key; ``has_site``: whether any page lies on a site.
     """
-
-    find: Callable[[str], int | None]
-    has_site: Callable[[str], bool]
-
-    def leads(self, link: str) -> Leads:
-        """Where one link leads."""
-        key = canonical_url(link)
-        if self.find(key) is not None:
-            return Leads.INSIDE
-        return Leads.DEAD if self.has_site(site(key)) else Leads.OUTSIDE
-
-    def tally(self, links: Iterable[str]) -> Counter[Leads]:
-        """The links of a page, by where they lead."""
-        return Counter(map(self.leads, links))
+    key = canonical_url(link)
+    if find(key) is not None:
+        return Leads.INSIDE
+    return Leads.DEAD if has_site(site(key)) else Leads.OUTSIDE
 
 
-def counts_of(tally: Mapping[Leads, int]) -> LinkCounts:
-    """A tally as a world's manifest has it."""
-    return LinkCounts(**{lead.value: tally.get(lead, 0) for lead in Leads})
-
-
-def dead_links(pages: Iterable[Page], judge: LinkJudge) -> Iterator[tuple[str, str]]:
-    """Every dead link, as (page, link)."""
-    for page in pages:
-        for link in page.links:
-            if judge.leads(link) is Leads.DEAD:
-                yield page.url, link
-
-
-class State(BaseModel):
-    """How far a build has come; committed with its pages."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    stamp: str
-    mark: str = ""
-    fingerprint: str
-    tally: dict[str, int]
-    is_read: bool = False
-    indexed: int = 0
-    """Number of the next page of the second pass."""
-    links: LinkCounts = LinkCounts()
+# The place
 
 
 @dataclass
@@ -234,7 +151,11 @@ def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[Place]:
                 "run its command again to finish it, or remove that directory to start over (as --fresh does, if it is there)."
             )
         if fresh or not found:
-            _clear(path)
+            for remains in path.iterdir():
+                if remains.is_dir():
+                    shutil.rmtree(remains, ignore_errors=True)
+                elif remains.name != _LOCK:
+                    remains.unlink(missing_ok=True)
         place = Place(path)
         try:
             yield place
@@ -246,11 +167,9 @@ def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[Place]:
 def _remove(path: Path) -> None:
     """Take a directory away in one step, so that whoever builds here next begins with an empty one."""
     gone = path.with_name(f"{path.name}-{os.getpid()}.gone")
-    try:
+    with suppress(FileNotFoundError):  # it has become the world itself
         path.rename(gone)
-    except FileNotFoundError:  # it has become the world itself
-        return
-    shutil.rmtree(gone, ignore_errors=True)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def _locked(place: Path) -> IO[bytes]:
@@ -262,16 +181,6 @@ def _locked(place: Path) -> IO[bytes]:
             return lock
     lock.close()
     raise UserError(f"Another process is building in {place}: wait for it, or stop it first.")
-
-
-def _clear(place: Path) -> None:
-    for path in place.iterdir():
-        if path.name == _LOCK:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
 
 
 def _stamp_of(place: Path) -> str:
@@ -288,34 +197,73 @@ def unmark(directory: Path) -> None:
         (directory / name).unlink(missing_ok=True)
 
 
+@contextmanager
+def writable(place: Path) -> Iterator[None]:
+    """Tell in one sentence that files cannot be written. Raises UserError."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write {place} ({error.strerror}): free some space or choose another place.") from error
+
+
+# The two passes
+
+
+class Stage(StrEnum):
+    """What a build is doing."""
+
+    READING = "reading"
+    INDEXING = "indexing"
+    COMPARING = "comparing"
+
+
+Progress = Callable[[Stage, int, int | None], None]
+"""Called with the stage, how much of it is done, and of how much, where that is known."""
+
+
+def ignore(_stage: Stage, _done: int, _total: int | None) -> None:
+    """Show no progress."""
+
+
+class State(BaseModel):
+    """How far a build has come; committed with its pages."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    stamp: str
+    mark: str = ""
+    fingerprint: str
+    tally: dict[str, int]
+    is_read: bool = False
+    indexed: int = 0
+    """Number of the next page of the second pass."""
+    links: LinkCounts = LinkCounts()
+
+
 def read_in(file: PageFile, feed: Feed, fingerprint: str, progress: Progress) -> State:
     """Store what the feed gives from where it was left, and return the state at its end, committed."""
-    state = State.model_validate_json(file.state) if file.state else None
-    if state is None:
+    if file.state:
+        state = State.model_validate_json(file.state)
+    else:
         state = State(stamp=feed.stamp, fingerprint=fingerprint, tally=Intake().tally)
         file.commit(state.model_dump_json())
         (file.path.parent / _STAMP).write_text(feed.stamp, encoding="utf-8")
     if state.is_read:
         return state
-    intake = Intake(state.fingerprint, state.tally)
-    last = time.monotonic()
+    intake, last = Intake(state.fingerprint, state.tally), time.monotonic()
+
+    def commit() -> None:
+        state.mark, state.fingerprint, state.tally = feed.mark(), intake.fingerprint, intake.tally
+        file.commit(state.model_dump_json())
+
     for page in feed.pages(state.mark):
         intake.take_in(page, file.add)
         progress(Stage.READING, feed.read(), feed.total())
         if time.monotonic() - last > _SECONDS:
-            state = state.model_copy(update={"mark": feed.mark(), "fingerprint": intake.fingerprint, "tally": intake.tally})
-            file.commit(state.model_dump_json())
+            commit()
             last = time.monotonic()
-    state = state.model_copy(
-        update={
-            "is_read": True,
-            "mark": feed.mark(),
-            "fingerprint": intake.fingerprint,
-            "tally": intake.tally,
-            "indexed": file.first,
-        }
-    )
-    file.commit(state.model_dump_json())
+    state.is_read, state.indexed = True, file.first
+    commit()
     return state
 
 
@@ -326,43 +274,31 @@ def work_through(file: PageFile, index: Path, state: State, progress: Progress) 
     """
     if is_whole(index, file.end):
         return state
-    builder = IndexBuilder(index)
+    find, has_site = lru_cache(maxsize=100_000)(file.find), lru_cache(maxsize=100_000)(file.has_site)
+    builder, tally, done = IndexBuilder(index), Counter[str](), state.indexed
+
+    def commit() -> None:
+        state.indexed, state.links = done, state.links + LinkCounts(**tally)
+        file.commit(state.model_dump_json())
+        tally.clear()
+
     try:
-        judge = LinkJudge(lru_cache(maxsize=100_000)(file.find), lru_cache(maxsize=100_000)(file.has_site))
-        tally, done, indexed = Counter[Leads](), state.indexed, builder.committed
+        indexed = builder.committed
         for number, stored in file.pages(done):
             if number >= indexed:
                 builder.add(number, stored.page.title, stored.page.text)
             if (row := signature(stored.page.text)) is not None:
                 file.sign(number, row.tobytes())
-            tally.update(judge.tally(stored.page.links))
+            tally.update(leads(link, find, has_site).value for link in stored.page.links)
             done = number + 1
             progress(Stage.INDEXING, done - file.first, file.end - file.first)
             if (done - file.first) % _INDEXED == 0:
                 builder.commit()
-                state = state.model_copy(update={"indexed": done, "links": state.links + counts_of(tally)})
-                file.commit(state.model_dump_json())
-                tally.clear()
+                commit()
         builder.finish()
     finally:
         builder.close()
-    state = state.model_copy(update={"indexed": done, "links": state.links + counts_of(tally)})
-    file.commit(state.model_dump_json())
+    commit()
     with writable(index):
         write_note(index, file.end)
     return state
-
-
-@contextmanager
-def writable(place: Path) -> Iterator[None]:
-    """Tell in one sentence that files cannot be written. Raises UserError."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"Cannot write {place} ({error.strerror}): free some space or choose another place.") from error
-
-
-def sync_tree(directory: Path) -> None:
-    """Bring all files of a directory to the disk. Raises OSError."""
-    for path in [*directory.rglob("*"), directory]:
-        sync(path)

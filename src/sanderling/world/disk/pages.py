@@ -15,20 +15,24 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict
-
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url, site
 from sanderling.world.contract import Page
 from sanderling.world.text import clean, is_text
 
 
-class WorldCounts(BaseModel):
-    """What became of the pages that were given."""
+class Counts(Frozen):
+    """Numbers by name that can be added up."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
+
+
+class WorldCounts(Counts):
+    """What became of the pages that were given."""
 
     read: int = 0
     kept: int = 0
@@ -37,9 +41,6 @@ class WorldCounts(BaseModel):
     empty: int = 0
     duplicate: int = 0
     no_url: int = 0
-
-    def __add__(self, other: "WorldCounts") -> "WorldCounts":
-        return WorldCounts(**{name: getattr(self, name) + getattr(other, name) for name in WorldCounts.model_fields})
 
 
 NO_PAGES = hashlib.sha256(b"sanderling world 2").hexdigest()

@@ -7,20 +7,20 @@ addition, the same command goes on (`building`).
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 import sanderling
+from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file, sync
-from sanderling.world.building import (
+from sanderling.world.contract import Page
+from sanderling.world.disk.building import (
     Feed,
     LinkCounts,
-    PlainFeed,
     Progress,
     SourceAccount,
     Stage,
@@ -28,25 +28,21 @@ from sanderling.world.building import (
     building_place,
     ignore,
     read_in,
-    sync_tree,
     unmark,
     work_through,
     writable,
 )
-from sanderling.world.contract import Page
-from sanderling.world.duplicates import THRESHOLD, file_name, save_groups, signed_groups
-from sanderling.world.index import fill_anew, link_index, open_index
+from sanderling.world.disk.duplicates import THRESHOLD, file_name, save_groups, signed_groups
+from sanderling.world.disk.index import is_whole, link_index, linked, sound_index
+from sanderling.world.disk.pages import NO_PAGES, PageFile, SqlitePages, WorldCounts, discard
 from sanderling.world.local import LocalWorld
-from sanderling.world.pages import NO_PAGES, PageFile, SqlitePages, WorldCounts, discard
 
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
 
 
-class PagePart(BaseModel):
+class PagePart(Frozen):
     """One file of pages, numbered on from the part before."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     pages: int
@@ -54,10 +50,8 @@ class PagePart(BaseModel):
     """Size of the file, so that a torn copy is noticed."""
 
 
-class WorldInfo(BaseModel):
+class WorldInfo(Frozen):
     """The manifest of a world."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = FORMAT_VERSION
     name: str
@@ -122,22 +116,7 @@ _MOST_REASONS = 3
 
 def build_world(
     directory: Path,
-    pages: Iterable[Page],
-    *,
-    name: str,
-    source: str,
-    seed: int | None = None,
-    progress: Progress = ignore,
-    finish: Callable[[Path], None] | None = None,
-) -> WorldInfo:
-    """Build a world from pages that are read once, in their order; see `build_from_feed`."""
-    feed = PlainFeed(pages)
-    return build_from_feed(directory, feed, name=name, source=source, seed=seed, progress=progress, finish=finish)
-
-
-def build_from_feed(
-    directory: Path,
-    feed: Feed,
+    pages: Feed | Iterable[Page],
     *,
     name: str,
     source: str,
@@ -150,7 +129,7 @@ def build_from_feed(
 
     Args:
         directory: where the world will be; must not exist, or be empty.
-        feed: read streaming.
+        pages: read once, in their order, streaming.
         name: short name for records.
         source: the builder and what it was given.
         seed: of a generated world.
@@ -162,16 +141,17 @@ def build_from_feed(
     the way, or when no page is left to hold.
 
     """
-    directory = directory.absolute()
+    directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
     _require_free(directory)
     with building_place(directory.with_name(f".{directory.name}.building"), feed.stamp, fresh=fresh) as place:
-        pages, index = place.path / _pages_name(0), place.path / _index_name(0)
+        file, index = place.path / _pages_name(0), place.path / _index_name(0)
         with writable(directory):
             index.mkdir(exist_ok=True)
-        state, count = _write(pages, index, feed, progress, NO_PAGES)
+        state, count = _write(file, index, feed, progress, NO_PAGES)
+        accounts = feed.accounts(state.mark)
         if not count:
             place.finished = True
-            raise UserError(f"The world {name!r} would hold no page{_why_none(feed.accounts(state.mark))}.")
+            raise UserError(f"The world {name!r} would hold no page{_why_none(accounts)}.")
         info = WorldInfo(
             name=name,
             source=source,
@@ -179,8 +159,8 @@ def build_from_feed(
             package=sanderling.__version__,
             counts=WorldCounts(**state.tally),
             links=state.links,
-            accounts=feed.accounts(state.mark),
-            parts=(_part(pages, count),),
+            accounts=accounts,
+            parts=(_part(file, count),),
             index=index.name,
             fingerprint=state.fingerprint,
         )
@@ -189,22 +169,17 @@ def build_from_feed(
             compare_pages(place.path, info)
             if finish is not None:
                 finish(place.path)
-            _put_in_place(place.path, directory, info)
+            write_manifest(place.path, info)
+            _sync_tree(place.path)  # whole on the disk before it has its name
+            _require_free(directory)
+            place.path.rename(directory)
+            unmark(directory)
+            sync(directory.parent)
     return info
 
 
-def _put_in_place(built: Path, directory: Path, info: WorldInfo) -> None:
-    """Make a world of what was built, whole on the disk before it has its name."""
-    write_manifest(built, info)
-    sync_tree(built)
-    _require_free(directory)
-    built.rename(directory)
-    unmark(directory)
-    sync(directory.parent)
-
-
 def add_to_world(
-    directory: Path, feed: Feed, *, source: str, progress: Progress = ignore, fresh: bool = False
+    directory: Path, pages: Feed | Iterable[Page], *, source: str, progress: Progress = ignore, fresh: bool = False
 ) -> tuple[WorldInfo, WorldCounts]:
     """Add pages to a world, or go on with an addition of the same feed that was interrupted.
 
@@ -216,32 +191,44 @@ def add_to_world(
     Raises UserError when there is no world, another process or the remains of another addition are in the way, or the disk
     does not take it.
     """
-    directory = directory.absolute()
+    directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
     before = read_manifest(directory)
     is_done = (directory / _ADDING / _pages_name(before.generation)).exists()  # killed after its last step
     with building_place(directory / _ADDING, feed.stamp, fresh=fresh or is_done) as place:
         before = read_manifest(directory)  # another process may have added meanwhile
         generation = before.generation + 1
-        pages, index = place.path / _pages_name(generation), place.path / _index_name(generation)
+        file, index = place.path / _pages_name(generation), place.path / _index_name(generation)
         earlier = open_pages(directory, before)
         with writable(directory):
             if not index.is_dir():
-                link_index(_sound_index(directory, before, earlier), index)
-        state, count = _write(pages, index, feed, progress, before.fingerprint, earlier)
+                sound_index(directory / before.index, earlier, before.page_count)
+                link_index(directory / before.index, index)
+        state, count = _write(file, index, feed, progress, before.fingerprint, earlier)
         counts = WorldCounts(**state.tally)
         if not count:
             place.finished = True
             return before, counts
-        after = _grown(directory, before, state, pages, count).model_copy(
-            update={"source": f"{before.source} + {source}", "accounts": (*before.accounts, *feed.accounts(state.mark))}
+        after = before.model_copy(
+            update={
+                "source": f"{before.source} + {source}",
+                "package": sanderling.__version__,
+                "counts": before.counts + counts,
+                "links": before.links + state.links,
+                "accounts": (*before.accounts, *feed.accounts(state.mark)),
+                "generation": generation,
+                "parts": _grown(directory, before, file, count),
+                "index": index.name,
+                "fingerprint": state.fingerprint,
+            }
         )
         with writable(directory):
-            _link(pages, directory / pages.name)
+            (directory / file.name).unlink(missing_ok=True)  # what a killed addition left there
+            linked(file, directory / file.name)
             link_index(index, directory / index.name)
             progress(Stage.COMPARING, 0, None)
             compare_pages(directory, after)
-            sync_tree(directory / index.name)
-            sync(directory / pages.name)
+            _sync_tree(directory / index.name)
+            sync(directory / file.name)
             write_manifest(directory, after)
         place.finished = True
     del earlier
@@ -271,13 +258,13 @@ def _write(
     return state, state.tally["kept"]
 
 
-def _grown(directory: Path, before: WorldInfo, state: State, pages: Path, count: int) -> WorldInfo:
-    """The manifest of a world with a further part, which takes over the last ones while they are not much larger.
+def _grown(directory: Path, before: WorldInfo, new: Path, count: int) -> tuple[PagePart, ...]:
+    """A world's parts with a further one, which takes over the last ones while they are not much larger.
 
     So the number of parts grows with the logarithm of the number of pages, however often pages are added.
     """
     parts, first = list(before.parts), before.page_count
-    file = PageFile(pages, first)
+    file = PageFile(new, first)
     try:
         while parts and parts[-1].pages < 2 * count:
             part = parts.pop()
@@ -287,17 +274,7 @@ def _grown(directory: Path, before: WorldInfo, state: State, pages: Path, count:
         file.finish()
     finally:
         file.close()
-    return before.model_copy(
-        update={
-            "package": sanderling.__version__,
-            "counts": before.counts + WorldCounts(**state.tally),
-            "links": before.links + state.links,
-            "generation": before.generation + 1,
-            "parts": (*parts, _part(pages, count)),
-            "index": _index_name(before.generation + 1),
-            "fingerprint": state.fingerprint,
-        }
-    )
+    return (*parts, _part(new, count))
 
 
 def _pages_name(generation: int) -> str:
@@ -320,23 +297,6 @@ def compare_pages(directory: Path, info: WorldInfo, threshold: float = THRESHOLD
     pages = SqlitePages([(directory / part.file, part.pages) for part in info.parts])
     groups = [[pages.get(number).page.url for number in group] for group in signed_groups(pages.signatures(), threshold)]
     return groups, save_groups(directory, info.fingerprint, groups, threshold)
-
-
-def _link(file: Path, target: Path) -> None:
-    """A second name for a finished file, in place of what a killed addition left there. Raises OSError."""
-    target.unlink(missing_ok=True)
-    try:
-        os.link(file, target)
-    except OSError:  # a file system without links
-        shutil.copy2(file, target)
-
-
-def _sound_index(directory: Path, info: WorldInfo, pages: SqlitePages) -> Path:
-    """The world's index, filled anew first where that is needed."""
-    index = directory / info.index
-    if open_index(index, info.page_count) is None:
-        fill_anew(index, pages, info.page_count)
-    return index
 
 
 def _discard_unnamed(directory: Path, before: WorldInfo, after: WorldInfo) -> None:
@@ -369,12 +329,10 @@ def open_world(directory: Path) -> LocalWorld:
 
 def _open(directory: Path, info: WorldInfo) -> LocalWorld:
     try:
-        pages = open_pages(directory, info)
-        index = open_index(directory / info.index, info.page_count)
-        if index is None:
-            if read_manifest(directory).generation != info.generation:
-                raise UserError(f"{directory} was added to while it was being opened: open it again.")
-            index = fill_anew(directory / info.index, pages, info.page_count)
+        pages, index = open_pages(directory, info), directory / info.index
+        if not is_whole(index, info.page_count) and read_manifest(directory).generation != info.generation:
+            raise UserError(f"{directory} was added to while it was being opened: open it again.")
+        index = sound_index(index, pages, info.page_count)
     except OSError as error:
         raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
     return LocalWorld(info.name, info.fingerprint, pages, index)
@@ -395,3 +353,8 @@ def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
 def _require_free(directory: Path) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UserError(f"{directory} is already there: choose another place, or remove it first.")
+
+
+def _sync_tree(directory: Path) -> None:
+    for path in [*directory.rglob("*"), directory]:
+        sync(path)
