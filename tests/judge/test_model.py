@@ -67,10 +67,17 @@ def episode(answer: str | None = "Kristiania", *accepted: str, id: str = "t") ->
 # Prompts ------------------------------------------------------------------------------------------------------------------
 
 
-def test_every_prompt_has_a_name_of_its_own() -> None:
+def test_prompts_by_name_ours_and_a_persons_own(tmp_path: Path) -> None:
     assert set(PROMPTS) == set(RIGHT) and all(key == prompt.key for key, prompt in PROMPTS.items())
     assert len({prompt.name for prompt in PROMPTS.values()}) == len(PROMPTS) and all(one.about for one in PROMPTS.values())
     assert get_prompt("hle") is PROMPTS["hle"]
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import replace\nfrom sanderling.judge.prompts import PROMPTS\nother = replace(PROMPTS['word'], key='o')\nx = 1\n"
+    )
+    assert get_prompt(f"{file}:other").key == "o"
+    with pytest.raises(UserError, match="is no judge prompt"):
+        get_prompt(f"{file}:x")
     for key, told in (("browscomp", "did you mean 'browsecomp'"), ("", "choose one of ours, word")):
         with pytest.raises(UserError, match=told):
             get_prompt(key)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.record import Question
 from sanderling.judge.prompts import PROMPTS
-from sanderling.judge.replies import grade_of_set, set_scores
+from sanderling.judge.replies import set_scores
 from sanderling.judge.verdict import Grade, Verdict
 
 QUESTION = Question(id="q", text="Capital of Norway?", answers=("Oslo",))
@@ -288,11 +288,9 @@ def test_a_judges_items_are_the_accepted_ones(items: list[str], accepted: tuple[
 def test_the_scores_of_a_set(parts: dict[str, bool], excessive: list[str]) -> None:
     """Against the textbook: F1 = 2 TP / (2 TP + FP + FN)."""
     right, wrong, missed = sum(parts.values()), len(excessive), len(parts) - sum(parts.values())
-    (precision, recall, f1), grade = set_scores(parts, excessive), grade_of_set(parts, excessive)
-    assert f1 == pytest.approx(2 * right / (2 * right + wrong + missed))
-    assert (f1 == 1.0) == (grade is Grade.CORRECT) and (f1 == 0.0) == (grade is Grade.INCORRECT)
-    assert (recall == 1.0) == (grade in (Grade.CORRECT, Grade.CORRECT_WITH_EXTRA))
-    assert 0.0 <= precision <= 1.0
+    precision, recall, f1 = set_scores(parts, excessive)
+    assert f1 == pytest.approx(2 * right / (2 * right + wrong + missed)) and 0.0 <= precision <= 1.0
+    assert (f1 == 1.0) == (not wrong and not missed) and (recall == 1.0) == (not missed)
 
 
 KEYS = st.sampled_from(["Correctness Details", "Excessive Answers", "Answer Correctness", "correct"]) | st.text()

@@ -57,7 +57,8 @@ def required(judge: Judge | None) -> Judge:
 def form_for(form: str, benchmark: Benchmark | None, specs: Sequence[str]) -> str:
     """The form that was named, else the benchmark's where a model judges. Raises UserError for one that there is not."""
     if form:
-        return get_prompt(form).key
+        get_prompt(form)  # a wrong name is told now
+        return form
     return benchmark.form or DEFAULT_PROMPT if benchmark is not None and any(map(names_model, specs)) else DEFAULT_PROMPT
 
 

@@ -11,11 +11,11 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import resolve
 from sanderling.core.record import Question
 from sanderling.core.types import Message, Role
 from sanderling.judge.replies import READERS, Labels, Reader
@@ -49,7 +49,8 @@ class JudgePrompt:
         Question, accepted answers and given answer stand each between tags that no text of theirs can close or open.
         """
         accepted = "\n".join(f"- {' '.join(one.split())}" for one in question.answers)
-        case = _CASE.format(question=_fenced(question.text), accepted=_fenced(accepted), answer=_fenced(answer))
+        fenced = {"question": question.text, "accepted": accepted, "answer": answer}
+        case = _CASE.format(**{name: _TAG.sub("‹", text) for name, text in fenced.items()})
         user = f"{case}\n\n{self.reminder}" if again and self.reminder else case
         return Message(role=Role.SYSTEM, content=self.system), Message(role=Role.USER, content=user)
 
@@ -58,20 +59,9 @@ class JudgePrompt:
         return self.reader(reply, question, self.labels)
 
 
-def _fenced(text: str) -> str:
-    """The text, unable to end what it stands in."""
-    return _TAG.sub("‹", text)
-
-
-def _read_prompts() -> dict[str, JudgePrompt]:
-    table = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))
-    shared = table.pop("shared")
-    return {key: _prompt(key, entry, shared, table) for key, entry in table.items()}
-
-
-def _prompt(key: str, entry: Mapping[str, Any], shared: Mapping[str, str], table: Mapping[str, Any]) -> JudgePrompt:
+def _prompt(key: str, entry: Mapping[str, Any]) -> JudgePrompt:
     def filled(text: str) -> str:
-        for name, value in shared.items():
+        for name, value in _SHARED.items():
             text = text.replace(f"{{{name}}}", value)
         return text
 
@@ -79,7 +69,7 @@ def _prompt(key: str, entry: Mapping[str, Any], shared: Mapping[str, str], table
     shown = [_CASE, system, *([reminder] if reminder else []), entry["reader"]]
     version = hashlib.sha256("\x1e".join(shown).encode()).hexdigest()[:12]
     labels = entry.get("labels", {})
-    labels = table[labels]["labels"] if isinstance(labels, str) else labels
+    labels = _TABLE[labels]["labels"] if isinstance(labels, str) else labels
     return JudgePrompt(
         key=key,
         about=entry["about"],
@@ -93,15 +83,15 @@ def _prompt(key: str, entry: Mapping[str, Any], shared: Mapping[str, str], table
     )
 
 
-PROMPTS = _read_prompts()
+_TABLE = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))
+_SHARED = _TABLE.pop("shared")
+PROMPTS = {key: _prompt(key, entry) for key, entry in _TABLE.items()}
 DEFAULT_PROMPT = "ours"
 
 
-def get_prompt(key: str) -> JudgePrompt:
-    """The judge prompt of that name. Raises UserError, with the nearest name, when there is none."""
-    found = PROMPTS.get(key)
-    if found is not None:
-        return found
-    near = get_close_matches(key, PROMPTS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(PROMPTS)}."
-    raise UserError(f"There is no judge's form {key!r}: {hint}")
+def get_prompt(name: str) -> JudgePrompt:
+    """The judge prompt of that name, or one of a person's own as ``file.py:name``. Raises UserError for what is none."""
+    found = resolve(name, PROMPTS, "judge's form")
+    if not isinstance(found, JudgePrompt):
+        raise UserError(f"{name} is no judge prompt: make it with sanderling.judge.prompts.JudgePrompt.")
+    return found

@@ -279,17 +279,15 @@ def read_sets(reply: str, question: Question, labels: Labels) -> Verdict | None:
 
     The reply's items have to be the accepted ones, word for word: a judge that renames, merges or forgets one is not believed.
     """
-    found = [_read_set(one, question.answers) for one in map(_unwrapped, json_objects(spoken(reply)) or ()) if one is not None]
+    found: list[Verdict | None] = []
+    for one in json_objects(spoken(reply)) or ():
+        named = {_label_of(key): value for key, value in one.items()}
+        inner = named.get("answer_correctness")
+        if isinstance(inner, dict):
+            named = {_label_of(str(key)): value for key, value in inner.items()}
+        if "correctness_details" in named:
+            found.append(_read_set(named, question.answers))
     return found[0] if found and all(one == found[0] for one in found) else None
-
-
-def _unwrapped(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The object that has the details; None for one that is about something else."""
-    named = {_label_of(key): value for key, value in found.items()}
-    inner = named.get("answer_correctness")
-    if isinstance(inner, dict):
-        named = {_label_of(str(key)): value for key, value in inner.items()}
-    return named if "correctness_details" in named else None
 
 
 def _read_set(named: Mapping[str, Any], accepted: Sequence[str]) -> Verdict | None:
@@ -301,7 +299,8 @@ def _read_set(named: Mapping[str, Any], accepted: Sequence[str]) -> Verdict | No
     if None in given.values() or len(extra) != len(excessive) or not _are_the_items(list(given), accepted):
         return None
     parts = {item: value is True for item, value in given.items()}
-    grade = grade_of_set(parts, extra)
+    whole = Grade.CORRECT_WITH_EXTRA if extra else Grade.CORRECT
+    grade = whole if all(parts.values()) else Grade.PARTLY if any(parts.values()) else Grade.INCORRECT
     return decided(
         grade is Grade.CORRECT,
         str(named.get("explanation", "")),
@@ -319,15 +318,6 @@ def set_scores(parts: Mapping[str, bool], excessive: Sequence[str]) -> tuple[flo
         return 0.0, 0.0, 0.0
     precision, recall = found / (found + len(excessive)), found / len(parts)
     return precision, recall, 2 * precision * recall / (precision + recall)
-
-
-def grade_of_set(parts: Mapping[str, bool], excessive: Sequence[str]) -> Grade:
-    """Which of the publisher's four classes."""
-    if not any(parts.values()):
-        return Grade.INCORRECT
-    if not all(parts.values()):
-        return Grade.PARTLY
-    return Grade.CORRECT_WITH_EXTRA if excessive else Grade.CORRECT
 
 
 def _are_the_items(items: Sequence[str], accepted: Sequence[str]) -> bool:

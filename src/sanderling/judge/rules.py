@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
@@ -273,4 +273,4 @@ def _outside(found: Any, spec: str) -> Judge:
     if not all(hasattr(judge, name) for name in ("__call__", "name", "places")):
         wanted = "a function of an answer and an accepted one, or a judge with name and places"
         raise UserError(f"{spec} is no judge: give {wanted}.")
-    return judge
+    return cast(Judge, judge)
