@@ -9,10 +9,7 @@ from policy_tiny import reference
 
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import SampleKey
-from sanderling.policy.sampler import Settings, Uniforms, sample
-
-CPU = torch.device("cpu")
-
+from sanderling.policy.sampler import Uniforms, sample
 
 samplings = st.builds(
     Sampling,
@@ -33,7 +30,7 @@ def test_draw_and_logprob_equal_the_reference(rows, seed, spread):
     for row, tokens in enumerate(seen):
         mask[row, list(tokens)] = True
     uniforms = random.random(len(rows))
-    ids, logprobs = sample(torch.from_numpy(logits), Settings.of(rows, CPU), torch.from_numpy(uniforms), mask)
+    ids, logprobs = sample(torch.from_numpy(logits), rows, torch.from_numpy(uniforms), mask)
     for row, sampling in enumerate(rows):
         weights = reference(logits[row], sampling, seen[row])
         drawn = int(ids[row])
@@ -48,14 +45,14 @@ def test_draw_and_logprob_equal_the_reference(rows, seed, spread):
 def test_cut_tokens_are_never_drawn_at_the_edges():
     logits = torch.tensor([[0.0, 5.0, 4.0, -3.0]] * 2)
     rows = [Sampling(top_k=2)] * 2
-    ids, logprobs = sample(logits, Settings.of(rows, CPU), torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64))
+    ids, logprobs = sample(logits, rows, torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64))
     assert ids.tolist() == [1, 2] and torch.isfinite(logprobs).all()
 
 
 def test_frequencies_follow_the_distribution():
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.2]])).repeat(4000, 1)
     uniforms = torch.tensor([Uniforms(SampleKey(0, "q", attempt, 0)).draw() for attempt in range(4000)], dtype=torch.float64)
-    ids, _ = sample(logits, Settings.of([Sampling()] * 4000, CPU), uniforms)
+    ids, _ = sample(logits, [Sampling()] * 4000, uniforms)
     shares = torch.bincount(ids, minlength=3).double() / 4000
     assert shares.tolist() == pytest.approx([0.5, 0.3, 0.2], abs=0.03)  # 4 standard errors
 

@@ -1,13 +1,13 @@
-"""Where tokens come from: what lies between the agent loop and any model, and what the policies of this room have in common.
+"""Where tokens come from: what lies between the agent loop and any model.
 
 A policy opens sessions; a session is one branch of one conversation. The loop hands a session only what is *new* (the delta),
 so an in-process model keeps its keys and values and prefills nothing twice. Token-level policies take and return ids, which are
 then the truth; text-level ones (chat endpoints, scripts) take messages and return text, and their ids are None, never guessed.
 
-A policy of one's own extends :class:`MessageSession` or :class:`TokenSession` by ``_speak``, or :class:`WrappedPolicy` by
-``open``.
+A session of one's own extends :class:`MessageSession` or :class:`TokenSession` by ``_speak``.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +19,6 @@ from sanderling.core.chat import Tokenizer
 from sanderling.core.types import Message, Role, Sampling
 
 END_TOKEN = "<|im_end|>"
-"""Ends a turn in every profile."""
 OnText = Callable[[str], None] | None
 """Receives a turn's text as it comes."""
 
@@ -38,16 +37,16 @@ class SampleKey:
     turn: int
     retry: int = 0
 
-    def text(self) -> str:
-        """The key as what is hashed."""
-        return "\x1f".join((str(self.seed), self.question, str(self.attempt), str(self.turn), str(self.retry)))
+    def digest(self) -> bytes:
+        """SHA-256 of the key."""
+        text = "\x1f".join((str(self.seed), self.question, str(self.attempt), str(self.turn), str(self.retry)))
+        return hashlib.sha256(text.encode("utf-8")).digest()
 
 
 class Finish(StrEnum):
     """Why one generation stopped."""
 
     END = "end"
-    """The end-of-turn token was sampled."""
     STOP = "stop"
     """A stop string appeared."""
     LENGTH = "length"
@@ -58,15 +57,15 @@ class Finish(StrEnum):
 class Delta:
     """What is new since the session's last generation.
 
-    Messages are for text-level policies. ``token_ids`` are for token-level ones, and include the template's scaffold and the
-    generation prompt, so that the session's ids, concatenated, are exactly what the model sees. None for text-level policies.
+    ``token_ids`` are for token-level policies, with the template's scaffold and the generation prompt: the session's ids,
+    concatenated, are exactly what the model sees.
     """
 
     messages: tuple[Message, ...]
     token_ids: tuple[int, ...] | None = None
     recalled: int = 0
-    """Leading ids that an earlier process had computed for this branch. A session whose cache is its own has to compute them
-    again, and does not count them as prefilled: an episode that was interrupted costs what the others cost."""
+    """Leading ids that an earlier process had computed for this branch. They are computed again and not counted as prefilled:
+    an episode that was interrupted costs what the others cost."""
 
 
 @dataclass(frozen=True)
@@ -74,34 +73,30 @@ class Completion:
     """One sampled turn."""
 
     text: str
-    """The turn's text without the end token. With ids present it is their decoding, to be read and never encoded again."""
+    """Without the end token. With ids present it is their decoding, to be read and never encoded again."""
     finish: Finish
     token_ids: tuple[int, ...] | None = None
     """Sampled ids, the end token included when it was sampled."""
     logprobs: tuple[float, ...] | None = None
     """Under the distribution that was sampled from; as long as ``token_ids``."""
     versions: tuple[int, ...] | None = None
-    """Policy version of each sampled token; as long as ``token_ids``."""
+    """Policy version of each sampled token."""
     prefilled_tokens: int = 0
-    """Prompt tokens that had to be computed for this turn (the new ones only, where the cache is kept), whether by itself or by
-    another session that says the same. Of a first prompt that an open session has too, all but the last token are copied."""
+    """Prompt tokens that had to be computed for it, by this or by another session that says the same. Of a first prompt
+    that an open session has too, all but the last token are copied."""
     prompt_tokens: int = 0
     """Prompt tokens the model saw in all."""
     sampled_tokens: int = 0
-    """Sampled tokens as a text-level server counts them, its hidden reasoning included; 0 where it does not say, and where ids
-    are there to be counted."""
+    """As a text-level server counts them, hidden reasoning included; 0 where it does not say, and where ids can be counted."""
     compute_seconds: float = field(default=0.0, compare=False)
-    """Its share of the seconds that an in-process engine computed; 0 where nobody knows. No part of what was said."""
+    """Its share of the seconds that an in-process engine computed."""
 
 
 class Session(Protocol):
     """One branch of one conversation."""
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
-        """Append the delta, sample one turn, keep both. ``on_text`` receives text as it comes.
-
-        Cancellable at any await. Raises PolicyOutageError when the backend is broken.
-        """
+        """Append the delta, sample one turn, keep both. Cancellable. Raises PolicyOutageError when the backend is broken."""
         ...
 
     def mark(self) -> int:
@@ -121,18 +116,16 @@ class Policy(Protocol):
     """Something that can speak the next turn."""
 
     @property
-    def name(self) -> str:
-        """What a report calls this model."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer whose ids this policy takes, or None for a text-level policy."""
+        """None: the policy is text-level."""
         ...
 
     @property
     def context_length(self) -> int | None:
-        """Most tokens the model can see, or None where nobody knows."""
+        """Most tokens the model can see; None: nobody knows."""
         ...
 
     @property
@@ -140,9 +133,7 @@ class Policy(Protocol):
         """How many weight updates this policy has seen."""
         ...
 
-    def open(self, key: SampleKey) -> Session:
-        """A fresh, empty session."""
-        ...
+    def open(self, key: SampleKey) -> Session: ...
 
 
 class WeightSync(Protocol):
@@ -153,24 +144,16 @@ class WeightSync(Protocol):
     """
 
     @property
-    def version(self) -> int:
-        """Updates behind the weights that sample now."""
-        ...
+    def version(self) -> int: ...
 
     def training(self) -> AbstractAsyncContextManager[None]:
-        """Entered before an update is computed (perhaps in another thread) and left after it, before :meth:`publish`.
-
-        A way that shares the module or its device with the trainer lets nobody sample inside; others do nothing. Tools and
-        judges go on either way.
-        """
+        """Around the computation of an update. Who shares module or device with the trainer lets nobody sample inside."""
         ...
 
     async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
-        """From now on sample with these weights (tensors by parameter name), as this version.
+        """Sample with these weights (tensors by parameter name) from the return on. None: another rank hands them over.
 
-        Returns when they are in place; a token sampled after it carries ``version``. None: this process has no weights to hand
-        over (another rank does it), and only hears the version. Raises PolicyOutageError when the sampler cannot be reached,
-        UserError when it refuses the weights.
+        Raises PolicyOutageError when the sampler cannot be reached, UserError when it refuses the weights.
         """
         ...
 
@@ -180,18 +163,9 @@ class WrappedPolicy:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-
-    @property
-    def name(self) -> str:
-        return self._policy.name
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        return self._policy.tokenizer
-
-    @property
-    def context_length(self) -> int | None:
-        return self._policy.context_length
+        self.name = policy.name
+        self.tokenizer = policy.tokenizer
+        self.context_length = policy.context_length
 
     @property
     def version(self) -> int:
@@ -206,16 +180,13 @@ class _BranchSession(ABC):
         self._closed = False
 
     @abstractmethod
-    async def _speak(self, branch: Sequence[Any], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
-        """Continue the branch by one turn."""
+    async def _speak(self, branch: Sequence[Any], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion: ...
 
     @abstractmethod
-    def _new(self, delta: Delta) -> Sequence[Any]:
-        """What a delta adds to the branch."""
+    def _new(self, delta: Delta) -> Sequence[Any]: ...
 
     @abstractmethod
-    def _spoken(self, completion: Completion) -> Sequence[Any]:
-        """What a turn adds to the branch."""
+    def _spoken(self, completion: Completion) -> Sequence[Any]: ...
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
         """Append the delta and one spoken turn."""
@@ -242,7 +213,7 @@ class _BranchSession(ABC):
 
 
 class MessageSession(_BranchSession):
-    """A branch of messages, for text-level policies; a subclass says how one turn is spoken."""
+    """A branch of messages, for text-level policies."""
 
     def _new(self, delta: Delta) -> Sequence[Message]:
         return delta.messages
@@ -252,7 +223,7 @@ class MessageSession(_BranchSession):
 
 
 class TokenSession(_BranchSession):
-    """A branch of token ids, for token-level policies whose cache is elsewhere; a subclass says how one turn is sampled."""
+    """A branch of token ids, for token-level policies whose cache is elsewhere."""
 
     def _new(self, delta: Delta) -> Sequence[int]:
         if delta.token_ids is None:

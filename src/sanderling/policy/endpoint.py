@@ -18,7 +18,6 @@ tried again, since somebody has already read from it.
 """
 
 import asyncio
-import hashlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -74,16 +73,9 @@ class HttpClient:
         timeout_s: float = 600.0,
         on_retry: Callable[[str], None] | None = None,
     ) -> None:
-        """A client that has opened no connection yet.
+        """``base_url``: up to ``/v1``. ``backoff_s``: the first pause. ``timeout_s``: the longest silence.
 
-        Args:
-            base_url: of the server, up to ``/v1``.
-            api_key: sent as a bearer token.
-            retries: further attempts.
-            backoff_s: first pause, doubled each time.
-            timeout_s: longest silence.
-            on_retry: told before each pause, in one line, what failed and when the next attempt comes.
-
+        ``on_retry`` hears before each pause, in one line, what failed and when the next attempt comes.
         """
         self.base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -124,7 +116,6 @@ class HttpClient:
         raise PolicyOutageError(f"{self.base_url} gave no answer in {self._retries + 1} attempts ({reason}).")
 
     async def aclose(self) -> None:
-        """Close the connections."""
         if self._opened is not None:
             await self._opened[1].aclose()
             self._opened = None
@@ -240,7 +231,6 @@ class _Endpoint:
         """Updates behind the weights that the server has; set by whoever hands it new ones."""
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self.client.aclose()
 
 
@@ -380,8 +370,7 @@ class _Reply:
 async def _receive(client: HttpClient, path: str, body: dict[str, Any], on_text: OnText, *, begun: bool) -> _Reply:
     """One turn: a plain reply, or a stream when somebody listens.
 
-    What a server refuses once a conversation has ``begun`` (it takes no longer prompt, say) ends this episode unscored; its
-    siblings go on.
+    What a server refuses once a conversation has ``begun`` (a longer prompt, say) ends this episode unscored.
     """
     reply = _Reply()
     try:
@@ -420,7 +409,7 @@ def _sampling_fields(sampling: Sampling, key: SampleKey) -> dict[str, Any]:
 
 def seed_of(key: SampleKey) -> int:
     """What a server is sent as a turn's seed: 31 bits of the key's hash."""
-    return int.from_bytes(hashlib.sha256(key.text().encode("utf-8")).digest()[:4], "little") >> 1
+    return int.from_bytes(key.digest()[:4], "little") >> 1
 
 
 def _finish(reply: _Reply, cut: bool) -> Finish:

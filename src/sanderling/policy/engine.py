@@ -4,16 +4,14 @@ Every step computes what is new of the requests that arrived (ragged prefill), a
 step is synchronous, and decided by no thread or clock. Before it, the engine yields to the event loop until nobody submits any
 more: after turns have ended it waits a fixed number of yields for their sessions to come back with their next observation. So
 batches are the same in every run that makes the same calls on one event loop; tools that use threads or sockets change
-batches, but the random numbers are each turn's own (`sampler`). Sessions that have gone the same way so far, as a group's
-rollouts often do for whole turns, are computed as one (`forward`) and drawn for one by one.
+batches, but the random numbers are each turn's own (`sampler`). Sessions that have gone the same way so far are computed as one
+(`forward`) and drawn for one by one.
 
-Between two steps weights may change (then ``version`` does), and the engine can be paused: inside ``async with
-engine.paused()`` no step runs, so that somebody else may use the module, in another thread too. Requests wait meanwhile.
+Between two steps weights may change (then ``version`` does), and the engine can be paused, so that somebody else may use the
+module, in another thread too.
 
-Transformers' own continuous batching (5.19, `generate_batch` and its manager) was tried first and is not used. It has no
-sessions: a request is a whole prompt, and only full blocks that happen to survive in its prefix cache are spared. It
-samples in a background thread under one seed, so arrival times change results. On a two-core CPU
-it took 36 to 63 s over 32 prompts of 300 tokens for a model of 1M parameters, where `generate` took 1 to 2 s.
+Transformers' own continuous batching (5.19) has no sessions, samples in a background thread under one seed, so that arrival
+times change results, and on a two-core CPU took 30 times as long as `generate` for a model of 1M parameters.
 """
 
 import asyncio
@@ -31,7 +29,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Finish, PolicyOutageError
 from sanderling.policy.forward import Branch, SlotForward, alike, borrowed, plan_prefill
-from sanderling.policy.sampler import Settings, Uniforms, sample
+from sanderling.policy.sampler import Uniforms, sample
 
 _PATIENCE = 16
 """Yields to the event loop within which a session that has just finished a turn is expected to submit its next."""
@@ -42,15 +40,12 @@ class Usage:
     """What an engine spent its time on since it was made. Example: ``used = policy.usage() - before``."""
 
     seconds: float = 0.0
-    """In all; what is left of it by the other three is :attr:`idle_seconds`."""
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
     paused_seconds: float = 0.0
-    """While nobody could sample, whether anybody wanted to or not."""
     prefilled_tokens: int = 0
-    """Prompt tokens that were computed."""
     recomputed_tokens: int = 0
-    """Of these, tokens whose keys and values had been computed before: by a process that was killed, or under older weights."""
+    """Of the prefilled ones, those that had been computed before: by a process that was killed, or under older weights."""
     sampled_tokens: int = 0
 
     @property
@@ -80,7 +75,6 @@ class Meter:
         return Usage(seconds=now - self._began, **totals)
 
     def add(self, **counts: float) -> None:
-        """Add to totals of :class:`Usage`, by name."""
         self._totals.update(counts)
 
     @contextmanager
@@ -94,7 +88,6 @@ class Meter:
             request.seconds += spent * share
 
     def pause(self, begins: bool) -> None:
-        """A pause begins or ends."""
         if not begins and self._paused_since is not None:
             self.add(paused_seconds=self._clock() - self._paused_since)
         self._paused_since = self._clock() if begins else None
@@ -115,11 +108,9 @@ class Request:
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     finish: Finish | None = None
-    """Why it ended; None while it runs."""
     prefilled: int = 0
     """Prompt tokens that had to be computed for it, by itself or by one that is like it."""
     seconds: float = 0.0
-    """Its share of the steps that it was part of."""
     seen: torch.Tensor | None = None
     """(V,) tokens sampled so far; only where a presence penalty is asked for."""
 
@@ -280,18 +271,22 @@ class Engine:
 
     def _draw(self, requests: list[Request], logits: torch.Tensor) -> tuple[list[int], list[float]]:
         """A token of each request, and their log-probabilities; the device has finished when this returns."""
-        device = logits.device
-        settings = Settings.of([request.sampling for request in requests], device)
-        uniforms = torch.tensor([request.uniforms.draw() for request in requests], dtype=torch.float64, device=device)
-        seen = _seen(requests, logits) if settings.penalty is not None else None
-        ids, logprobs = sample(logits, settings, uniforms, seen)
-        told = logprobs.tolist()
-        if any(map(math.isnan, told)):
+        uniforms = torch.tensor([request.uniforms.draw() for request in requests], dtype=torch.float64, device=logits.device)
+        seen = None
+        if any(request.sampling.presence_penalty for request in requests):
+            nothing = torch.zeros(logits.shape[1], dtype=torch.bool, device=logits.device)
+            for request in requests:
+                if request.seen is None and request.sampling.presence_penalty:
+                    request.seen = nothing.clone()
+            seen = torch.stack([nothing if request.seen is None else request.seen for request in requests])
+        ids, logprobs = sample(logits, [request.sampling for request in requests], uniforms, seen)
+        found = logprobs.tolist()
+        if any(map(math.isnan, found)):
             raise UserError(
                 "The model's logits are no numbers (NaN), so there is nothing to sample: look for such values in its weights, "
                 "and train with a lower learning rate where training has made them."
             )
-        return ids.tolist(), told
+        return ids.tolist(), found
 
     def _accept(self, requests: list[Request], ids: list[int], logprobs: list[float]) -> None:
         """Take in a token of each request; those that end are told."""
@@ -304,7 +299,12 @@ class Engine:
             if request.seen is not None:
                 request.seen[token] = True
             try:
-                request.finish = self._finish(request, token)
+                if token in self._ends:
+                    request.finish = Finish.END
+                elif request.watch is not None and request.watch(request.ids):
+                    request.finish = Finish.STOP
+                elif len(request.ids) >= request.limit:
+                    request.finish = Finish.LENGTH
             except Exception as error:  # a listener's failure is that session's alone
                 _settle(self._running.pop(request), error)
                 continue
@@ -312,27 +312,11 @@ class Engine:
                 self._expected.add(request.branch)
                 _settle(self._running.pop(request))
 
-    def _finish(self, request: Request, token: int) -> Finish | None:
-        if token in self._ends:
-            return Finish.END
-        if request.watch is not None and request.watch(request.ids):
-            return Finish.STOP
-        return Finish.LENGTH if len(request.ids) >= request.limit else None
-
     def _fail(self, error: Exception) -> None:
         for requests in (self._waiting, self._running):
             for future in requests.values():
                 _settle(future, error)
             requests.clear()
-
-
-def _seen(requests: Sequence[Request], logits: torch.Tensor) -> torch.Tensor:
-    """(B, V) bool: which tokens each turn has sampled."""
-    nothing = torch.zeros(logits.shape[1], dtype=torch.bool, device=logits.device)
-    for request in requests:
-        if request.seen is None and request.sampling.presence_penalty:
-            request.seen = nothing.clone()
-    return torch.stack([nothing if request.seen is None else request.seen for request in requests])
 
 
 def _settle(future: asyncio.Future[None], error: Exception | None = None) -> None:

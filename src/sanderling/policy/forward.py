@@ -7,9 +7,6 @@ different weights are not alike. Those that take their steps at different times 
 
 On a CPU a decode step attends row by row where that costs less: each row to its own keys only, and once for branches that are
 alike. Elsewhere starting a kernel for each row takes longer than it runs, and rows are read side by side, up to the longest.
-
-The module may be shared with a trainer: evaluation mode and this module's attention are set for the length of a forward
-(:func:`borrowed`), and put back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -90,7 +87,7 @@ class Slice:
     start: int
     stop: int
     last: bool
-    """Whether the request's prompt ends here, so that its next token can be sampled."""
+    """Whether the request's prompt ends here."""
 
     @property
     def size(self) -> int:
@@ -139,7 +136,7 @@ def borrowed(model: Any) -> Iterator[None]:
 
 
 class SlotForward:
-    """A model, its slot cache, and who owns which slot. Call its forwards inside :func:`borrowed`."""
+    """A model, its slot cache, and who owns which slot. To be called inside :func:`borrowed`."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -265,7 +262,6 @@ class SlotForward:
                 return
 
     def free(self, branch: Branch) -> None:
-        """Give a branch's slot back."""
         if branch.slot is not None:
             self._owners[branch.slot] = None
             branch.slot = None

@@ -95,7 +95,7 @@ def place_of(spec: str) -> str:
 
 
 async def close_policy(policy: Policy) -> None:
-    """Close an endpoint's connections, in the event loop that used them; a model in this process has none."""
+    """Close an endpoint's connections, in the event loop that used them."""
     if isinstance(policy, ChatEndpointPolicy | CompletionEndpointPolicy):
         await policy.aclose()
 
@@ -147,7 +147,13 @@ def _endpoint(parts: SplitResult, spec: str, on_retry: Callable[[str], None] | N
 
 
 def _client(parts: SplitResult, options: dict[str, str], **how: Any) -> HttpClient:
-    return HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", _api_key(options.get("key_env")), **how)
+    variable = options.get("key_env", _DEFAULT_KEY)
+    if "key_env" in options and variable not in os.environ:
+        raise UserError(f"The environment variable {variable} named by key_env is not set: export the API key under that name.")
+    key = os.environ.get(variable)
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise UserError(f"The API key in {variable} holds characters that no key has: export it again.")
+    return HttpClient(f"{parts.scheme}://{parts.netloc}{parts.path}", key, **how)
 
 
 def _whole(options: dict[str, str], name: str, least: int, what: str, example: str) -> int | None:
@@ -157,12 +163,3 @@ def _whole(options: dict[str, str], name: str, least: int, what: str, example: s
     if not (text.isascii() and text.isdecimal() and int(text) >= least):
         raise UserError(f"{name}={text!r} is not {what}: write for example {example}.")
     return int(text)
-
-
-def _api_key(variable: str | None) -> str | None:
-    if variable is not None and variable not in os.environ:
-        raise UserError(f"The environment variable {variable} named by key_env is not set: export the API key under that name.")
-    key = os.environ.get(variable or _DEFAULT_KEY)
-    if key is not None and not (key.isascii() and key.isprintable()):
-        raise UserError(f"The API key in {variable or _DEFAULT_KEY} holds characters that no key has: export it again.")
-    return key

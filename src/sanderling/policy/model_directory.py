@@ -1,7 +1,7 @@
 """A causal language model's local Hugging Face directory: what its files tell, and the one loader, for sampling and training.
 
 Never from a hub, never with code that came with the weights, and never with random numbers in place of weights that are not
-there. Importable without torch: what looks at files alone runs without it.
+there. Importable without torch.
 """
 
 import json

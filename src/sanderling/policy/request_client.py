@@ -107,17 +107,8 @@ class RequestClient:
     """A model that answers conversations, as `core.asking.Asker` says.
 
     After several calls in a row that met no server only one a minute is made, since each would wait for it in vain; once one is
-    answered all are made again.
-
-    Args:
-        policy: whose word it is; text-level or token-level.
-        ledger: where it is paid; without one, nowhere.
-        prices: what it costs.
-        cache: where replies are kept; None: nowhere.
-        concurrency: replies waited for at the same time.
-        place: what tells this model from others of its name.
-        monotonic: seconds, by which a server that is away is tried again.
-
+    answered all are made again. ``concurrency``: replies waited for at the same time. ``place``: what tells this model from
+    others of its name. ``monotonic``: by which a server that is away is tried again.
     """
 
     def __init__(
@@ -145,7 +136,7 @@ class RequestClient:
     async def ask(
         self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
     ) -> Reply:
-        """The model's reply, remembered or sampled. Raises as `core.asking.Asker` says, AskingRefusedError too."""
+        """The model's reply, remembered or sampled. Raises AskingOutageError, AskingRefusedError and BudgetSpentError."""
         settings = (temperature, max_tokens, sample)
         alike = self._alike.setdefault(f"{_digest(messages)} {settings}", asyncio.Lock())
         async with nullcontext() if self._cache is None else alike, self._turns:

@@ -53,11 +53,10 @@ class TransformersPolicy:
         reprefill_stale: bool = False,
         meter: Meter | None = None,
     ) -> None:
-        """Wrap a live module.
+        """Wrap a live module. Raises UserError for models it cannot serve.
 
-        ``max_batch``: most turns sampled together, others wait. ``max_length``: most tokens of a session; the model's own limit
-        holds anyway. ``prefill_tokens``: most prompt tokens in one forward. ``meter``: counts by a clock of its own. Raises
-        UserError for models it cannot serve.
+        ``max_batch``: most turns sampled together, others wait. ``max_length``: most tokens of a session. ``prefill_tokens``:
+        most prompt tokens in one forward.
         """
         kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
         if kinds:
@@ -66,12 +65,21 @@ class TransformersPolicy:
             )
         check_rows(tokenizer.vocab_size, model.get_input_embeddings().weight.shape[0])
         own = max(int(model.config.max_position_embeddings), positions_of(model.config.to_dict()) or 0)
-        self._context_length = own if max_length is None else min(own, max_length)
-        self._name = name
-        self._tokenizer = tokenizer
+        self.context_length = own if max_length is None else min(own, max_length)
+        self.name = name
+        self.tokenizer = tokenizer
+        self.model = model
         self._closing: dict[tuple[str, ...], frozenset[int]] = {}
-        ends = _end_tokens(model, tokenizer)
-        self._engine = Engine(model, ends, max_batch, prefill_tokens, reprefill_stale=reprefill_stale, meter=meter)
+        ends: set[int] = set()
+        for config in (model.config, getattr(model, "generation_config", None)):
+            found = getattr(config, "eos_token_id", None)
+            ends.update([found] if isinstance(found, int) else found or [])
+        try:
+            ends.add(tokenizer.token_id(END_TOKEN))
+        except UserError:
+            if not ends:
+                raise
+        self._engine = Engine(model, frozenset(ends), max_batch, prefill_tokens, reprefill_stale=reprefill_stale, meter=meter)
 
     @classmethod
     def load(
@@ -92,31 +100,11 @@ class TransformersPolicy:
         return cls(model, load_tokenizer(path), name=path.resolve().name, max_batch=max_batch, max_length=max_length)
 
     @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self._tokenizer
-
-    @property
-    def context_length(self) -> int:
-        return self._context_length
-
-    @property
     def version(self) -> int:
         return self._engine.version
 
-    @property
-    def model(self) -> Any:
-        """The live module."""
-        return self._engine.model
-
     def bump_version(self, to: int | None = None) -> int:
-        """Say that the weights were updated in place; returns the new version, the next one where ``to`` names none.
-
-        Tokens sampled from now on carry it.
-        """
+        """Say that the weights were updated in place; returns the new version, the next one where ``to`` names none."""
         self._engine.version = self._engine.version + 1 if to is None else to
         return self._engine.version
 
@@ -125,7 +113,6 @@ class TransformersPolicy:
         return self._engine.paused()
 
     def usage(self) -> Usage:
-        """What the sampler's time was spent on so far."""
         return self._engine.meter.usage()
 
     def open(self, key: SampleKey) -> "TransformersSession":
@@ -136,7 +123,7 @@ class TransformersPolicy:
         if stops not in self._closing:
             last = {stop[-1] for stop in stops if stop}
             spaces = any(character.isspace() for character in last)  # some decoders add or drop spaces between tokens
-            texts = ((token, self._tokenizer.decode([token])) for token in range(self._tokenizer.vocab_size))
+            texts = ((token, self.tokenizer.decode([token])) for token in range(self.tokenizer.vocab_size))
             self._closing[stops] = frozenset(
                 token for token, text in texts if spaces or not text or _UNFINISHED in text or last.intersection(text)
             )
@@ -153,11 +140,7 @@ class TransformersSession:
         self._busy = self._closed = False
 
     async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
-        """Append the delta's ids and sample one turn.
-
-        Where the prompt leaves no room in the context, nothing is sampled and the finish is LENGTH. When cancelled, and on any
-        error, the session is as it was before.
-        """
+        """Append the delta's ids and sample one turn; nothing, and LENGTH, where the prompt leaves no room in the context."""
         if delta.token_ids is None or not (delta.token_ids or self._branch.ids):
             raise ValueError("A token-level session needs the delta's token ids: render the messages with its tokenizer.")
         if self._busy or self._closed:
@@ -201,7 +184,6 @@ class TransformersSession:
         )
 
     def mark(self) -> int:
-        """Number of tokens heard and said."""
         return len(self._branch.ids)
 
     def rewind(self, mark: int) -> None:
@@ -259,17 +241,3 @@ class _TurnText:
         if safe > self._sent:
             on_text(self._text[self._sent : safe])
             self._sent = safe
-
-
-def _end_tokens(model: Any, tokenizer: Tokenizer) -> frozenset[int]:
-    """Every id that ends a turn: the chat end token, and what the model's configurations name."""
-    ends: set[int] = set()
-    for config in (model.config, getattr(model, "generation_config", None)):
-        found = getattr(config, "eos_token_id", None)
-        ends.update([found] if isinstance(found, int) else found or [])
-    try:
-        ends.add(tokenizer.token_id(END_TOKEN))
-    except UserError:
-        if not ends:
-            raise
-    return frozenset(ends)

@@ -33,10 +33,7 @@ _BESIDE = ("config.json", "generation_config.json", *TOKENIZER_FILES)
 
 
 class InPlace:
-    """The policy samples with the very module that is trained, in turns with the trainer: nothing is copied.
-
-    What is handed to ``publish`` is not read: the weights are where they have to be.
-    """
+    """The policy samples with the very module that is trained, in turns with the trainer: nothing is copied."""
 
     def __init__(self, policy: TransformersPolicy) -> None:
         self._policy = policy
@@ -67,7 +64,6 @@ class Copying:
         return self._policy.version
 
     def training(self) -> AbstractAsyncContextManager[None]:
-        """Does nothing: sampling goes on."""
         return nullcontext()
 
     async def publish(self, weights: Mapping[str, Any] | None, version: int) -> None:
@@ -92,9 +88,8 @@ def copied(model: Any) -> Any:
 def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
     """Copy ``weights`` into the module's own tensors, in their dtype and on their device.
 
-    Names are those of its ``state_dict``; of tensors that the module ties, one name is enough. Everything is checked before
-    anything is changed. Raises UserError for a name that is unknown, missing or given twice with different values, and for
-    another shape.
+    Of tensors that the module ties, one name is enough. Everything is checked before anything is changed. Raises UserError for
+    a name that is unknown, missing or given twice with different values, and for another shape.
     """
     named = dict(module.state_dict(keep_vars=True))  # live tensors, a tied one under each of its names
     by_tensor: dict[int, list[str]] = {}
@@ -113,17 +108,14 @@ def copy_into(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
         for name in given:
             if weights[name].shape != named[name].shape:
                 raise _unfit(f"{name} is of shape {tuple(weights[name].shape)} and not {tuple(named[name].shape)}")
-            if not _same(weights[name], weights[given[0]]):
+            one, other = weights[name], weights[given[0]]
+            if not (one is other or one.data_ptr() == other.data_ptr() or torch.equal(one, other)):
                 raise _unfit(f"it ties {given[0]} and {name}, which differ")
         if given:
             chosen[given[0]] = weights[given[0]]
     with torch.no_grad():
         for name, tensor in chosen.items():
             named[name].copy_(tensor)
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one is other or one.data_ptr() == other.data_ptr() or torch.equal(one, other)
 
 
 def _unfit(why: str) -> UserError:
@@ -138,17 +130,14 @@ def _some(names: Iterable[str]) -> str:
 class WeightFiles:
     """Versions on a disk that trainer and samplers share: a directory for each, there whole or not at all.
 
-    A directory is a model's as Hugging Face has it where the files of ``like`` were copied beside the weights. The newest
-    versions are kept. One process writes, many may read.
+    ``like``: a model directory whose configuration and tokenizer stand beside the weights, for whoever loads a version.
     """
 
     def __init__(self, directory: Path, like: Path | None = None) -> None:
-        """``like``: a model directory whose configuration and tokenizer stand beside the weights."""
         self.directory = directory
         self._like = like
 
     def path(self, version: int) -> Path:
-        """Where a version's files are, or would be."""
         return self.directory / f"weights-{version:08}"
 
     def write(self, weights: Mapping[str, Any], version: int) -> Path:
@@ -190,21 +179,15 @@ class WeightFiles:
 
 
 class VllmServer:
-    """A vLLM server takes over weights from files, by the endpoints of its development mode. Run against vLLM 0.32 on a CPU.
+    """A vLLM server (run against 0.32, on a CPU) takes over weights from files, by the endpoints of its development mode.
 
-    Start it as ``VLLM_SERVER_DEV_MODE=1 vllm serve ...`` on a machine that sees the files. An update is: keep new turns back,
-    have the server pause, ``reload_weights`` from the version's directory on every worker, forget all keys and values, go on.
-    Turns under way are frozen meanwhile (``/pause?mode=keep``) where the server's own description lists that mode; else they
-    are waited for, since an older server would abort them. A frozen turn's context is computed again with the new weights, and
-    it goes on with them; its tokens carry the version at which it was sent. To keep those keys and values is no choice here:
-    the server would hand them, as a cached prefix, to turns that are begun after the update, and nobody could tell.
+    Start it as ``VLLM_SERVER_DEV_MODE=1 vllm serve ...`` on a machine that sees the files. For an update new turns are kept
+    back, the server pauses, reloads, forgets all keys and values (it would hand them, as a cached prefix, to turns begun after
+    the update), and goes on. Turns under way are frozen meanwhile where the server lists that mode; an older one would abort
+    them, so they are waited for. Their tokens carry the version at which they were sent.
 
-    With ``sleeps`` the server and the trainer have one GPU in turns: for an update the server ends the turns under way, puts
-    its weights into the CPU's memory and drops its cache (``/sleep?level=1``; start it with ``--enable-sleep-mode``). Sleeping
-    was never run: vLLM cannot on a CPU.
-
-    Sources: vLLM's documentation of asynchronous RL (pause, resume), of sleep mode (sleep, wake_up, collective_rpc) and its RPC
-    router (``kwargs`` are strings). A transfer over NCCL is quicker and needs vLLM's own trainer side: not done here.
+    With ``sleeps`` (never run: vLLM cannot on a CPU; start it with ``--enable-sleep-mode``) server and trainer have one GPU in
+    turns. A transfer over NCCL is quicker and needs vLLM's own trainer side: not done here.
     """
 
     def __init__(self, root: HttpClient, policy: CompletionEndpointPolicy, files: WeightFiles, *, sleeps: bool = False) -> None:
@@ -238,29 +221,22 @@ class VllmServer:
             path = await asyncio.to_thread(self._files.write, weights, version)
             keeps = await self.keeps_turns()
             async with self._policy.gate.closed(empty=not keeps):
-                await self._reload(path, keeps)
+                if keeps:
+                    await self._ask("pause", mode="keep")
+                try:
+                    await self._ask("collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(path)}})
+                except UserError:  # refused: it still has what it had
+                    if keeps:
+                        await self._ask("resume")
+                    raise
+                await self._forget()
+                if keeps:
+                    await self._ask("resume")
                 self._policy.version = version
         self._policy.version = version
 
-    async def _reload(self, path: Path, keeps: bool) -> None:
-        if keeps:
-            await self._ask("pause", mode="keep")
-        try:
-            await self._ask("collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(path)}})
-        except UserError:  # refused: it still has what it had
-            if keeps:
-                await self._ask("resume")
-            raise
-        await self._forget()
-        if keeps:
-            await self._ask("resume")
-
     async def _forget(self) -> None:
-        """Have the server drop all keys and values, those of frozen turns too.
-
-        It says ``success: false`` (with status 200) where something still holds some; older versions say nothing.
-        """
-        for pause_s in _PAUSES_S:
+        for pause_s in _PAUSES_S:  # it says ``success: false`` where something still holds keys; older versions say nothing
             await asyncio.sleep(pause_s)
             if (await self._ask("reset_prefix_cache", reset_running_requests="true")).get("success", True):
                 return
@@ -270,10 +246,7 @@ class VllmServer:
         )
 
     async def keeps_turns(self) -> bool:
-        """Whether turns under way may stay while weights change: ``/pause`` has a mode, by what the server tells of itself.
-
-        Asked once.
-        """
+        """Whether turns under way may stay while weights change, by what the server tells of itself; asked once."""
         if self._keeps is None:
             try:
                 told = await self._root.json("openapi.json")
