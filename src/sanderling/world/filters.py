@@ -23,7 +23,7 @@ from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.cutting import find_links, only_words
 from sanderling.world.disk.duplicates import load_groups
-from sanderling.world.guard import Caller, Guard, Seen
+from sanderling.world.guard import Guard
 
 BLOCKLIST_FILE = "blocklist.txt"
 """In a world's directory."""
@@ -193,42 +193,40 @@ class GuardedWorld(Filter):
         """Rank pages; see `contract.World`."""
         replies = await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
         leaking = await self._leaks(occasion.question)
-        caller = Caller.of(occasion, "search")
         found: list[SearchReply] = []
         for reply in replies:
-            hits = [hit for hit in reply.hits if not await self._hides_hit(caller, hit, leaking)]
+            hits = [hit for hit in reply.hits if not await self._hides(hit, leaking, occasion)]
             found.append(with_hits(reply, hits, self._guard.blocklist.blocks))
         return tuple(found)
 
-    async def _hides_hit(self, caller: Caller, hit: SearchHit, leaking: frozenset[str]) -> bool:
-        if canonical_url(hit.url) not in leaking:
-            return self._guard.hides_hit(caller, hit)
-        if self._guard.hides_address(caller, hit.url):
+    async def _hides(self, hit: SearchHit, leaking: frozenset[str], occasion: Occasion) -> bool:
+        if self._guard.hides_address(occasion, "search", hit.url):
             return True
+        if canonical_url(hit.url) not in leaking:
+            return self._guard.hides(occasion, "search", hit.url, hit.title, hit.snippet)
         page = await self._whole(hit.url, NO_OCCASION)
-        return page is not None and self._guard.hides(caller, page)
+        return page is not None and self._guard.hides(occasion, "search", page.url, page.title, page.text)
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         """Read a page; see `contract.World`."""
-        caller = Caller.of(occasion, "visit")
-        if self._guard.hides_address(caller, url):
+        if self._guard.hides_address(occasion, "visit", url):
             return missing(url)
         reply = await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
         where = reply.moved or reply.url
-        if canonical_url(where) != canonical_url(url) and self._guard.hides_address(caller, where):
+        if canonical_url(where) != canonical_url(url) and self._guard.hides_address(occasion, "visit", where):
             return missing(url, reply.latency_s)
         if reply.status is ToolStatus.OK or reply.part > reply.parts:  # past the end of a page its title is told
-            shown = Seen(where, reply.title, reply.text)
+            shown = replace(reply, url=where)
             page = shown if (reply.part, reply.parts) == (1, 1) else await self._whole(url, occasion) or shown
-            if self._guard.hides(caller, page):
+            if self._guard.hides(occasion, "visit", page.url, page.title, page.text):
                 return missing(url, reply.latency_s)
         return without_hidden(reply, self._guard.blocklist.blocks)
 
-    async def _whole(self, url: str, occasion: Occasion) -> Seen | None:
+    async def _whole(self, url: str, occasion: Occasion) -> VisitReply | None:
         """A page from its first word to its last, masked or not; None where it cannot be read."""
         unmasked = Occasion(fetched=occasion.fetched)
         page = await self._world.visit(page_address(url), max_words=_WHOLE_PAGE, occasion=unmasked)
-        return Seen(page.moved or page.url, page.title, page.text) if page.status is ToolStatus.OK else None
+        return replace(page, url=page.moved or page.url) if page.status is ToolStatus.OK else None
 
     async def _leaks(self, question: str) -> frozenset[str]:
         """Keys of pages that hold the question, found by a search for it, as many as there are."""
@@ -238,7 +236,8 @@ class GuardedWorld(Filter):
         while text:
             hits = (await self._world.search(text, limit=most, snippet_words=1)).hits
             pages = [page for hit in hits if (page := await self._whole(hit.url, NO_OCCASION)) is not None]
-            keys = frozenset(canonical_url(page.url) for page in pages if self._guard.is_leak(question, page))
+            leaks = [page for page in pages if self._guard.is_leak(question, page.url, page.title, page.text)]
+            keys = frozenset(canonical_url(page.url) for page in leaks)
             if len(hits) < most or 2 * len(keys) <= len(hits):
                 break
             most *= 2

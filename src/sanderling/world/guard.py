@@ -24,11 +24,10 @@ from functools import lru_cache
 from itertools import dropwhile
 from urllib.parse import parse_qsl, unquote_plus
 
-from pydantic import BaseModel, ConfigDict
-
+from sanderling.core.config import Frozen
 from sanderling.core.text import question_tokens
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion, SearchHit
+from sanderling.world.contract import Occasion
 
 _CUT = 13
 """So many words of a longer query make it known: titles are cut."""
@@ -59,24 +58,20 @@ def without_echo(line: str, asked: Iterable[str], site: frozenset[str]) -> str:
 
     Example: ``without_echo(" tide tables search ", ["tide tables"], frozenset())`` is ``" search "``
     """
+
+    def names(word: str) -> bool:
+        return word in site or not any(character.isalnum() for character in word)
+
     for query in asked:
         place = _place_of(line, query)
         if place is None:
             continue
         before, after = line[: place[0] + 1], line[place[1] - 1 :]
-        alone = all(_is_of_the_page(word, site) for word in (*before.split(), *after.split()))
-        follows = " ".join(dropwhile(lambda word: _names(word, site), after.split()))
+        alone = all(word in _OF_THEMSELVES or names(word) for word in (*before.split(), *after.split()))
+        follows = " ".join(dropwhile(names, after.split()))
         if alone or _BEFORE.search(before) or _AFTER.match(follows):
             line = f"{before}\n{after}" if before.strip() and after.strip() else before if before.strip() else after
     return line
-
-
-def _is_of_the_page(word: str, site: frozenset[str]) -> bool:
-    return word in _OF_THEMSELVES or _names(word, site)
-
-
-def _names(word: str, site: frozenset[str]) -> bool:
-    return word in site or not any(character.isalnum() for character in word)
 
 
 def _place_of(line: str, query: str) -> tuple[int, int] | None:
@@ -194,10 +189,8 @@ class GuardKind(StrEnum):
     """It was shown."""
 
 
-class GuardLine(BaseModel):
+class GuardLine(Frozen):
     """One line of ``guard.jsonl``. It holds no text of a page: that would be another copy of what leaked."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: str
     """Id."""
@@ -210,33 +203,6 @@ class GuardLine(BaseModel):
     """The blocklist's, or how much of the question was found."""
     sha256: str = ""
     """Of title and text, a line each; empty where the address alone decided."""
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who is about to see something."""
-
-    question: str
-    attempt: int
-    tool: str
-
-    @classmethod
-    def of(cls, occasion: Occasion, tool: str) -> "Caller":
-        """Whoever asks on this occasion."""
-        return cls(occasion.question, occasion.attempt, tool)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What is about to be seen: a page, or as much of it as a list of results shows."""
-
-    url: str
-    title: str
-    text: str
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(f"{self.title}\n{self.text}".encode("utf-8", "replace")).hexdigest()
 
 
 class Guard:
@@ -265,14 +231,8 @@ class Guard:
         self._wordings = {id: Wording.of(text) for id, text in self._texts.items()}
         self._canaries = Canaries(canaries)
         self._write = write
-        rules = [
-            VERSION,
-            sorted(blocklist.hosts),
-            sorted(blocklist.prefixes),
-            sorted(blocklist.paths),
-            canaries,
-            bool(questions),
-        ]
+        paths = [sorted(blocklist.hosts), sorted(blocklist.prefixes), sorted(blocklist.paths)]
+        rules = [VERSION, *paths, canaries, bool(questions)]
         self.fingerprint = hashlib.sha256(repr(rules).encode("utf-8", "replace")).hexdigest()
         """Of the rules; what they come to for a question follows from its text."""
 
@@ -281,48 +241,35 @@ class Guard:
         wording = self._wordings.get(question)
         return self._texts[question] if wording is not None and wording.whole else ""
 
-    def hides_address(self, caller: Caller, url: str) -> bool:
+    def hides_address(self, occasion: Occasion, tool: str, url: str) -> bool:
         """Whether an address is blocked; written down if so."""
         rule = self.blocklist.rule_for(url)
         if rule:
-            self._note(caller, GuardKind.ADDRESS, url, rule)
+            self._note(occasion, tool, GuardKind.ADDRESS, url, rule)
         return bool(rule)
 
-    def hides_hit(self, caller: Caller, hit: SearchHit) -> bool:
-        """Whether a result is hidden by its address, or by what a list shows of it; written down if so."""
-        return self.hides_address(caller, hit.url) or self.hides(caller, Seen(hit.url, hit.title, hit.snippet))
-
-    def hides(self, caller: Caller, seen: Seen) -> bool:
+    def hides(self, occasion: Occasion, tool: str, url: str, title: str, text: str) -> bool:
         """Whether a text is one that the question must not see; written down if so, and if it quotes the question."""
-        found = self.finding(caller.question, seen)
+        found = self._finding(occasion.question, url, title, text)
         if found is None:
             return False
-        kind, rule = found
-        self._note(caller, kind, seen.url, rule, seen.sha256)
-        return kind is not GuardKind.REPORTED
+        sha256 = hashlib.sha256(f"{title}\n{text}".encode("utf-8", "replace")).hexdigest()
+        self._note(occasion, tool, found[0], url, found[1], sha256)
+        return found[0] is not GuardKind.REPORTED
 
-    def finding(self, question: str, seen: Seen) -> tuple[GuardKind, str] | None:
-        """What is wrong with a text, and how it was told; writes nothing."""
-        if self._canaries.in_words(as_words(f"{seen.title}\n{seen.text}")):
-            return GuardKind.CANARY, "canary"
-        wording = self._wordings.get(question)
-        found: Found | None = None if wording is None else wording.found_on(seen.url, seen.title, seen.text)
-        return None if found is None else (GuardKind.VERBATIM if found.leak else GuardKind.REPORTED, found.what)
-
-    def is_leak(self, question: str, seen: Seen) -> bool:
+    def is_leak(self, question: str, url: str, title: str, text: str) -> bool:
         """Whether a text is one that the question must not see; writes nothing."""
-        found = self.finding(question, seen)
+        found = self._finding(question, url, title, text)
         return found is not None and found[0] is not GuardKind.REPORTED
 
-    def _note(self, caller: Caller, kind: GuardKind, url: str, rule: str, sha256: str = "") -> None:
-        self._write(
-            GuardLine(
-                question=caller.question,
-                attempt=caller.attempt,
-                tool=caller.tool,
-                kind=kind,
-                url=url,
-                rule=rule,
-                sha256=sha256,
-            )
-        )
+    def _finding(self, question: str, url: str, title: str, text: str) -> tuple[GuardKind, str] | None:
+        """What is wrong with a text, and how it was told."""
+        if self._canaries.in_words(as_words(f"{title}\n{text}")):
+            return GuardKind.CANARY, "canary"
+        wording = self._wordings.get(question)
+        found = None if wording is None else wording.found_on(url, title, text)
+        return None if found is None else (GuardKind.VERBATIM if found.leak else GuardKind.REPORTED, found.what)
+
+    def _note(self, occasion: Occasion, tool: str, kind: GuardKind, url: str, rule: str, sha256: str = "") -> None:
+        question, attempt = occasion.question, occasion.attempt
+        self._write(GuardLine(question=question, attempt=attempt, tool=tool, kind=kind, url=url, rule=rule, sha256=sha256))

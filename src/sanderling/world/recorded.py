@@ -31,7 +31,7 @@ from rich.table import Table
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.observations import Reading, read_observation, tool_role, unwrap
+from sanderling.core.observations import read_observation, tool_role, unwrap
 from sanderling.core.parse import normalise_arguments
 from sanderling.core.profiles import ToolNames
 from sanderling.core.record import NodeKind, Question, Trajectory
@@ -108,14 +108,7 @@ class ReplayTable:
         the episode made the call before; past the last recording, the last one answers. ``ordinal``: how many calls of any
         kind the episode made before; it decides where a recording has it.
         """
-        return self._find((call_key(name, arguments),), trajectory_id, occurrence, ordinal)
-
-    def lookup_turn(self, calls: Sequence[ToolCall], trajectory_id: str | None = None, occurrence: int = 0) -> str | None:
-        """The whole observation that answered a turn's calls together; None when it was not recorded."""
-        return self._find(tuple(call_key(call.name, call.arguments) for call in calls), trajectory_id, occurrence, None)
-
-    def _find(self, calls: tuple[str, ...], trajectory_id: str | None, occurrence: int, ordinal: int | None) -> str | None:
-        recorded = self._by_calls.get(calls)
+        recorded = self._by_calls.get((call_key(name, arguments),))
         if recorded is None:
             return None
         answers = recorded.get(trajectory_id or "") or next(iter(recorded.values()))
@@ -216,36 +209,6 @@ class _Draft:
         return Page(url=self.url, title=self.title or self.url, text=text, date=self.date, source=SOURCE)
 
 
-@dataclass
-class _Gathering:
-    """All pages and counts so far."""
-
-    drafts: dict[str, _Draft] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-    odd: Counter[str] = field(default_factory=Counter)
-    searched: set[str] = field(default_factory=set)
-    visited: set[str] = field(default_factory=set)
-
-    def draft(self, url: str) -> _Draft:
-        return self.drafts.setdefault(canonical_url(url), _Draft(url))
-
-    def add(self, reading: Reading) -> None:
-        self.counts["observations"] += 1
-        self.odd.update(reading.problems)
-        for block in reading.blocks:
-            self.counts["result_lists"] += 1
-            self.counts["empty_lists"] += not block.hits
-            self.counts["hits"] += len(block.hits)
-            for hit in block.hits:
-                self.searched.add(hit.url)
-                self.draft(hit.url).add(hit.title, hit.date, hit.snippet)
-        for extract in reading.extracts:
-            self.counts["extracts"] += 1
-            self.counts["dead_extracts"] += extract.dead
-            self.visited.add(extract.url)
-            self.draft(extract.url).add("", "", "" if extract.dead else extract.text)
-
-
 def answerable_questions(trajectories: Iterable[Trajectory]) -> list[Question]:
     """What the trajectories were asked, where an accepted answer is known: each question once, in order."""
     found: dict[str, Question] = {}
@@ -261,23 +224,41 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
 
     Example: ``pages, report = pages_from_trajectories(import_all(directory).trajectories)``
     """
-    gathering = _Gathering()
+    drafts: dict[str, _Draft] = {}
+    counts, odd = Counter[str](), Counter[str]()
+    searched: set[str] = set()
+    visited: set[str] = set()
+
+    def draft(url: str) -> _Draft:
+        return drafts.setdefault(canonical_url(url), _Draft(url))
+
     for trajectory in trajectories:
-        gathering.counts["trajectories"] += 1
+        counts["trajectories"] += 1
         for node in trajectory.nodes:
-            if node.kind is NodeKind.OBSERVATION:
-                gathering.add(read_observation(node.text))
-    drafts = gathering.drafts.values()
-    pages = [draft.page() for draft in drafts if draft.has_words]
-    textless = tuple(draft.url for draft in drafts if not draft.has_words)
+            if node.kind is not NodeKind.OBSERVATION:
+                continue
+            reading = read_observation(node.text)
+            counts["observations"] += 1
+            odd.update(reading.problems)
+            for block in reading.blocks:
+                counts.update(result_lists=1, empty_lists=not block.hits, hits=len(block.hits))
+                for hit in block.hits:
+                    searched.add(hit.url)
+                    draft(hit.url).add(hit.title, hit.date, hit.snippet)
+            for extract in reading.extracts:
+                counts.update(extracts=1, dead_extracts=extract.dead)
+                visited.add(extract.url)
+                draft(extract.url).add("", "", "" if extract.dead else extract.text)
+    pages = [found.page() for found in drafts.values() if found.has_words]
+    textless = tuple(found.url for found in drafts.values() if not found.has_words)
     report = RecordedReport(
-        **gathering.counts,
-        searched_urls=len(gathering.searched),
-        urls=len(gathering.searched | gathering.visited),
+        **counts,
+        searched_urls=len(searched),
+        urls=len(searched | visited),
         pages=len(pages),
         textless=len(textless),
         textless_urls=textless,
-        odd=tuple(sorted(gathering.odd.items())),
+        odd=tuple(sorted(odd.items())),
     )
     return pages, report
 
