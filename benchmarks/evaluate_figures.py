@@ -21,7 +21,7 @@ from sanderling.core.record import Question
 from sanderling.core.types import Ending
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.comparing.model import Attempted, Run, compared
-from sanderling.evaluate.comparing.written import html
+from sanderling.evaluate.comparing.page import html
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.reading import Outcome

@@ -23,10 +23,9 @@ from sanderling.data.importing import Import
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import get_benchmark
-from sanderling.evaluate.comparing.model import compared
-from sanderling.evaluate.comparing.opening import open_runs
+from sanderling.evaluate.comparing.model import compared, open_runs
+from sanderling.evaluate.comparing.page import markdown
 from sanderling.evaluate.comparing.tables import tables
-from sanderling.evaluate.comparing.written import markdown
 from sanderling.evaluate.judging import Judges
 from sanderling.evaluate.measured import Measure, measured, prepared
 from sanderling.evaluate.result import EvalResult

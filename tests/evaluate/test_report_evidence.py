@@ -11,11 +11,9 @@ from test_runs_report import Page
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
 from sanderling.evaluate.beside import Beside
-from sanderling.evaluate.comparing.evidence import evidence, evidence_id, ranges
 from sanderling.evaluate.comparing.model import Attempted, Run, compared
-from sanderling.evaluate.comparing.rows import Rows
-from sanderling.evaluate.comparing.tables import tables
-from sanderling.evaluate.comparing.written import html, markdown
+from sanderling.evaluate.comparing.page import html, markdown
+from sanderling.evaluate.comparing.tables import Rows, evidence, evidence_id, ranges, tables
 from sanderling.evaluate.guarding import GuardFacts
 from sanderling.evaluate.judged import JudgedAttempt
 from sanderling.evaluate.reading import Outcome

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 from sanderling.cli.evaluation import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
-from sanderling.evaluate.comparing.model import Attempted, Run, compared
-from sanderling.evaluate.comparing.opening import open_runs
-from sanderling.evaluate.comparing.written import html, markdown
+from sanderling.evaluate.comparing.model import Attempted, Run, compared, open_runs
+from sanderling.evaluate.comparing.page import html, markdown
 from sanderling.evaluate.reading import Outcome
 from sanderling.evaluate.run_directory import About
 from sanderling.evaluate.summary import summarise

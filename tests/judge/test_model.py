@@ -73,7 +73,8 @@ def test_prompts_by_name_ours_and_a_persons_own(tmp_path: Path) -> None:
     assert get_prompt("hle") is PROMPTS["hle"]
     file = tmp_path / "mine.py"
     file.write_text(
-        "from dataclasses import replace\nfrom sanderling.judge.prompts import PROMPTS\nother = replace(PROMPTS['word'], key='o')\nx = 1\n"
+        "from dataclasses import replace\nfrom sanderling.judge.prompts import PROMPTS\n"
+        "other = replace(PROMPTS['word'], key='o')\nx = 1\n"
     )
     assert get_prompt(f"{file}:other").key == "o"
     with pytest.raises(UserError, match="is no judge prompt"):

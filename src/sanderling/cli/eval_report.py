@@ -26,10 +26,9 @@ def report(
 
     from sanderling.core.errors import UserError
     from sanderling.core.text import visible
-    from sanderling.evaluate.comparing.model import compared
-    from sanderling.evaluate.comparing.opening import open_runs
+    from sanderling.evaluate.comparing.model import compared, open_runs
+    from sanderling.evaluate.comparing.page import html, markdown
     from sanderling.evaluate.comparing.tables import tables
-    from sanderling.evaluate.comparing.written import html, markdown
     from sanderling.runs.files import replace_file
 
     opened = open_runs(runs, readings if out is not None else 0)

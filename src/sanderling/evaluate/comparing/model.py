@@ -1,22 +1,71 @@
 """Several runs compared: every figure of a report, before any is written down for people.
 
-Runs are paired by question (see `pairing`): only questions that both have a scored attempt at are compared, and how many those
-are is said.
-Of several comparisons the p-values are adjusted (Holm). Pure: knows no files and no layout.
+Runs are paired by question: only questions of one id and one text that both have a scored attempt at are compared, and how many
+those are stands beside. Of several comparisons the p-values are adjusted (Holm).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from sanderling.core.errors import UserError
 from sanderling.core.types import Ending
-from sanderling.evaluate.comparing.pairing import Common, in_common
+from sanderling.evaluate.guarding import hidden_from
+from sanderling.evaluate.judged import JudgedAttempt, read_judged
 from sanderling.evaluate.paired import PairedDifference, holm, paired_difference
 from sanderling.evaluate.peers.facts import notes_of
-from sanderling.evaluate.reading import Outcome, Reading
+from sanderling.evaluate.reading import Outcome, Reading, reading_of
 from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run_directory import About, Kind
+from sanderling.evaluate.rows import AttemptRow
+from sanderling.evaluate.run_directory import About, Kind, RunDirectory
+from sanderling.judge.verdict import Code, verdict_in
+
+Key = tuple[str, str]
+"""An id, and the digest of a text."""
+
+
+@dataclass(frozen=True)
+class Common:
+    """The questions of two results."""
+
+    scored: tuple[str, ...]
+    """Ids of those that both have, with a scored attempt in each; in their order."""
+    left_out: int
+    """All others of either."""
+    other_texts: int
+    """Ids that both have and that mean different questions."""
+    by_id_alone: bool
+    """Of some that are compared it is not known whether the texts are the same."""
+
+
+def in_common(one: EvalResult, other: EvalResult) -> Common:
+    """Compare ids and texts."""
+    left, right = _texts(one), _texts(other)
+    ours, theirs = _keys(left, right), _keys(right, left)
+    both = [id for id, text in ours if (id, text) in theirs]
+    scored = one.per_question().keys() & other.per_question().keys()
+    found = sorted(scored.intersection(both))
+    return Common(
+        scored=tuple(found),
+        left_out=len(ours | theirs) - len(found),
+        other_texts=len(left.keys() & right.keys()) - len(both),
+        by_id_alone=any(not (left[id] and right[id]) for id in found),
+    )
+
+
+def _texts(result: EvalResult) -> dict[str, str]:
+    return {one.id: one.text_digest for one in result.questions}
+
+
+def _keys(own: dict[str, str], other: dict[str, str]) -> set[Key]:
+    """A text that is not known is taken for the other's of that id."""
+    return {(id, text or other.get(id, "")) for id, text in own.items()}
+
+
+# Runs and what is compared ------------------------------------------------------------------------------------------------
+
 
 _SEED = 0
 
@@ -230,3 +279,84 @@ def _notes(runs: Sequence[Run], facts: dict[str, tuple[str, ...]], pairs: Sequen
     notes += [f"{pair.name} and {pair.baseline} are compared on {pair.found.questions:,} questions; {pair.left_out:,} are not "
               "in both with a scored attempt." for pair in pairs if pair.left_out]  # fmt: skip
     return notes
+
+
+# Opening runs -------------------------------------------------------------------------------------------------------------
+
+
+READINGS = 12
+_OUTCOMES = {True: Outcome.CORRECT, False: Outcome.WRONG, None: Outcome.UNSCORED}
+_TITLES = {Outcome.CORRECT: "A right answer", Outcome.WRONG: "A wrong answer", Outcome.UNSCORED: "Not scored"}
+
+
+def open_runs(places: Sequence[Path], readings: int = READINGS) -> list[Run]:
+    """The runs, named by their directories. Raises UserError where one is no finished run, or two have one name."""
+    runs = [_open(place, readings) for place in places]
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"Two runs are called {twice!r}: rename one of their directories.")
+    return runs
+
+
+def _open(place: Path, readings: int) -> Run:
+    directory = RunDirectory(place)
+    file = directory.require()
+    result = EvalResult.load(directory.result_file)
+    asked = {one.id for one in result.questions}
+    rows = {row.key: row for row in directory.attempts.rows() if row.key[0] in asked and row.key[1] < result.attempts}
+    judged = {one.key: one for one in read_judged(directory.judged_file)}
+    hidden = hidden_from(directory.guard_file)
+    listed = [_attempted(rows[key], judged.get(key), result, was_hidden=key in hidden) for key in sorted(rows)]
+    made_with = directory.made_with()
+    profile = made_with.get("profile", {})
+    return Run(
+        name=place.resolve().name,
+        store=str(directory.store.path),
+        result=result,
+        attempts=tuple(listed),
+        about=file.about,
+        readings=tuple(_readings(directory, listed, rows, readings)),
+        profile=next((row.profile for row in rows.values() if row.profile), "") or str(profile.get("name", "")),
+        budgets=profile.get("budgets") if isinstance(profile.get("budgets"), dict) else {},
+        texts={one.id: one.text for one in directory.questions()} if directory.questions_file.is_file() else {},
+    )
+
+
+def _attempted(row: AttemptRow, judged: JudgedAttempt | None, result: EvalResult, *, was_hidden: bool) -> Attempted:
+    correct = judged.correct if judged is not None else _recorded(row, result.judge)
+    differs = judged is not None and bool(result.second_judge) and None not in (judged.correct, judged.second)
+    applies = result.contamination is not None and result.contamination.applies
+    return Attempted(
+        id=row.id,
+        question=row.key[0],
+        attempt=row.key[1],
+        outcome=_OUTCOMES[correct],
+        ending=row.ending,
+        contaminated=applies and bool(row.episode.contaminated),
+        was_hidden=was_hidden,
+        is_disputed=differs and judged is not None and judged.correct is not judged.second,
+        by_hand=judged is not None and judged.code is Code.BY_HAND,
+    )
+
+
+def _recorded(row: AttemptRow, judge: str) -> bool | None:
+    """Of a run of before verdicts stood in a file of their own."""
+    return verdict_in(row.verdict, judge) if row.ending is not None and row.ending.scored else None
+
+
+def _readings(
+    directory: RunDirectory, listed: Iterable[Attempted], rows: dict[tuple[str, int], AttemptRow], most: int
+) -> list[Reading]:
+    """The first ones of each outcome, a third of all at most, in the order of outcomes."""
+    each = max(1, most // len(Outcome)) if most else 0
+    by_outcome: dict[Outcome, list[Attempted]] = {outcome: [] for outcome in Outcome}
+    for one in listed:
+        if len(by_outcome[one.outcome]) < each:
+            by_outcome[one.outcome].append(one)
+    correct = {outcome: value for value, outcome in _OUTCOMES.items()}
+    return [
+        reading_of(directory.store.at(rows[one.question, one.attempt].line), _TITLES[outcome], correct=correct[outcome])
+        for outcome, chosen in by_outcome.items()
+        for one in chosen
+    ]
