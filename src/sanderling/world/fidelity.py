@@ -1,6 +1,6 @@
 """How far a world resembles recorded calls: one row of values for each recorded query and each recorded visit, put to it.
 
-Averages and intervals are `evaluate.fidelity`'s. Every query is asked for as many results as its recorded list has, k at most,
+Every query is asked for as many results as its recorded list has, k at most,
 so that length alone is no difference. URLs are compared by canonical form. A value that is not defined for a row is None and
 enters no mean: a recorded list without results has no overlap, a list without shared pages no overlap of snippets. Two
 references make the figures readable: the *floor* compares each recorded list with the world's answer to a query of another

@@ -35,11 +35,9 @@ class DenseIndex(Ranker):
 
     Args:
         info: of the arrays.
-        vectors: one row for each passage, of unit length.
-        owners: the page of each row, rising.
-        embedder: of the queries; the one the vectors were made by.
-
-    Raises UserError when the embedder is another one.
+        vectors: (rows, dimension), each passage of unit length.
+        owners: (rows,), the page of each, rising.
+        embedder: of the queries; UserError when it is not the one the vectors were made by.
 
     """
 

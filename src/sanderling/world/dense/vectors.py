@@ -36,16 +36,11 @@ BATCH_PAGES = 64
 
 
 class Chunking(Frozen):
-    """How pages are cut.
-
-    A page's score is that of its best passage, so that a long page is found by any of them. More passages cost as many times
-    the vectors, the disk and the embedding.
-    """
+    """How pages are cut; a page's score is that of its best passage."""
 
     most: int = Field(default=4, ge=1)
     """Passages of a page; what comes after them is not embedded. 1: the leading text alone."""
     chars: int = Field(default=1_200, ge=100)
-    """Longest passage."""
 
 
 class DenseSettings(Frozen):
@@ -59,12 +54,12 @@ class DenseSettings(Frozen):
 
     @property
     def identity(self) -> str:
-        """A short name of all of them."""
+        """A short name of all settings."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
 
 def settings_for(embedder: Embedder, **chosen: object) -> DenseSettings:
-    """The settings of an index made by an embedder."""
+    """The settings of an index made by an embedder, the rest by default."""
     return DenseSettings.model_validate({"model": embedder.model, "dimension": embedder.dimension, **chosen})
 
 
@@ -74,7 +69,7 @@ class DenseInfo(Frozen):
     format: int = _FORMAT
     settings: DenseSettings
     embedder: str
-    """How the embedder was named on the command line, so that search can open it again."""
+    """How the embedder was named on the command line."""
     pages: int = 0
     """Pages that are embedded, from the first on."""
     rows: int = 0
@@ -183,7 +178,6 @@ class DenseWriter:
         replace_file(self._place / MANIFEST, info.model_dump_json(indent=2) + "\n", durable=True)
 
     def close(self) -> None:
-        """Close the files."""
         self._vectors.close()
         self._owners.close()
         sync(self._place)
@@ -211,18 +205,10 @@ def embed_world(
     spec: str,
     progress: Callable[[int], None] | None = None,
 ) -> DenseInfo:
-    """Embed what is not embedded yet; one process at a time, in memory that does not grow with the world.
+    """Embed what is not embedded yet of a world; one process at a time, in memory that does not grow with the world.
 
-    Args:
-        directory: of the world.
-        world: opened from it.
-        embedder: makes the vectors.
-        settings: how; those of an index that is there already must be the same.
-        spec: names the embedder for later searches.
-        progress: called with the number of pages that are embedded or found to be.
-
-    Raises UserError when there is an index with other settings or of other pages, or when the place cannot be written.
-
+    ``spec`` names the embedder for later searches; ``progress`` is called with the number of pages that are embedded or found
+    to be. Raises UserError when there is an index with other settings or of other pages, or when the place cannot be written.
     """
     place = directory / DIRECTORY
     try:

@@ -28,14 +28,7 @@ _WHOLE_PAGE = 10_000_000
 
 
 class FaultyWorld(Filter):
-    """Search and visit with faults; equal seeds, profiles and worlds give equal replies.
-
-    Args:
-        world: whose pages these are.
-        profile: how it misbehaves.
-        seed: the world seed.
-
-    """
+    """Search and visit with faults; equal seeds, profiles and worlds give equal replies."""
 
     def __init__(self, world: World, profile: FaultProfile, seed: int = 0) -> None:
         record = [world.fingerprint, profile.model_dump(mode="json"), seed]

@@ -1,8 +1,7 @@
 """Several sources as one stream of pages, read by one process or by several, with the account of what each held.
 
-What a source gave and what it left out is counted here and goes into the world's manifest; so does what the world itself leaves
-out later (a second page of the same address). The mark of the stream is the accounts and the number of items behind them, so it
-goes on from any page.
+What a source gave and what it left out is counted here and goes into the world's manifest. The mark of the stream is these
+accounts, so it goes on from any page.
 """
 
 import json
@@ -39,7 +38,6 @@ class Gathering(Feed):
         self.stamp = stamp_of(sanderling.__version__, *(f"{source.name!a} {source.stamp()}" for source in sources))
 
     def pages(self, mark: str = "") -> Iterator[Page]:
-        """The pages after a mark, of all sources."""
         self._accounts = list(self.accounts(mark))
         self._read = sum(account.documents for account in self._accounts)
         for number, source in enumerate(self._sources):
@@ -54,15 +52,12 @@ class Gathering(Feed):
                     yield item
 
     def mark(self) -> str:
-        """Where the stream is."""
         return json.dumps([account.model_dump() for account in self._accounts])
 
     def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
-        """What became of the documents up to a mark."""
         return tuple(SourceAccount.model_validate(account) for account in json.loads(mark or "[]"))
 
     def total(self) -> int | None:
-        """Number of documents, where every source knows its own."""
         known = [total for total in self._totals if total is not None]
         return sum(known) if len(known) == len(self._totals) else None
 
@@ -120,7 +115,6 @@ class ParallelSource(Source):
             pool.shutdown(cancel_futures=True)
 
     def stamp(self) -> str:
-        """The source's own: how many read it changes no item."""
         return self.source.stamp()
 
     def total(self) -> int | None:
