@@ -32,17 +32,6 @@ def test_a_reply_is_remembered_for_its_very_conversation_and_model(tmp_path: Pat
     assert cache.get("n", ASKED) is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"null", b'{"reply": 5}', b'{"reply": "x", "key": "other"}', b"\xff\xfe"])
-def test_a_damaged_file_is_no_reply_and_is_replaced(tmp_path: Path, damage: bytes) -> None:
-    cache = ReplyCache(tmp_path)
-    cache.put("m", ASKED, "reply")
-    (file,) = tmp_path.rglob("*.json")
-    file.write_bytes(damage)
-    assert cache.get("m", ASKED) is None
-    cache.put("m", ASKED, "again")
-    assert cache.get("m", ASKED) == "again"
-
-
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match="choose another directory"):
@@ -66,7 +55,6 @@ def test_processes_write_the_same_replies_side_by_side(tmp_path: Path) -> None:
     for turn in range(5):
         reply = ReplyCache(tmp_path).get("m", reading_messages("T", str(turn), "g", 1, 1))
         assert reply is not None and len(set(reply.split())) == 1 and len(reply.split()) == 2_000
-    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_killed_while_writing_it_leaves_whole_replies(tmp_path: Path) -> None:
@@ -78,11 +66,11 @@ def test_killed_while_writing_it_leaves_whole_replies(tmp_path: Path) -> None:
         "for n in range(10 ** 9): cache.put('m', reading_messages('T', str(n % 50), 'g', 1, 1), 'word ' * 20_000)\n"
     )
     writer = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    while not list(tmp_path.rglob("*.json")):
+    while not (tmp_path / "replies.db-wal").exists() or (tmp_path / "replies.db-wal").stat().st_size < 50_000:
         assert writer.poll() is None
         time.sleep(0.01)
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     cache = ReplyCache(tmp_path)
     kept = [reply for n in range(50) if (reply := cache.get("m", reading_messages("T", str(n), "g", 1, 1))) is not None]
-    assert kept and set(kept) == {"word " * 20_000} and len(kept) == len(list(tmp_path.rglob("*.json")))
+    assert kept and set(kept) == {"word " * 20_000}

@@ -7,8 +7,6 @@ sample; asked again, it costs nothing and is the same. Any change of a letter is
 import asyncio
 import hashlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -24,6 +22,7 @@ from sanderling.policy.budget import FREE, Ledger, MeteredPolicy, Prices
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.endpoint import RefusedError
 from sanderling.runs.files import close_directory
+from sanderling.runs.run import Database, Table
 
 _FORMAT = 1
 _MOST_OUTAGES = 5
@@ -42,16 +41,10 @@ class Kept(Frozen):
     """It ended for its length."""
     estimated: bool = False
     """The server did not say what it took: these are the most that it may have been."""
-    key: str = ""
-    model: str = ""
 
 
 class ReplyCache:
-    """Replies below a directory, which may be shared by processes: each in a file under the hash of all that it answers.
-
-    A reply appears whole or not at all, whoever else writes at the same time and whenever it is killed; a file that cannot be
-    read is no reply.
-    """
+    """Replies in a directory's database, which processes may share: each under the hash of all that it answers."""
 
     def __init__(self, directory: Path, *, private: bool = False) -> None:
         """``private``: the directory is for its owner alone from now on. Raises UserError when it cannot be written."""
@@ -59,11 +52,9 @@ class ReplyCache:
             directory.mkdir(parents=True, exist_ok=True)
             if private:
                 close_directory(directory)
-            with tempfile.TemporaryFile(dir=directory):
-                pass
         except OSError as error:
             raise UserError(f"Replies cannot be kept in {directory} ({error.strerror}): choose another directory.") from error
-        self._directory = directory
+        self._replies = Table(Database(directory / "replies.db"), "reply")
 
     def get(self, model: str, messages: Sequence[Message]) -> str | None:
         """The text of the one reply to a conversation, if it is known."""
@@ -71,36 +62,24 @@ class ReplyCache:
         return None if found is None else found.reply
 
     def put(self, model: str, messages: Sequence[Message], reply: str) -> None:
-        """Keep the one reply to a conversation. Raises OSError when the disk does not take it."""
+        """Keep the one reply to a conversation. Raises UserError when the disk does not take it."""
         self.keep(model, messages, Kept(reply=reply))
 
     def find(self, model: str, messages: Sequence[Message], *settings: float) -> Kept | None:
         """The reply that was sampled so, if it is known. ``settings``: temperature, lengths, which of several samples."""
-        key, path = self._place(model, messages, settings)
-        try:
-            found = Kept.model_validate_json(path.read_bytes(), strict=True)
-        except (OSError, ValueError):
-            return None
-        return found if found.key == key else None
+        key = _key(model, messages, settings)
+        text = self._replies.blob(key)
+        return None if text is None else Kept(reply=text.decode(), **self._replies.get(key))
 
     def keep(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
-        """Keep a reply. Raises OSError when the disk does not take it."""
-        key, path = self._place(model, messages, settings)
-        path.parent.mkdir(exist_ok=True)
-        record = kept.model_copy(update={"key": key, "model": model}).model_dump(exclude_defaults=True)
-        handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-                json.dump(record, file, ensure_ascii=False)
-            Path(partial).replace(path)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        """Keep a reply. Raises UserError when the disk does not take it."""
+        record, text = kept.model_dump(exclude={"reply"}), kept.reply.encode(errors="replace")
+        self._replies.put(_key(model, messages, settings), record, blob=text, lasting=False)
 
-    def _place(self, model: str, messages: Sequence[Message], settings: Sequence[float]) -> tuple[str, Path]:
-        record = [_FORMAT, model, [[message.role.value, message.content] for message in messages], *settings]
-        key = hashlib.sha256(json.dumps(record).encode("ascii")).hexdigest()
-        return key, self._directory / key[:2] / f"{key[2:]}.json"
+
+def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> str:
+    record = [_FORMAT, model, [[message.role.value, message.content] for message in messages], *settings]
+    return hashlib.sha256(json.dumps(record).encode("ascii")).hexdigest()
 
 
 class RequestClient:

@@ -15,13 +15,14 @@ transaction open. An open database is never copied as a file: rows may be missin
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
-import pyarrow as pa
 from filelock import FileLock
 
 from sanderling.core.errors import UserError
@@ -32,6 +33,7 @@ from sanderling.runs.settings import go_on_with
 DATABASE = "run.db"
 _FORMAT = 1
 _PATIENCE_S = 60.0
+_TRIES, _PAUSE_S = 100, 0.02
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS entry (
@@ -145,6 +147,13 @@ def reading(directory: Path) -> Iterator[Callable[[str], "Sequence[Table]"]]:
         yield lambda kind: [Table(database, kind) for database in databases]
 
 
+@cache
+def _zstd() -> Any:
+    import pyarrow  # slow to import, and most commands keep nothing large
+
+    return pyarrow.Codec("zstd")
+
+
 class Table:
     """Entries of one kind, by key, in the order in which they first came: JSON values, with a blob where one was given."""
 
@@ -165,7 +174,7 @@ class Table:
             query = "INSERT INTO entry (kind, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
             run(query, (self.kind, key, json.dumps(value)))
             if blob is not None:
-                packed = pa.compress(blob, codec="zstd", asbytes=True)
+                packed = _zstd().compress(blob, asbytes=True)
                 query = "INSERT OR REPLACE INTO blob SELECT number, ?, ? FROM entry WHERE kind = ? AND key = ?"
                 run(query, (len(blob), packed, self.kind, key))
 
@@ -178,7 +187,7 @@ class Table:
         """The large value of a key; None where it has none."""
         query = "SELECT size, data FROM entry JOIN blob USING (number) WHERE kind = ? AND key = ?"
         found = self._database.rows(query, (self.kind, key))
-        return pa.decompress(found[0][1], decompressed_size=found[0][0], codec="zstd", asbytes=True) if found else None
+        return _zstd().decompress(found[0][1], decompressed_size=found[0][0], asbytes=True) if found else None
 
     def remove(self, key: str) -> None:
         """Forget a key, its blob included; one that is not there is forgotten already."""
@@ -269,12 +278,18 @@ class Database:
             self._connection.close()
 
     def _prepare(self) -> None:
-        try:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.executescript(_SCHEMA)
-        except sqlite3.OperationalError:  # a file system without shared memory, such as some network ones
-            self._connection.execute("PRAGMA journal_mode = TRUNCATE")
-            self._connection.executescript(_SCHEMA)
+        for _ in range(_TRIES):
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.executescript(_SCHEMA)
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    break
+                time.sleep(_PAUSE_S)  # another process is just making it
+        # A file system without shared memory, such as some network ones.
+        self._connection.execute("PRAGMA journal_mode = TRUNCATE")
+        self._connection.executescript(_SCHEMA)
 
     def _told(self, error: sqlite3.Error) -> UserError:
         if isinstance(error, sqlite3.OperationalError):
