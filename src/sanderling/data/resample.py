@@ -18,8 +18,11 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, islice, pairwise
+from itertools import count, islice
+from operator import eq
 from pathlib import Path
+
+import numpy as np
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import decode_trajectory, encode_record
@@ -94,11 +97,12 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
     Example: ``resample(["a", "b"], [60, 10], Schedule()).rows == [0, 1, 0]``: a, b, a
     """
     weights = [schedule.weight(number) for number in turns]
-    keyed = [(_key(seed, copy, ids[row]), row) for row, weight in enumerate(weights) for copy in range(weight)]
-    rows = [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
+    rows = [row for row, weight in enumerate(weights) for _ in range(weight)]
+    keys = [_key(seed, copy, id) for id, weight in zip(ids, weights, strict=True) for copy in range(weight)]
+    rows = np.array(rows, dtype=np.int64)[np.argsort(np.array(keys, dtype=np.uint64), kind="stable")].tolist()
     moved = rows.copy()
     rows = moved if _moved_apart(moved) else _placed(rows, weights)
-    seen: Counter[int] = Counter()
+    seen = [0] * len(ids)
     copies: list[int] = []
     for row in rows:
         seen[row] += 1
@@ -109,7 +113,7 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
         copies=copies,
         before=tuple(sizes[bucket] for bucket in range(len(schedule.weights))),
         after=tuple(sizes[bucket] * weight for bucket, weight in enumerate(schedule.weights)),
-        neighbours=sum(one == other for one, other in pairwise(rows)),
+        neighbours=sum(map(eq, rows, rows[1:])),
     )
 
 
@@ -144,7 +148,7 @@ def _moved_apart(order: list[int]) -> bool:
             order[place], order[other] = order[other], order[place]
         return False
 
-    together = [place for place, (one, other) in enumerate(pairwise(order), start=1) if one == other]
+    together = [place for place, same in enumerate(map(eq, order, order[1:]), start=1) if same]
     return all(order[place - 1] != order[place] or swap_away(place) for place in together)
 
 

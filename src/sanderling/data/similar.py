@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -96,7 +97,7 @@ _FEWEST, _MOST_SHARE = 3, 0.8
 """From so many words after the first on, so large a share with capitals means nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Things:
     """What one question is about, as far as writing tells: its numbers and its names.
 
@@ -105,17 +106,26 @@ class Things:
     both sides*. A name that only one side has may just say more ("in Oslo, Norway").
     """
 
-    words: Mapping[str, int]
+    words: str
+    """Its normal form."""
     names: Mapping[str, int]
-    """Words of names, without the ending of "Norway's"."""
-    numbers: frozenset[str]
+    """Words of names, without the ending of "Norway's", and how often each stands in the question."""
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        return frozenset(word for word in self.words.split() if any(char in "0123456789" for char in word))
+
+    @cached_property
+    def _said(self) -> list[str]:
+        return self.words.split()
 
     def differ(self, other: "Things") -> bool:
         """Whether the two are about other things, however alike they read."""
         return self.numbers != other.numbers or (self._names_more(other) and other._names_more(self))
 
     def _names_more(self, other: "Things") -> bool:
-        return any(count > other.names.get(name, other.words.get(name, 0)) for name, count in self.names.items())
+        """Whether this one names what the other does not say as often."""
+        return any(count > (other.names.get(name) or other._said.count(name)) for name, count in self.names.items())
 
 
 def things_of(words: str, texts: Iterable[str]) -> Things:
@@ -133,8 +143,7 @@ def things_of(words: str, texts: Iterable[str]) -> Things:
         for said in _named(text):
             bare = question_tokens(_OWNING.sub("", said))
             names |= dict(zip(question_tokens(said), bare, strict=False))
-    numbers = frozenset(word for word in said_words if any(char in "0123456789" for char in word))
-    return Things(Counter(said_words), Counter(names[word] for word in said_words if word in names), numbers)
+    return Things(words, Counter(names[word] for word in said_words if word in names))
 
 
 def _named(text: str) -> list[str]:

@@ -110,7 +110,8 @@ class Draft:
         """Whose protocol the trajectory is brought into."""
         self.profile_name = trajectory.profile
         self.notes: list[Note] = []
-        branch: list[Kept] = [(index, trajectory.nodes[index]) for index in trajectory.path()]
+        self._path = trajectory.path()
+        branch: list[Kept] = [(index, trajectory.nodes[index]) for index in self._path]
         turns = [place for place, (_, node) in enumerate(branch) if node.kind is NodeKind.TURN]
         self.head = branch[: turns[0]] if turns else branch
         """What stands before the first turn."""
@@ -131,7 +132,7 @@ class Draft:
         A branch off the main one is what a model once saw: it stays where everything it shares with the main branch is as it
         was, and is pruned otherwise. Log-probabilities of a turn after a change were sampled in another context, and go.
         """
-        trajectory, branch, path = self.trajectory, self.branch, self.trajectory.path()
+        trajectory, branch, path = self.trajectory, self.branch, self._path
         old = [trajectory.nodes[index] for index in path]
         if [index for index, _ in branch] == path and all(a is b for a, (_, b) in zip(old, branch, strict=True)):
             renamed = {"profile": self.profile_name}

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sanderling.core.chat import wrap_observation
 from sanderling.core.config import Frozen
-from sanderling.core.observations import SearchBlock, read_observation, tool_role, unwrap
+from sanderling.core.observations import ListedPage, SearchBlock, read_observation, tool_role, unwrap
 from sanderling.core.parse import ParsedTurn, normalise_arguments
 from sanderling.core.profiles import ResultLayout, ToolNames
 from sanderling.core.prompts import one_line, render_question, results_text
@@ -277,9 +277,7 @@ def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
     reading = read_observation(block)
     if not reading.blocks:
         return block
-    lists = tuple(
-        replace(found, hits=tuple(replace(hit, title=one_line(hit.title)) for hit in found.hits)) for found in reading.blocks
-    )
+    lists = tuple(replace(found, hits=tuple(map(_titled, found.hits))) for found in reading.blocks)
     text = results_text(lists, layout, empty="No results.")
     if text == block:
         return block
@@ -297,6 +295,12 @@ def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
     draft.note("results_rewritten", 1, block, text)
     draft.notes += [Note(code, number) for code, number in numbers.items() if number > 0]
     return text
+
+
+def _titled(hit: ListedPage) -> ListedPage:
+    """The entry with its title on one line, as every layout shows it."""
+    title = one_line(hit.title)
+    return hit if title == hit.title else replace(hit, title=title)
 
 
 def _reads_back(text: str, lists: tuple[SearchBlock, ...], layout: ResultLayout) -> bool:
