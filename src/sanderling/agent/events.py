@@ -12,14 +12,12 @@ from sanderling.core.types import ToolCall
 
 @dataclass(frozen=True)
 class TurnStarted:
-    """The policy is about to speak."""
+    """The policy is about to speak; ``forced``: the answer at a spent budget. Tokens are estimated for text-level policies."""
 
     turn: int
     retry: int
     forced: bool
-    """Whether this is the forced answer at a spent budget."""
     prompt_tokens: int
-    """Tokens the model sees; estimated for text-level policies."""
 
 
 @dataclass(frozen=True)
@@ -32,26 +30,23 @@ class TextDelta:
 
 @dataclass(frozen=True)
 class TurnSampled:
-    """The policy has spoken; whether its turn stands is told next."""
+    """The policy has spoken; whether its turn stands is told next. Tokens are 0 where a server does not say."""
 
     turn: int
     retry: int
     prompt_tokens: int
-    """As the policy counts them; 0 where it does not say."""
     sampled_tokens: int
-    """0 where a server does not say."""
     seconds: float
     """What it took; of a turn that a journal remembers, what it had taken."""
 
 
 @dataclass(frozen=True)
 class TurnRejected:
-    """An attempt is tried again."""
+    """An attempt is tried again; ``reason`` is the verdict: malformed, repetitive or repeated_call."""
 
     turn: int
     retry: int
     reason: str
-    """The verdict: malformed, repetitive or repeated_call."""
 
 
 @dataclass(frozen=True)

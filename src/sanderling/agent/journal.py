@@ -31,14 +31,10 @@ class Ended(Protocol):
     """An episode's record, or what stands for one."""
 
     @property
-    def id(self) -> str:
-        """The episode's."""
-        ...
+    def id(self) -> str: ...
 
     @property
-    def ending(self) -> Ending | None:
-        """How it ended."""
-        ...
+    def ending(self) -> Ending | None: ...
 
 
 class EpisodeJournal:

@@ -10,7 +10,7 @@ not been is not asked before it has come to where it stood.
 
 import asyncio
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -185,7 +185,11 @@ class _Session:
             completion, done = _COMPLETION.validate_python(found), found
             if on_text is not None and completion.text:
                 on_text(completion.text)
-        self._append(delta, completion, digest(asked, done))
+        tokens = self._tokens() + len(delta.token_ids or ()) + len(completion.token_ids or ())
+        if completion.token_ids:
+            self._computed = tokens - 1  # the id sampled last is computed with the next turn
+        self._journal.last = digest(asked, done)
+        self._turns.append(_Turn(delta, completion, self._journal.last, tokens))
         return completion
 
     async def _speak(
@@ -196,18 +200,16 @@ class _Session:
             self._inner = self._policy.open(self._key)
             self._inner_marks = {0: self._inner.mark()}
         if self._heard < len(self._turns):
-            delta = _joined(self._turns, delta, self._computed)
+            messages: list[Message] = []
+            ids: list[int] = []
+            for turn in self._turns:
+                messages += [*turn.delta.messages, Message(role=Role.ASSISTANT, content=turn.completion.text)]
+                ids += [*(turn.delta.token_ids or ()), *(turn.completion.token_ids or ())]
+            new = None if delta.token_ids is None else (*ids, *delta.token_ids)
+            delta = Delta((*messages, *delta.messages), new, self._computed)
         completion = await self._inner.generate(delta, sampling, key, on_text)
         self._heard = len(self._turns) + 1
         return completion
-
-    def _append(self, delta: Delta, completion: Completion, said: str) -> None:
-        heard, sampled = len(delta.token_ids or ()), len(completion.token_ids or ())
-        tokens = self._tokens() + heard + sampled
-        if sampled:
-            self._computed = tokens - 1  # the id sampled last is computed with the next turn
-        self._turns.append(_Turn(delta, completion, said, tokens))
-        self._journal.last = said
 
     def _tokens(self) -> int:
         return self._turns[-1].tokens if self._turns else 0
@@ -231,14 +233,3 @@ class _Session:
     def close(self) -> None:
         if self._inner is not None:
             self._inner.close()
-
-
-def _joined(turns: Sequence[_Turn], last: Delta, recalled: int) -> Delta:
-    """One delta for a branch and what is new after it."""
-    messages: list[Message] = []
-    ids: list[int] = []
-    for turn in turns:
-        messages += [*turn.delta.messages, Message(role=Role.ASSISTANT, content=turn.completion.text)]
-        ids += [*(turn.delta.token_ids or ()), *(turn.completion.token_ids or ())]
-    token_ids = None if last.token_ids is None else (*ids, *last.token_ids)
-    return Delta((*messages, *last.messages), token_ids, recalled)

@@ -38,15 +38,11 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int: ...
-
     def encode(self, text: str) -> list[int]:
         """Ids of a text from outside: control tokens in it are read as plain text."""
         ...
 
-    def decode(self, ids: list[int] | tuple[int, ...]) -> str:
-        """Text of ids, control tokens included."""
-        ...
-
+    def decode(self, ids: list[int] | tuple[int, ...]) -> str: ...
     def token_id(self, token: str) -> int:
         """Id of a control token such as ``<|im_end|>``. Raises UserError when the tokenizer lacks it."""
         ...
@@ -68,15 +64,8 @@ class FastTokenizer:
         self._tokenizer.encode_special_tokens = True
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._fingerprint = hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
-
-    @property
-    def fingerprint(self) -> str:
-        return self._fingerprint
-
-    @property
-    def vocab_size(self) -> int:
-        return self._tokenizer.get_vocab_size(with_added_tokens=True)
+        self.fingerprint = hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+        self.vocab_size = self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids

@@ -126,30 +126,23 @@ def _read_part(body: str) -> Reading:
         return Reading(status=ToolStatus.TIMEOUT, problems=("tool_timeout",))
     if body.startswith("No results found for"):
         return Reading(status=ToolStatus.EMPTY)
-    if body.startswith("{") and (told := _told_failure(body)) is not None:
-        return Reading(status=told, problems=("tool_failed",))
+    if body.startswith("{") and (decoded := _decode(body, 0)) is not None and not body[decoded[1] :].strip():
+        value = decoded[0]  # in place of a result: nothing at all, or an error with its server or its status
+        if value == {}:
+            return Reading(status=ToolStatus.EMPTY, problems=("tool_failed",))
+        code = value.get("status_code")
+        failed = isinstance(code, int) and code >= 400
+        if failed or (isinstance(value.get("error"), str) and "server_id" in value):
+            return Reading(status=ToolStatus.OUTAGE, problems=("tool_failed",))
     return Reading(problems=("unknown_layout",))
 
 
-def _told_failure(body: str) -> ToolStatus | None:
-    """What an object says that stands in place of a result: an error with its server or its status, or nothing at all."""
-    try:
-        value = _DECODER.decode(body)
-    except (ValueError, RecursionError):
-        return None
-    if value == {}:
-        return ToolStatus.EMPTY
-    code = value.get("status_code")
-    failed = isinstance(code, int) and code >= 400
-    return ToolStatus.OUTAGE if failed or (isinstance(value.get("error"), str) and "server_id" in value) else None
-
-
 def _json_results(body: str) -> Reading:
-    try:
-        value, end = _DECODER.raw_decode(body)
-    except (ValueError, RecursionError):
+    decoded = _decode(body, 0)
+    if decoded is None:
         blocks, problems = _salvaged(body)
         return _searched(blocks, ["truncated_results", *problems])
+    value, end = decoded
     problems = ["unknown_layout"] if body[end:].strip() else []
     blocks = []
     for item in value:

@@ -120,15 +120,10 @@ class Sampling(Frozen):
 
 
 class Clock(Protocol):
-    """Where dates and seconds come from: nothing in the package reads the machine's clock behind a caller's back."""
+    """Where dates (shown to the model) and seconds come from: nothing reads the machine's clock behind a caller's back."""
 
-    def today(self) -> datetime.date:
-        """The date shown to the model."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds since some fixed moment; never runs backwards."""
-        ...
+    def today(self) -> datetime.date: ...
+    def monotonic(self) -> float: ...
 
 
 class SystemClock:

@@ -64,10 +64,18 @@ def search_text(replies: Sequence[SearchReply], layout: ResultLayout) -> str:
 def visit_text(replies: Sequence[VisitReply], goal: str, layout: ResultLayout, *, parts: bool = False) -> str:
     """The pages of one visit call, a block for each URL, in order; ``parts``: with a note where a page can be read on."""
     compact = layout is ResultLayout.COMPACT
-    blocks = [_compact_page(reply) if compact else _extract_block(reply, goal, layout) for reply in replies]
-    notes = [parts_note(reply) if parts else "" for reply in replies]
-    between = "\n\n" if compact else BETWEEN
-    return between.join(f"{block}\n\n{note}" if note else block for block, note in zip(blocks, notes, strict=True))
+    blocks = []
+    for reply in replies:
+        is_read, note = reply.status is ToolStatus.OK, parts_note(reply) if parts else ""
+        if compact:
+            block = f"{one_line(reply.title)}\n{reply.text}" if is_read else visit_miss(reply, layout)
+        else:
+            evidence = reply.text if is_read else visit_miss(reply, layout)
+            short = (reply.summary or summary(reply.text)) if is_read else _NO_SUMMARY
+            head = f"The useful information in {_echo(reply.url)} for user goal {_echo(goal)} as follows: \n\n"
+            block = f"{head}Evidence in page: \n{evidence}\n\nSummary: \n{short}"
+        blocks.append(f"{block}\n\n{note}" if note else block)
+    return ("\n\n" if compact else BETWEEN).join(blocks)
 
 
 def parts_note(reply: VisitReply) -> str:
@@ -107,18 +115,3 @@ def summary(text: str, most_words: int = _SUMMARY_WORDS) -> str:
 def _echo(text: str) -> str:
     """The caller's own words, which may be of any length, at a length that leaves room for the reply."""
     return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
-
-
-def _compact_page(reply: VisitReply) -> str:
-    if reply.status is not ToolStatus.OK:
-        return visit_miss(reply, ResultLayout.COMPACT)
-    return f"{one_line(reply.title)}\n{reply.text}"
-
-
-def _extract_block(reply: VisitReply, goal: str, layout: ResultLayout) -> str:
-    if reply.status is ToolStatus.OK:
-        evidence, short = reply.text, reply.summary or summary(reply.text)
-    else:
-        evidence, short = visit_miss(reply, layout), _NO_SUMMARY
-    head = f"The useful information in {_echo(reply.url)} for user goal {_echo(goal)} as follows: \n\n"
-    return f"{head}Evidence in page: \n{evidence}\n\nSummary: \n{short}"

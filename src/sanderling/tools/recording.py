@@ -120,7 +120,7 @@ class RecordingTool:
         return self._tool.spec
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Run one call; see `tools.contract.Tool`. Raises UserError when the log cannot be written."""
+        """Raises UserError when the log cannot be written."""
         started = self._clock()
         try:
             result = await self._tool(arguments, context)

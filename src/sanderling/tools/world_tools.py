@@ -47,11 +47,9 @@ class SearchTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """See `tools.contract.Tool`."""
         return search_spec(self._profile.tools)
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Run one call; see `tools.contract.Tool`."""
         names = self._profile.tools
         try:
             queries = string_list(arguments, names.search_query, names.search, "tidal flats")
@@ -99,11 +97,9 @@ class VisitTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """See `tools.contract.Tool`."""
         return visit_spec(self._profile.tools, parts=self._profile.visit_parts)
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Run one call; see `tools.contract.Tool`."""
         names = self._profile.tools
         try:
             urls = string_list(arguments, names.visit_url, names.visit, "https://example.org/page")
@@ -233,11 +229,9 @@ class PacedTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """See `tools.contract.Tool`."""
         return self._tool.spec
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Run one call; see `tools.contract.Tool`."""
         start = time.monotonic()
         result = await self._tool(arguments, context)
         seconds = result.latency_s / self._speed
