@@ -236,43 +236,51 @@ def calls(*turns: str) -> Trajectory:
     return talk(*said, answer())
 
 
-class TestRepeatLimit:
-    def test_three_times_is_borne_and_four_times_is_not(self) -> None:
-        assert lite("repeat_limit", calls(*[search("a")] * 3)).reason is None
-        assert lite("repeat_limit", calls(*[search("a")] * 4)).reason is Reason.REPEATED_CALLS
-
-    def test_other_goals_are_other_calls_unless_told(self) -> None:
-        found = calls(*(visit("https://a.example/", goal=f"{number}") for number in range(4)))
-        assert lite("repeat_limit", found).reason is None
-        assert lite("repeat_limit", found, with_goal=False).reason is Reason.REPEATED_CALLS
-
-    def test_the_number_is_a_setting(self) -> None:
-        assert lite("repeat_limit", calls(search("a"), search("a")), most=1).reason is Reason.REPEATED_CALLS
+BARE = '<tool_call>{"name": "search", "arguments": {"query": ["a"]}}</tool_call>'
+DEAD = "The useful information in u for user goal g as follows: \n\nEvidence in page: \nThe page could not be accessed."
+GOALS = calls(*(visit("https://a.example/", goal=f"{number}") for number in range(4)))
+FAILED = talk(search("a"), LATE, search("b"), LATE, search("c"), seen("[]"), answer())
+TWO = calls(search("a"), search("b"))
+SIZE = sum(len(node.text) for node in TWO.branch())
+USED = calls(search("a"), call_text(("pythoninterpreter", {"code": "1"})))
 
 
-def test_at_least_two_calls() -> None:
-    assert lite("min_calls", calls(search("a"))).reason is Reason.TOO_FEW_CALLS
-    assert lite("min_calls", calls(search("a"), search("a"))).reason is None
-    assert lite("min_calls", calls(call_text(*[("search", {"query": ["a"]})] * 2))).reason is None
-    assert lite("min_calls", talk(answer()), least=0).reason is None
+@pytest.mark.parametrize(
+    ("name", "found", "settings", "reason", "detail"),
+    [
+        ("repeat_limit", calls(*[search("a")] * 3), {}, None, ""),
+        ("repeat_limit", calls(*[search("a")] * 4), {}, Reason.REPEATED_CALLS, '4 times ["search", ["a"]]'),
+        ("repeat_limit", calls(*[search("a")] * 2), {"most": 1}, Reason.REPEATED_CALLS, '2 times ["search", ["a"]]'),
+        ("repeat_limit", GOALS, {}, None, ""),
+        ("repeat_limit", GOALS, {"with_goal": False}, Reason.REPEATED_CALLS, '4 times ["visit", ["https://a.example/"], null]'),
+        ("min_calls", calls(search("a")), {}, Reason.TOO_FEW_CALLS, "1 calls"),
+        ("min_calls", calls(search("a"), search("a")), {}, None, ""),
+        ("min_calls", calls(call_text(FIND, FIND)), {}, None, ""),
+        ("min_calls", talk(answer()), {"least": 0}, None, ""),
+        ("tool_errors", FAILED, {}, None, ""),
+        ("tool_errors", FAILED, {"most": 1}, Reason.TOOL_ERRORS, "2 failed calls"),
+        ("tool_errors", talk(visit("u"), seen(DEAD), answer()), {"most": 0}, Reason.TOOL_ERRORS, "1 failed calls"),
+        ("reasoning", talk(search("a"), seen("x"), BARE, seen("x"), answer()), {}, Reason.NO_REASONING, "turn 2"),
+        ("reasoning", talk(search("a"), seen("x"), "<answer>Lisbon</answer>"), {}, None, ""),
+        ("reasoning", calls(search("a", think="Hm.")), {"least_characters": 4}, Reason.NO_REASONING, "turn 1"),
+        ("forbidden", USED, {}, Reason.FORBIDDEN_TOOL, "pythoninterpreter"),
+        ("forbidden", USED, {"tools": ["shell"]}, None, ""),
+        ("length", TWO, {}, None, ""),
+        ("length", TWO, {"most_turns": 2}, Reason.TOO_LONG, "3 turns"),
+        ("length", TWO, {"most_characters": SIZE}, None, ""),
+        ("length", TWO, {"most_characters": SIZE - 1}, Reason.TOO_LONG, f"{SIZE} characters"),
+    ],
+)
+def test_filters_at_their_numbers(name: str, found: Trajectory, settings: dict, reason: Reason | None, detail: str) -> None:
+    done = lite(name, found, **settings)
+    assert (done.reason, done.detail) == (reason, detail) and (reason is not None or done.trajectory is found)
 
 
-class TestToolErrors:
-    def test_two_are_borne_and_three_are_not(self) -> None:
-        two = talk(search("a"), LATE, search("b"), LATE, search("c"), seen("[]"), answer())
-        assert lite("tool_errors", two).reason is None
-        assert lite("tool_errors", two, most=1).reason is Reason.TOOL_ERRORS
-
-    def test_the_tools_own_word_comes_first(self) -> None:
-        events = tuple(ToolEvent(name="search", status=status) for status in (ToolStatus.OUTAGE, ToolStatus.EMPTY))
-        one = message(NodeKind.OBSERVATION, seen("x", "y"), events=events)
-        found = talk(call_text(*[("search", {"query": ["a"]})] * 2), seen("x", "y"), answer())
-        found = chain(*found.nodes[:3], one, found.nodes[4])
-        assert lite("tool_errors", found, most=0).detail == "1 failed calls"
-
-    def test_a_dead_page_is_an_error(self) -> None:
-        dead = "The useful information in u for user goal g as follows: \n\nEvidence in page: \nThe page could not be accessed."
-        assert lite("tool_errors", talk(visit("u"), seen(dead), answer()), most=0).reason is Reason.TOOL_ERRORS
+def test_of_a_failure_the_tools_own_word_comes_first() -> None:
+    events = tuple(ToolEvent(name="search", status=status) for status in (ToolStatus.OUTAGE, ToolStatus.EMPTY))
+    one = message(NodeKind.OBSERVATION, seen("x", "y"), events=events)
+    found = talk(call_text(FIND, FIND), seen("x", "y"), answer())
+    assert lite("tool_errors", chain(*found.nodes[:3], one, found.nodes[4]), most=0).detail == "1 failed calls"
 
 
 class TestArtefacts:
@@ -322,13 +330,6 @@ class TestArtefacts:
         found = talk(search("a", think="\ufffd\ufffd"), seen("x"), answer())
         assert lite("artefacts", found, most=2).reason is None
         assert lite("artefacts", found, most=1).reason is Reason.ARTEFACTS
-
-
-def test_reasoning_before_each_call() -> None:
-    bare = '<tool_call>{"name": "search", "arguments": {"query": ["a"]}}</tool_call>'
-    assert lite("reasoning", talk(search("a"), seen("x"), bare, seen("x"), answer())).detail == "turn 2"
-    assert lite("reasoning", talk(search("a"), seen("x"), "<answer>Lisbon</answer>")).reason is None
-    assert lite("reasoning", calls(search("a", think="Hm.")), least_characters=4).reason is Reason.NO_REASONING
 
 
 def judged(found: Trajectory, ruling: Ruling) -> Trajectory:
@@ -385,21 +386,6 @@ class TestTruncate:
     def test_only_the_last_turn_is_cut(self) -> None:
         early = answer() + " or not"
         assert texts(lite("truncate", talk(early, seen("x"), early)).trajectory) == [early, seen("x"), answer()]
-
-
-def test_forbidden_tools() -> None:
-    used = calls(search("a"), call_text(("pythoninterpreter", {"code": "1"})))
-    assert lite("forbidden", used).detail == "pythoninterpreter"
-    assert lite("forbidden", used, tools=["shell"]).reason is None
-
-
-def test_limits_of_length() -> None:
-    found = calls(search("a"), search("b"))
-    assert lite("length", found).trajectory is found
-    assert lite("length", found, most_turns=2).detail == "3 turns"
-    size = sum(len(node.text) for node in found.branch())
-    assert lite("length", found, most_characters=size).reason is None
-    assert lite("length", found, most_characters=size - 1).reason is Reason.TOO_LONG
 
 
 def test_the_whole_recipe_on_a_good_one() -> None:

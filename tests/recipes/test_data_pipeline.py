@@ -295,15 +295,6 @@ def test_a_large_file_counts_by_size_time_and_samples(tmp_path: Path, monkeypatc
         content_hash(tmp_path / "none")
 
 
-def test_a_changed_source_is_told_and_not_taken_for_done(lamps: Path, tmp_path: Path) -> None:
-    given = layout(lamps, tmp_path / "out")
-    went(given)
-    file = lamps / "some.jsonl"
-    file.write_bytes(file.read_bytes().replace(b"Ann 1", b"Eve 1"))
-    with pytest.raises(UserError, match="other settings, or of other input"):
-        went(given)
-
-
 @pytest.mark.parametrize("name", ["it's", 'a "quoted" one', "back\\slash", "naïve 河"])
 def test_any_name_of_a_tokenizer_or_source_will_do(lamps: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(SHIPPED_BASE, tmp_path / name)
