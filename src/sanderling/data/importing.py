@@ -132,7 +132,7 @@ class Import:
         by its name or as ``file.py:name``.
         """
         self.sources = [Path(source) for source in sources]
-        self._on_unread = on_unread
+        self._on_unread: OnUnread = on_unread or (lambda *_: None)
         self._layouts = ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
         places = find_places(self.sources)
         self._places, self._repeated = places.files, places.repeated
@@ -204,10 +204,14 @@ class Import:
             for entry in [item.value] if isinstance(item.value, Trajectory) else entries_in(item.value):
                 found = self._entry(entry, f"{place.name}#{index}", notes)
                 index += 1
-                if found is not None:
-                    known += 1
-                    self._hand_on()
-                    yield found
+                if found is None:
+                    continue
+                known += 1
+                # The file is a recording: what of it could not be read so far goes on its way.
+                held, self._held = self._held or [], None
+                for one in held:
+                    self._on_unread(*one)
+                yield found
             if not known and index >= _GIVE_UP:
                 break
         if not known:
@@ -259,8 +263,8 @@ class Import:
         if notes.layout != "sanderling":
             return found.model_copy(update={"meta": {"layout": notes.layout, "fields": found.meta}})
         id, number = found.id, 1
-        while id in self._own_ids or self._is_given(id):
-            number += 1
+        while id in self._own_ids or (id.rpartition("#")[0] in self._names and id.rpartition("#")[2].isdigit()):
+            number += 1  # it was met, or another file of this import may give it to one of its entries
             id = f"{found.id}~{number}"
         self._own_ids.add(id)
         if id != found.id:
@@ -268,25 +272,13 @@ class Import:
             found = found.model_copy(update={"id": id})
         return found
 
-    def _is_given(self, id: str) -> bool:
-        """Whether another file of this import may give this very id to one of its entries."""
-        name, mark, number = id.rpartition("#")
-        return bool(mark) and number.isdigit() and name in self._names
-
     def _unread(self, notes: ImportReport, code: str, id: str, value: Any, entries: int = 1) -> None:
         notes.unread += entries
         notes.add(code, id, value, entries)
         if self._held is not None:
             self._held.append((id, value, code, entries))
-        elif self._on_unread is not None:
+        else:
             self._on_unread(id, value, code, entries)
-
-    def _hand_on(self) -> None:
-        """The file is a recording: what of it could not be read so far goes on its way."""
-        held, self._held = self._held or [], None
-        if self._on_unread is not None:
-            for one in held:
-                self._on_unread(*one)
 
     def _told(self) -> str:
         return ", ".join(map(str, self.sources))
@@ -319,21 +311,17 @@ def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
     path = Path(path)
     if not path.exists():
         raise UserError(f"There is no file {path}: give a store (.jsonl), a .parquet file, or recorded files.")
-    if path.is_file() and is_trajectory_parquet(path):
+    if not path.is_file():
+        return _imported(path)
+    if is_trajectory_parquet(path):
         return read_parquet(path)
-    if path.is_file() and _is_store(path):
-        return iter(TrajectoryStore(path))
-    return _imported(path)
-
-
-def _is_store(path: Path) -> bool:
-    """Whether the file begins as our own records do (or is an empty store)."""
     try:
         with path.open("rb") as file:
             head = file.read(64)
     except OSError as error:
         raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    return is_store(head) and (bool(head.strip()) or path.suffix == ".jsonl")
+    is_ours = is_store(head) and (head.strip() or path.suffix == ".jsonl")  # it begins as our records do, or is an empty store
+    return iter(TrajectoryStore(path)) if is_ours else _imported(path)
 
 
 def _imported(path: Path) -> Iterator[Trajectory]:
@@ -403,7 +391,11 @@ def import_to(
         unread = stack.enter_context(Lines(unread_file, keep_empty=False))
 
         def left_out(place: str, value: Any, code: str, entries: int = 1) -> None:
-            unread.add(_unread_line(place, value, code, entries))
+            told = {"place": place, "code": code} | ({"entries": entries} if entries != 1 else {})
+            try:
+                unread.add(encode_record(told | {"value": value}))
+            except UserError:
+                unread.add(encode_record(told | {"value": ascii(value)[:10_000]}))
 
         reading = Import(*sources, on_unread=left_out, layout=layout)
         asked = stack.enter_context(Lines(questions)) if questions else None
@@ -446,11 +438,3 @@ def _writable(
             left_out(found.id, str(error), "unwritable")
     progress(reading.bytes_total, reading.bytes_total, 0)
     reading.report.absorb(unwritable)
-
-
-def _unread_line(place: str, value: Any, code: str, entries: int) -> bytes:
-    told = {"place": place, "code": code} | ({"entries": entries} if entries != 1 else {})
-    try:
-        return encode_record(told | {"value": value})
-    except UserError:
-        return encode_record(told | {"value": ascii(value)[:10_000]})

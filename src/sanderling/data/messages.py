@@ -83,7 +83,8 @@ def read_message(message: Any) -> list[Said]:
     """A message as a file has it, piece by piece; what is read already stays."""
     if isinstance(message, Said):
         return [message]
-    if isinstance(message, dict) and has_role(message) and is_parts(message.get("content")):
+    speaks = isinstance(message, dict) and isinstance(message.get("role", message.get("from")), str)
+    if speaks and is_parts(message.get("content")):
         return _pieces_said(message, message["content"])
     return [understood(message)]
 
@@ -96,11 +97,6 @@ def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | 
         if all(isinstance(column, list) for column in columns) and len({len(column) for column in columns}) == 1:
             return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
     return value if isinstance(value, list) else None
-
-
-def has_role(message: dict[str, Any]) -> bool:
-    """Whether a message says who speaks."""
-    return isinstance(message.get("role", message.get("from")), str)
 
 
 def understood(message: Any, original: Any = None, size: int = 1, oddities: tuple[str, ...] = ()) -> Said:
@@ -340,25 +336,22 @@ def _part_call(given: Any) -> Any:
 
 def turns_of_items(items: list[Any]) -> list[Any]:
     """Items of OpenAI's Responses API as messages: those of an assistant that follow each other are one turn."""
+
+    def is_own(item: Any) -> bool:
+        kind = item.get("type") if isinstance(item, dict) else None
+        return isinstance(item, dict) and (kind in ("reasoning", "function_call") or item.get("role") == "assistant")
+
     found: list[Any] = []
-    for own, group in groupby(items, _is_of_turn):
+    for own, group in groupby(items, is_own):
         if own:
             found.append(_turn_of_items(list(group)))
             continue
         for item in group:
-            is_result = isinstance(item, dict) and item.get("type") == "function_call_output"
-            found.append(_result_of_item(item) if is_result else item)
+            if isinstance(item, dict) and item.get("type") == "function_call_output":
+                text, id = result_text_of(item.get("output")), item.get("call_id") or ""
+                item = understood({"role": "tool", "tool_call_id": id, "content": text}, item)
+            found.append(item)
     return found
-
-
-def _is_of_turn(item: Any) -> bool:
-    own = ("reasoning", "function_call")
-    return isinstance(item, dict) and (item.get("type") in own or item.get("role") == "assistant")
-
-
-def _result_of_item(item: dict[str, Any]) -> Said:
-    told = {"role": "tool", "tool_call_id": item.get("call_id") or "", "content": result_text_of(item.get("output"))}
-    return understood(told, item)
 
 
 def _turn_of_items(items: list[dict[str, Any]]) -> Said:

@@ -23,10 +23,9 @@ from rich.text import Text
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.observations import ListedPage, read_observation, unwrap
+from sanderling.core.observations import read_observation, unwrap
 from sanderling.core.record import Node, NodeKind, Trajectory, turn_indices
 from sanderling.core.text import visible
-from sanderling.core.types import ToolCall
 from sanderling.data.importing import open_trajectories
 from sanderling.data.stats import NO_ENDING, call_roles
 
@@ -130,21 +129,29 @@ def _choose(path: Path, found: Iterator[Trajectory], id: str | None, index: int 
 
 def render(trajectory: Trajectory, *, full: bool = False, credit: CreditLine | None = None) -> RenderableType:
     """The trajectory as a rich renderable. ``full``: nothing is shortened. ``credit``: told beside each turn."""
-    parts: list[RenderableType] = [_head(trajectory, full)]
-    main = trajectory.path()
-    rejected: dict[int | None, list[Node]] = {}
-    for node in (node for place, node in enumerate(trajectory.nodes) if node.rejected and place not in main):
-        rejected.setdefault(node.parent, []).append(node)
-    turn, numbers = 0, {place: number for number, place in enumerate(turn_indices(trajectory))}
+    question, nodes, main = trajectory.question, trajectory.nodes, trajectory.path()
+    head = Text(_short(question.text, full))
+    if question.answers:
+        head.append("\naccepted: " + _short(" | ".join(question.answers), full), style="green")
+    parts: list[RenderableType] = [Panel(head, title=Text(visible(trajectory.id)), title_align="left")]
+    numbers = {place: number for number, place in enumerate(turn_indices(trajectory))}
+    turn = 0
     for place in main:
-        node = trajectory.nodes[place]
+        node = nodes[place]
         turn += node.kind is NodeKind.TURN
-        said = credit.facts(numbers[place]) if credit is not None and place in numbers else []
-        parts += _node(node, turn, full, said)
-        parts += [_rejected(attempt, full) for attempt in rejected.get(place, ())]
-    parts += _branches(trajectory, main)
-    parts.append(_foot(trajectory, full))
-    return Group(*parts)
+        parts += _node(node, turn, full, credit.facts(numbers[place]) if credit is not None and place in numbers else [])
+        for at, attempt in enumerate(nodes):
+            if attempt.rejected and attempt.parent == place and at not in main:
+                reason = f" ({', '.join(attempt.problems)})" if attempt.problems else ""
+                body = Text(f"✗ rejected attempt{visible(reason)}\n", style="red")
+                parts.append(Padding(body.append(Text(_short(attempt.text, full), style="dim")), (0, 0, 0, 2)))
+    for leaf in trajectory.leaves():
+        if leaf not in main and not nodes[leaf].rejected:
+            path = trajectory.path(leaf)
+            shared = sum(1 for _ in itertools.takewhile(main.__contains__, path))
+            told = f"another branch: {len(path) - shared} messages after the first {shared} of the main one"
+            parts.append(Text(told, style="magenta"))
+    return Group(*parts, _foot(trajectory, full))
 
 
 def _short(text: str, full: bool) -> str:
@@ -154,18 +161,14 @@ def _short(text: str, full: bool) -> str:
     return f"{text[:_SHORT_CHARS].rstrip()} … ({len(text) - _SHORT_CHARS:,} characters more)"
 
 
-def _head(trajectory: Trajectory, full: bool) -> RenderableType:
-    question = trajectory.question
-    body = Text(_short(question.text, full))
-    if question.answers:
-        body.append("\naccepted: " + _short(" | ".join(question.answers), full), style="green")
-    return Panel(body, title=Text(visible(trajectory.id)), title_align="left")
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _node(node: Node, turn: int, full: bool, said: Sequence[str]) -> list[RenderableType]:
     match node.kind:
         case NodeKind.TURN:
-            return [_turn_rule(node, turn, said), *_turn(node, full)]
+            return _turn(node, turn, full, said)
         case NodeKind.OBSERVATION:
             return [_observation(node, full)]
         case NodeKind.SYSTEM | NodeKind.QUESTION if not full:
@@ -175,33 +178,25 @@ def _node(node: Node, turn: int, full: bool, said: Sequence[str]) -> list[Render
             return [label.append(Text(_short(node.text, full), style="not bold"))]
 
 
-def _turn_rule(node: Node, turn: int, said: Sequence[str]) -> RenderableType:
-    facts = [f"turn {turn}"]
-    if node.token_ids is not None:
-        facts.append(f"{len(node.token_ids):,} tokens")
-    if node.seconds:
-        facts.append(f"{node.seconds:.1f} s")
-    return Rule(Text(" · ".join((*facts, *said))), align="left", style="dim")
-
-
-def _turn(node: Node, full: bool) -> list[RenderableType]:
+def _turn(node: Node, turn: int, full: bool, said: Sequence[str]) -> list[RenderableType]:
     """Reasoning dimmed, then calls or the answer; the text as it is where the parser found something odd."""
-    parts: list[RenderableType] = []
+    facts = [f"turn {turn}"]
+    facts += [] if node.token_ids is None else [f"{len(node.token_ids):,} tokens"]
+    facts += [f"{node.seconds:.1f} s"] if node.seconds else []
+    parts: list[RenderableType] = [Rule(Text(" · ".join((*facts, *said))), align="left", style="dim")]
     if node.problems:
         parts.append(Text("odd: " + visible(", ".join(node.problems)), style="yellow"))
     if node.problems or not (node.calls or node.answer is not None):
         parts.append(Text(_short(node.text, full), style="dim"))
     elif node.think:
         parts.append(Text(_short(node.think, full), style="dim"))
-    parts += [_call(call, full) for call in node.calls]
+    for call in node.calls:
+        shown = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items())
+        told = Text("→ ", style="bold cyan").append(visible(call.name))
+        parts.append(told.append(f"({_short(shown, full)})", style="not bold"))
     if node.answer is not None:
         parts.append(Panel(Text(_short(node.answer, full)), title="answer", title_align="left", border_style="green"))
     return parts
-
-
-def _call(call: ToolCall, full: bool) -> Text:
-    shown = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items())
-    return Text("→ ", style="bold cyan").append(visible(call.name)).append(f"({_short(shown, full)})", style="not bold")
 
 
 def _observation(node: Node, full: bool) -> RenderableType:
@@ -214,36 +209,11 @@ def _observation(node: Node, full: bool) -> RenderableType:
         facts.append(_count(len(reading.extracts), "page"))
     facts += [f"{event.name}: {event.status.value}" for event in node.events if event.status.value != "ok"]
     facts.append(f"{len(node.text):,} characters")
-    told = _hits(hits) if hits and not full else _short(unwrap(node.text), full)
+    lines = [f"{visible(hit.title)}  {visible(hit.url)}" for hit in hits[:_SHORT_HITS]]
+    lines += [f"… ({_count(len(hits) - _SHORT_HITS, 'result')} more)"] if len(hits) > _SHORT_HITS else []
+    told = "\n".join(lines) if hits and not full else _short(unwrap(node.text), full)
     body = Text("← " + visible(", ".join(facts)) + "\n", style="cyan")
     return Padding(body.append(Text(told, style="default")), (0, 0, 0, 2))
-
-
-def _hits(hits: list[ListedPage]) -> str:
-    """The first results, a line each."""
-    lines = [f"{visible(hit.title)}  {visible(hit.url)}" for hit in hits[:_SHORT_HITS]]
-    return "\n".join(lines + ([f"… ({_count(len(hits) - _SHORT_HITS, 'result')} more)"] if len(hits) > _SHORT_HITS else []))
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def _rejected(node: Node, full: bool) -> RenderableType:
-    reason = f" ({', '.join(node.problems)})" if node.problems else ""
-    body = Text(f"✗ rejected attempt{visible(reason)}\n", style="red").append(Text(_short(node.text, full), style="dim"))
-    return Padding(body, (0, 0, 0, 2))
-
-
-def _branches(trajectory: Trajectory, main: list[int]) -> Iterator[RenderableType]:
-    """One line for each branch that is neither the main one nor a rejected attempt."""
-    on_main = set(main)
-    for leaf in trajectory.leaves():
-        if leaf in on_main or trajectory.nodes[leaf].rejected:
-            continue
-        path = trajectory.path(leaf)
-        shared = sum(1 for _ in itertools.takewhile(on_main.__contains__, path))
-        yield Text(f"another branch: {len(path) - shared} messages after the first {shared} of the main one", style="magenta")
 
 
 def _outcome(trajectory: Trajectory) -> str:

@@ -16,19 +16,11 @@ from sanderling.data.fields import SURE_QUESTION_KEYS, accepted, asked, ground_t
 from sanderling.data.messages import Said, Speaker, messages_in, read_message, tool_call, understood
 
 _BLOCKS = ("information", "tool_response", "result", "observation", "search_result")
-_SURE = ("</information>", "</tool_response>")
-"""What stands in nothing but an episode."""
 _RESULT = re.compile("|".join(rf"<{name}>(?:.*?)(?:</{name}>|\Z)" for name in _BLOCKS), re.DOTALL)
 _OUTER = re.compile(r"\A(?:<[^<>]+>)(.*?)(?:</?[^<>]+>)?\Z", re.DOTALL)
 _TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?:<\|im_end\|>\n?|(?=<\|im_start\|>)|\Z)", re.DOTALL)
 _LINE = re.compile(r"(?:\A|\n)(system|user|assistant|tool)\n")
 _WRAP = re.compile(r"\A\s*<(information|result)>(.*?)(?:</\1>)?\s*\Z", re.DOTALL)
-
-
-def is_episode(text: str) -> bool:
-    """Whether a text holds what tools gave back to an agent, or an agent's thought and its answer."""
-    ended = ("</answer>", "</result>", "</tool_call>")
-    return any(mark in text for mark in _SURE) or ("</think>" in text and any(mark in text for mark in ended))
 
 
 def turns_of_text(text: str) -> list[tuple[str, str]]:
@@ -137,10 +129,17 @@ def read_transcript(entry: Mapping[str, Any]) -> Transcript:
 
 
 def _output_key(entry: Mapping[str, Any]) -> str:
-    """The field that holds the episode; where a prompt stands beside it, thinking aloud is enough of one."""
-    thinks = _prompt_key(entry) in ("prompt", "prompt_str", "input")
-    given = (key for key in _OUTPUTS if isinstance(entry.get(key), str))
-    return next((key for key in given if is_episode(entry[key]) or (thinks and "</think>" in entry[key])), "")
+    """The field that holds the episode: what tools gave back to an agent, or an agent's thought and what it led to.
+
+    Where a prompt stands beside it, thinking aloud is enough.
+    """
+    sure, ended = ("</information>", "</tool_response>"), ("</answer>", "</result>", "</tool_call>")
+    prompted = _prompt_key(entry) in ("prompt", "prompt_str", "input")
+    for key, text in ((key, entry[key]) for key in _OUTPUTS if isinstance(entry.get(key), str)):
+        thinks = "</think>" in text and (prompted or any(mark in text for mark in ended))
+        if thinks or any(mark in text for mark in sure):
+            return key
+    return ""
 
 
 def _prompt_key(entry: Mapping[str, Any]) -> str:
