@@ -17,8 +17,6 @@ from pathlib import Path
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
-from sanderling.core.record import Trajectory
-from sanderling.data.importing import Import, importable
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
@@ -28,12 +26,11 @@ from sanderling.world.recorded import (
     Unit,
     built_from,
     joined,
-    pages_from_trajectories,
     read_built_from,
     write_built_from,
 )
-from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, file_facts, stamp_of
-from sanderling.world.sources.folder import ENDINGS, FolderSource, files_below
+from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, stamp_of
+from sanderling.world.sources.folder import ENDINGS, FolderSource
 from sanderling.world.sources.gathering import ParallelSource
 from sanderling.world.sources.links import address
 from sanderling.world.sources.records import JsonlSource, ParquetSource
@@ -106,56 +103,6 @@ class WorldSource(DocumentSource[int]):
         return read_manifest(self.path).counts.kept
 
 
-@dataclass(frozen=True)
-class RecordedSource(Source):
-    """The pages that recorded trajectories listed or read, from a file in one of the known layouts or a directory of these.
-
-    Files are read one by one, in the order of their paths; what is known of each address is held in memory until all are read.
-    """
-
-    path: Path
-
-    def __post_init__(self) -> None:
-        """Raises UserError when there is no such place, or no file in it that could be a recording."""
-        if not self.path.exists():
-            raise UserError(f"There is no file or directory {self.path}: give recorded trajectories.")
-        if not self._files():
-            raise UserError(f"{self.path} holds no .json, .jsonl or .parquet file: give a directory of recorded trajectories.")
-
-    @property
-    def name(self) -> str:
-        return f"recorded {self.path.resolve().name}"
-
-    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
-        """Pages, then addresses without words, then files that are no recording."""
-        return islice(self._all(), skip, None)
-
-    def _all(self) -> Iterator[Page | Skipped]:
-        refused: list[Skipped] = []
-        pages, report = pages_from_trajectories(self.trajectories(refused))
-        yield from pages
-        yield from (Skipped(url, Reason.EMPTY) for url in report.textless_urls)
-        yield from refused
-
-    def trajectories(self, refused: list[Skipped] | None = None) -> Iterator[Trajectory]:
-        """Every trajectory; files that are no recording are left out, and appended to ``refused``."""
-        for file in self._files():
-            try:
-                yield from (found for found in Import(file) if isinstance(found, Trajectory))
-            except UserError:
-                if refused is not None:
-                    refused.append(Skipped(str(file), Reason.NOT_A_RECORDING))
-
-    def stamp(self) -> str:
-        return stamp_of("recorded", *(f"{file!a} {file_facts(file)}" for file in self._files()))
-
-    def _files(self) -> list[Path]:
-        if not self.path.is_dir():
-            return [self.path]
-        below = [file for file in files_below(self.path) if isinstance(file, Path)]
-        return sorted(file for file in below if importable(file) and file.is_file())
-
-
 SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "folder": lambda rest, base, limits: FolderSource(Path(rest), base, limits),
     "jsonl": lambda rest, base, limits: JsonlSource(Path(rest), base, limits),
@@ -163,7 +110,7 @@ SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
     "warc": lambda rest, base, limits: WarcSource(Path(rest), base, limits),
     "wikipedia": lambda rest, base, limits: WikipediaSource(Path(rest), base, limits),
     "zim": lambda rest, base, limits: ZimSource(Path(rest), base, limits),
-    "recorded": lambda rest, _base, _limits: RecordedSource(Path(rest)),
+    "recorded": lambda rest, _base, _limits: load_outside("sanderling.data.recorded_source:RecordedSource")(Path(rest)),
     "encyclopedia": lambda rest, _base, _limits: EncyclopediaSource.parse(rest),
     "world": lambda rest, _base, _limits: WorldSource(Path(rest)),
 }
@@ -286,8 +233,8 @@ def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
     brought: list[BuiltFrom | None] = []
     for source in sources:
         inner = source.source if isinstance(source, ParallelSource) else source
-        if isinstance(inner, RecordedSource):
-            brought.append(built_from(tuple(inner.trajectories()), (), 0.0, 0, Unit.QUESTION))
+        if (trajectories := getattr(inner, "trajectories", None)) is not None:  # as recordings have them
+            brought.append(built_from(tuple(trajectories()), (), 0.0, 0, Unit.QUESTION))
         elif isinstance(inner, WorldSource):
             brought.append(read_built_from(inner.path))
     if any(brought):
