@@ -42,9 +42,11 @@ class PageText:
 
     def stretches(self, quote: str) -> tuple[list[Stretch], int]:
         """Where a quote stands in the page, by its pieces if need be; and how many pieces do not."""
-        whole = self._find(quote)
-        if whole is not None:
-            return [whole], 0
+        folded = _fold(quote)[0].strip()
+        if any(char.isalnum() for char in folded):
+            whole = self._place(folded) or self._place(folded.strip("\"' "))
+            if whole is not None:
+                return [whole], 0
         pieces = [piece for piece in _ELLIPSIS.split(quote) if piece.strip()]
         if len(pieces) < 2:
             pieces = sentences(quote)
@@ -69,16 +71,11 @@ class PageText:
                 joined.append((start, end))
         return [self._text[start:end] for start, end in joined]
 
-    def _find(self, quote: str) -> Stretch | None:
-        folded = _fold(quote)[0].strip()
-        if not any(char.isalnum() for char in folded):
-            return None
-        return self._place(folded) or self._place(folded.strip("\"' "))
-
     def _place(self, folded: str) -> Stretch | None:
+        """Where a folded text stands, neither end of it within a word."""
         at = self._chars.find(folded)
         while at >= 0:
-            if self._on_borders(at, at + len(folded)):
+            if not self._cuts_a_word(at) and not self._cuts_a_word(at + len(folded)):
                 return self._starts[at], self._ends[at + len(folded) - 1]
             at += 1
             while self._cuts_a_word(at):
@@ -86,16 +83,9 @@ class PageText:
             at = self._chars.find(folded, at)
         return None
 
-    def _on_borders(self, start: int, end: int) -> bool:
-        """Whether neither end cuts a word in two."""
-        return not self._cuts_a_word(start) and not self._cuts_a_word(end)
-
     def _cuts_a_word(self, place: int) -> bool:
-        return 0 < place < len(self._chars) and _joined(self._chars[place - 1 : place + 1])
-
-
-def _joined(pair: str) -> bool:
-    return all(char.isalnum() and not is_cjk(char) for char in pair)
+        pair = self._chars[place - 1 : place + 1] if 0 < place < len(self._chars) else " "
+        return all(char.isalnum() and not is_cjk(char) for char in pair)
 
 
 def _fold(text: str) -> tuple[str, list[int], list[int]]:

@@ -12,6 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,61 +84,41 @@ class RecordedCall(Frozen):
     """What the backend said when it broke."""
 
 
+@dataclass(frozen=True)
 class RecordingTool:
     """A tool whose calls are written down.
 
-    Args:
-        tool: answers the calls.
-        log: where they are written.
-        episode: whose calls they are.
-        question: what the episode researches.
-        role: what the tool does: "search", "visit" or "".
-        clock: seconds, rising.
-
     Example: ``RecordingTool(tool, open_recording("calls.jsonl"), episode="e1", role="search")``; see `recorded_tools`.
-
     """
 
-    def __init__(
-        self,
-        tool: Tool,
-        log: JsonlLog,
-        *,
-        episode: str,
-        role: str,
-        question: str = "",
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._tool = tool
-        self._log = log
-        self._episode = episode
-        self._question = question
-        self._role = role
-        self._clock = clock
+    tool: Tool
+    log: JsonlLog
+    episode: str
+    """Whose calls they are."""
+    role: str
+    """What the tool does: "search", "visit" or ""."""
+    question: str = ""
+    """What the episode researches."""
+    clock: Callable[[], float] = time.perf_counter
 
     @property
     def spec(self) -> ToolSpec:
-        return self._tool.spec
+        return self.tool.spec
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Raises UserError when the log cannot be written."""
-        started = self._clock()
+        started, outage = self.clock(), None
         try:
-            result = await self._tool(arguments, context)
+            result = await self.tool(arguments, context)
         except ToolOutageError as error:
-            broken = ToolResult(text="", status=ToolStatus.OUTAGE)
-            self._write(arguments, context, broken, self._clock() - started, str(error))
-            raise
-        self._write(arguments, context, result, self._clock() - started, "")
-        return result
-
-    def _write(self, arguments: dict[str, Any], context: ToolContext, result: ToolResult, elapsed: float, outage: str) -> None:
-        lists, pages = structured(self._role, arguments, result)
+            result, outage = ToolResult(text="", status=ToolStatus.OUTAGE), error
+        elapsed = max(0.0, self.clock() - started)
+        lists, pages = structured(self.role, arguments, result)
         call = RecordedCall(
-            episode=self._episode,
-            question=self._question,
-            tool=self._tool.spec.name,
-            role=self._role,
+            episode=self.episode,
+            question=self.question,
+            tool=self.tool.spec.name,
+            role=self.role,
             arguments=arguments,
             ordinal=context.ordinal,
             occurrence=context.occurrence,
@@ -145,23 +126,23 @@ class RecordingTool:
             status=result.status,
             parts=result.parts,
             latency_s=result.latency_s,
-            elapsed_s=max(0.0, elapsed),
+            elapsed_s=elapsed,
             provenance=result.provenance,
             lists=lists,
             pages=pages,
-            outage=outage,
+            outage="" if outage is None else str(outage),
         )
-        self._log.append(call.model_dump(mode="json"))
+        self.log.append(call.model_dump(mode="json"))
+        if outage is not None:
+            raise outage
+        return result
 
 
 def recorded_tools(
     tools: Mapping[str, Tool], roles: Mapping[str, str], log: JsonlLog, *, episode: str, question: str = ""
 ) -> dict[str, Tool]:
     """An agent's tools, each recorded into one log."""
-    return {
-        name: RecordingTool(tool, log, episode=episode, question=question, role=roles.get(name, ""))
-        for name, tool in tools.items()
-    }
+    return {name: RecordingTool(tool, log, episode, roles.get(name, ""), question) for name, tool in tools.items()}
 
 
 def open_recording(path: Path | str) -> JsonlLog:
