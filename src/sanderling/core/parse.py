@@ -37,9 +37,6 @@ _BOUNDARY = re.compile("</?tool_call>|<answer>|<think>")
 _BLANK = re.compile(r"\s*")
 _NAME = re.compile(r'"name"\s{0,8}:\s{0,8}"([^"\n]{1,64})"')
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
-_QUERY_NAMES = ("query", "queries")
-_URL_NAMES = ("url", "urls")
-_GOAL_NAMES = ("goal", "purpose")
 
 
 class ParseProblem(StrEnum):
@@ -439,34 +436,24 @@ def normalise_arguments(call: ToolCall, names: ToolNames) -> ToolCall:
     ``queries`` for ``query``, ``urls`` for ``url``, ``goal`` for ``purpose`` and back; a string in place of a list becomes a
     list of one; a list of goals becomes its first. Anything else is left for the tool to refuse.
     """
-    arguments = dict(call.arguments)
     if call.name == names.search:
-        _rename(arguments, names.search_query, _QUERY_NAMES)
-        _listed(arguments, names.search_query)
+        known = {names.search_query: ("query", "queries")}
     elif call.name == names.visit:
-        _rename(arguments, names.visit_url, _URL_NAMES)
-        _rename(arguments, names.visit_goal, _GOAL_NAMES)
-        _listed(arguments, names.visit_url)
-        goal = arguments.get(names.visit_goal)
-        if isinstance(goal, list):
-            arguments[names.visit_goal] = goal[0] if goal else ""
+        known = {names.visit_url: ("url", "urls"), names.visit_goal: ("goal", "purpose")}
     else:
         return call
+    arguments = dict(call.arguments)
+    for canonical, others in known.items():
+        for name in others:
+            if canonical not in arguments and name in arguments:
+                arguments[canonical] = arguments.pop(name)
+    listed = next(iter(known))
+    value = arguments.get(listed)
+    if isinstance(value, str):
+        found = decode_json(value.strip()) if value.lstrip().startswith("[") else None
+        is_list = found is not None and isinstance(found[0], list) and found[1] == len(value.strip())
+        arguments[listed] = found[0] if found is not None and is_list else [value]
+    goal = arguments.get(names.visit_goal)
+    if call.name == names.visit and isinstance(goal, list):
+        arguments[names.visit_goal] = goal[0] if goal else ""
     return call.model_copy(update={"arguments": arguments})
-
-
-def _rename(arguments: dict[str, Any], canonical: str, known: tuple[str, ...]) -> None:
-    """Move the first known name to the canonical one, unless that is there already."""
-    for name in known:
-        if canonical not in arguments and name in arguments:
-            arguments[canonical] = arguments.pop(name)
-
-
-def _listed(arguments: dict[str, Any], key: str) -> None:
-    """A string becomes a list of one, or the list that it spells in JSON."""
-    value = arguments.get(key)
-    if not isinstance(value, str):
-        return
-    found = decode_json(value.strip()) if value.lstrip().startswith("[") else None
-    spelled = found is not None and isinstance(found[0], list) and found[1] == len(value.strip())
-    arguments[key] = found[0] if found is not None and spelled else [value]
