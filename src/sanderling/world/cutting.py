@@ -201,9 +201,6 @@ _HEADING = re.compile(r"#{1,6}\s+\S")
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _LINE = re.compile(r"[^\n]+")
 
-Stretch = tuple[int, int]
-"""A start and an end in the text, blanks at the ends left out."""
-
 
 @dataclass(frozen=True, slots=True)
 class Block:

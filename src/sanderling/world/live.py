@@ -218,14 +218,7 @@ class _Service:
     async def post(self, path: str, body: Mapping[str, Any], refusals: tuple[int, ...]) -> _Answer:
         """The last answer to a request. Raises OutageError where the service, not the query or the page, is what failed."""
         async with self._free:
-            pause_s, attempts = self._settings.pause_s, self._settings.attempts
-            for attempt in range(1, attempts + 1):
-                answer, wait_s = await self._once(path, body, last=attempt == attempts)
-                if answer is not None and (answer.status not in _RETRIED or attempt == attempts):
-                    break
-                await asyncio.sleep(min(_LONGEST_PAUSE_S, pause_s if wait_s is None else wait_s))
-                pause_s *= 2
-        assert answer is not None, "the last attempt answers or raises"
+            answer = await self._patiently(path, body)
         if answer.status in refusals:
             raise OutageError(
                 f"{self._base_url} refused the request (status {answer.status}: {answer.words}): look at {self._key_env}."
@@ -238,6 +231,16 @@ class _Service:
             what = "something else than JSON" if odd else f"status {answer.status}: {answer.words}"
             raise OutageError(f"{self._base_url} is broken ({what}, {BROKEN_IN_A_ROW} times in a row).")
         return answer
+
+    async def _patiently(self, path: str, body: Mapping[str, Any]) -> _Answer:
+        pause_s, attempts = self._settings.pause_s, self._settings.attempts
+        for attempt in range(1, attempts + 1):
+            answer, wait_s = await self._once(path, body, last=attempt == attempts)
+            if answer is not None and (answer.status not in _RETRIED or attempt == attempts):
+                return answer
+            await asyncio.sleep(min(_LONGEST_PAUSE_S, pause_s if wait_s is None else wait_s))
+            pause_s *= 2
+        raise AssertionError("the last attempt answers or raises")
 
     async def _once(self, path: str, body: Mapping[str, Any], *, last: bool) -> tuple[_Answer | None, float | None]:
         """An answer, or None where another attempt may help; and how long the service wants to be left alone."""
