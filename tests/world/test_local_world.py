@@ -1,16 +1,34 @@
-"""A world's promises: the same bytes for the same call from any thread, no sockets, masks in search and visit, odd input."""
+"""A world on this machine: search and visit, queries together, however the index was laid out."""
 
 import random
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
+from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
-from sanderling.world.contract import Occasion, Page, answered
+from sanderling.tools.contract import ToolContext
+from sanderling.tools.world_tools import world_tools
+from sanderling.world.blocked import Blocklist
+from sanderling.world.contract import Occasion, Page, World, answered
+from sanderling.world.dense.embedders import HashedEmbedder, Kind
+from sanderling.world.dense.index import HybridRanker, open_dense
+from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.disk.index import IndexBuilder, TextIndex
 from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.faults.profiles import HOSTILE
+from sanderling.world.faults.world import FaultyWorld
+from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
+
+# One by one
+
 
 TEXT = "river stone harbour poet founder museum school bridge winter garden music glass letter north island"
 WORDS = TEXT.split()
@@ -211,3 +229,140 @@ def test_a_title_as_long_as_a_book_is_shown_in_part(make_world):
     (hit,) = answered(world.search("Orlo")).hits
     assert hit.title.startswith("Orlo Orlo") and len(hit.title) < 310 and len(hit.date) < 310
     assert answered(world.visit("https://a.example/")).title == hit.title
+
+
+# Together
+
+
+TOGETHER_WORDS = ["river", "stone", "harbour", "poet", "founder", "museum", "school", "bridge", "winter", "garden"]
+PAGES = [
+    Page(
+        url=f"https://w.example/{number}",
+        title=f"{TOGETHER_WORDS[number % 10]} {number}",
+        text=f"The {TOGETHER_WORDS[number % 7]} by the {TOGETHER_WORDS[number % 9]}. [See](https://w.example/{number // 2}).",
+    )
+    for number in range(60)
+]
+
+
+class CountingEmbedder(HashedEmbedder):
+    """Counts calls."""
+
+    calls = 0
+
+    def embed(self, texts, kind):
+        self.calls += kind is Kind.QUERY
+        return super().embed(texts, kind)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[LocalWorld, CountingEmbedder]:
+    place = tmp_path_factory.mktemp("many") / "w"
+    build_world(place, PAGES, name="t", source="test")
+    world, embedder = open_world(place), CountingEmbedder(64)
+    embed_world(place, world, embedder, settings_for(embedder), spec="hashed:64")
+    dense = open_dense(place, world.fingerprint, world.page_count, embedder)
+    return world.with_ranker(HybridRanker([world.lexical, dense])), embedder
+
+
+@pytest.fixture(scope="module")
+def worlds(searched: tuple[LocalWorld, CountingEmbedder]) -> list[World]:
+    local, (hybrid, _) = LocalWorld.in_memory(PAGES, name="memory"), searched
+    masked = [
+        MaskedWorld(world, [("https://w.example/3", "https://w.example/4")], Blocklist.parse("w.example/1\nw.example/7"))
+        for world in (local, hybrid)
+    ]
+    return [local, hybrid, *masked, *(FaultyWorld(world, HOSTILE, seed=3) for world in (local, *masked))]
+
+
+QUERY = st.lists(st.sampled_from([*TOGETHER_WORDS, "zzz", "", "harber", " "]), max_size=4).map(" ".join)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    queries=st.lists(QUERY, max_size=5),
+    limit=st.integers(0, 70),
+    masked=st.frozensets(st.sampled_from([page.url for page in PAGES]), max_size=4),
+    seed=st.integers(0, 5),
+)
+def test_together_as_alone(worlds: list[World], queries: list[str], limit: int, masked: frozenset[str], seed: int) -> None:
+    occasion = Occasion(masked, seed, seed % 2)
+    for world in worlds:
+        alone = tuple(answered(world.search(query, limit=limit, occasion=occasion)) for query in queries)
+        assert answered(world.search_many(queries, limit=limit, occasion=occasion)) == alone
+        assert not {hit.url for reply in alone for hit in reply.hits} & masked
+
+
+async def test_a_call_of_many_queries_embeds_once(searched: tuple[LocalWorld, CountingEmbedder]) -> None:
+    hybrid, embedder = searched
+    profile = get_profile("tiny")
+    for world in (hybrid, MaskedWorld(hybrid)):
+        embedder.calls = 0
+        tool = world_tools(world, profile)[profile.tools.search]
+        result = await tool({profile.tools.search_query: ["river stone", "poet", "zzz"]}, ToolContext())
+        assert (embedder.calls, len(result.parts)) == (1, 3)
+
+
+def test_who_ranks_is_part_of_the_fingerprint(searched: tuple[LocalWorld, CountingEmbedder]) -> None:
+    hybrid, _ = searched
+    lexical = LocalWorld.in_memory(PAGES, name="memory")
+    assert hybrid.fingerprint != lexical.fingerprint == hybrid.pages_fingerprint
+    assert hybrid.with_ranker(hybrid.lexical).fingerprint == lexical.fingerprint
+
+
+# Layout
+
+
+LAYOUT_WORDS = [f"w{rank}" for rank in range(400)]
+SHARES = [1 / (rank + 1) for rank in range(400)]
+
+
+def build(directory: Path | None, commit_every: int) -> TextIndex:
+    rng = random.Random(1)
+    builder = IndexBuilder(directory)
+    for number in range(3_000):
+        words = rng.choices(LAYOUT_WORDS, SHARES, k=rng.randrange(5, 60))
+        builder.add(number, " ".join(words[:2]), " ".join(words))
+        if number % commit_every == commit_every - 1:
+            builder.commit()
+    return builder.finish()
+
+
+@pytest.mark.parametrize("commit_every", [137, 1_000])
+def test_lists_and_scores_are_the_same_from_few_and_many_segments(tmp_path, commit_every):
+    (tmp_path / "many").mkdir()
+    whole, many = build(None, 10_000), build(tmp_path / "many", commit_every)
+    rng = random.Random(2)
+    for _ in range(300):
+        query = " ".join(rng.sample(LAYOUT_WORDS, rng.randrange(1, 12)))
+        limit = rng.choice([1, 3, 10, 50])
+        hidden = rng.sample(range(3_000), rng.choice([0, 0, 5]))
+        found = whole.rank(query, limit, hidden)
+        assert found == many.rank(query, limit, hidden)
+        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+        assert not {number for number, _ in found} & set(hidden)
+
+
+def test_pruning_changes_no_list(tmp_path):
+    """The exact list is that of every page scored by every term, asked of tantivy itself."""
+    found = build(tmp_path, 10_000)
+    raw = tantivy.Index.open(str(tmp_path))
+    searcher, rng = raw.searcher(), random.Random(3)
+    for _ in range(400):
+        asked = [*rng.sample(LAYOUT_WORDS[:12], rng.randrange(0, 6)), *rng.sample(LAYOUT_WORDS[60:], rng.randrange(0, 5))]
+        asked = [term for term in asked if searcher.doc_freq("text", term)]
+        clauses = [(tantivy.Occur.Should, tantivy.Query.term_query(raw.schema, "text", term, "freq")) for term in asked]
+        hits = searcher.search(tantivy.Query.boolean_query(clauses), limit=3_000).hits
+        numbers = searcher.fast_field_values("page", [address for _, address in hits])
+        exact = sorted(((n, round(hit[0], 3)) for n, hit in zip(numbers, hits, strict=True)), key=lambda p: (-p[1], p[0]))
+        limit = rng.choice([1, 10])
+        assert found.rank(" ".join(asked), limit) == exact[:limit]
+
+
+def test_a_tie_that_reaches_past_many_hidden_pages_goes_by_number(tmp_path: Path) -> None:
+    """Pages are added in falling order, so that the index meets them in another one than theirs."""
+    builder = IndexBuilder(tmp_path)
+    for number in reversed(range(24_000)):
+        builder.add(number, "", "same words")
+    index = builder.finish()
+    assert [number for number, _ in index.rank("same", 5, range(20_000))] == [20_000, 20_001, 20_002, 20_003, 20_004]

@@ -1,4 +1,4 @@
-"""Reading a page on: parts hold every passage once, within the budget, links whole, and are asked for by a fragment."""
+"""Where pages are cut and what links cost, of ordinary pages and of hostile ones."""
 
 import re
 
@@ -7,14 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.types import ToolStatus
-from sanderling.world.addresses import asked_part, page_address, part_address
+from sanderling.tools.quotes import PageText
+from sanderling.world.addresses import asked_part, canonical_url, page_address, part_address
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.cutting import Prices, find_links, split_page
+from sanderling.world.cutting import Prices, affordable, as_read, find_links, split_page
 from sanderling.world.faults.profiles import CALM, FaultProfile, Latency, PageNoise, VisitFaults
 from sanderling.world.faults.world import FaultyWorld, Made, made_url
-from sanderling.world.filters import MaskedWorld
+from sanderling.world.filters import MaskedWorld, without_links
 from sanderling.world.local import LocalWorld
 from sanderling.world.passages import extract
+from sanderling.world.text import word_count
+
+# Parts
+
 
 URL = "https://w.example/Long_(page)"
 
@@ -159,3 +164,165 @@ def test_a_stale_page_is_stale_in_every_part() -> None:
     stale = FaultyWorld(world, FaultProfile(name="stale", pages=PageNoise(stale=1.0)))
     parts = [answered(stale.visit(part_address(url, n), max_words=200)).text for n in range(1, 4)]
     assert "1990" in parts[0] and not re.search("1991", "".join(parts))
+
+
+# Links
+
+
+@pytest.mark.parametrize(
+    ("text", "links", "read"),
+    [
+        ("see [a town](https://w.example/Orlo_(town)) now", ["[a town](https://w.example/Orlo_(town))"], "see a town now"),
+        ("[x](https://w.example/a_(b_(c)_d)[1])!", ["[x](https://w.example/a_(b_(c)_d)[1])"], "x!"),
+        ("[a [b] c](u) [d](<v w>)", ["[a [b] c](u)", "[d](<v w>)"], "a [b] c d"),
+        ('![alt](i.png "The (title)") t', ['![alt](i.png "The (title)")'], "alt t"),
+        ("[![logo](https://w.example/i.png)](https://w.example/)", None, "logo"),
+        ("[https://w.example/x](https://w.example/x) is", None, " is"),
+        ("go to https://w.example/a?b=(c) or www.x.example.", ["https://w.example/a?b=(c)", "www.x.example."], "go to  or "),
+        ("見https://w.example/a東京", ["https://w.example/a"], "見東京"),
+        (r"[a\]b](u\)v) c", [r"[a\]b](u\)v)"], r"a\]b c"),
+        ("[two\nlines](u)", ["[two\nlines](u)"], "two\nlines"),
+        ("[no\n\nlink](u)", [], "[no\n\nlink](u)"),
+        ("[no](a b) [1] (x) ](u) [open(u)", [], "[no](a b) [1] (x) ](u) [open(u)"),
+        ("[](u)", ["[](u)"], ""),
+    ],
+)
+def test_what_is_a_link_and_what_is_read_of_it(text: str, links: list[str] | None, read: str) -> None:
+    found = [text[link.start : link.end] for link in find_links(text)]
+    if links is None:
+        assert len(found) == 1 and text.startswith(found[0])
+    else:
+        assert found == links
+    assert as_read(text) == read
+
+
+def test_an_address_costs_a_word_for_four_characters_and_never_less_than_its_words() -> None:
+    hexes = "https://w.example/0123456789abcdef0123456789abcdef"  # 50 characters, 4 words
+    assert Prices(f"[two words]({hexes}) and").whole == 2 + 13 + 1
+    assert Prices(hexes).whole == 13
+    letters = "https://w.ex/a/b/c/d/e/f"  # 24 characters, 9 words
+    assert Prices(f"[x]({letters})").whole == 1 + 9
+    assert Prices("plain words only").whole == 3
+
+
+def test_what_is_too_dear_loses_its_address() -> None:
+    text = f"before ![a graph](data:image/png;base64,{'A' * 4_000}) and [w](https://w.example/x) after"
+    assert affordable(Prices(text), 50).text == "before a graph and [w](https://w.example/x) after"
+    cheap = Prices("a [w](https://w.example/x)")
+    assert affordable(cheap, 50) is cheap
+
+
+BITS = [
+    "word",
+    "[",
+    "]",
+    "(",
+    ")",
+    "](",
+    "![",
+    "https://w.example/a_(b)",
+    "\\",
+    "\n",
+    "\n\n",
+    "# H\n",
+    " ",
+    '"t"',
+    "<",
+    ">",
+    "東",
+    ".",
+]
+NOISE = st.lists(st.sampled_from(BITS), max_size=60).map("".join)
+
+
+@given(NOISE)
+def test_links_are_in_order_apart_and_have_a_price(text: str) -> None:
+    prices = Prices(text)
+    ends = [0, *(link.end for link in prices.links)]
+    assert all(end <= link.start < link.end for end, link in zip(ends, prices.links, strict=False))
+    assert prices.whole >= word_count(text)
+    for link in prices.links:
+        inside = range(link.start + 1, link.end)
+        assert prices.may_cut(link.start) and not any(prices.may_cut(place) for place in inside)
+        assert not re.search(r"\n\s*\n", text[link.start : link.end])
+
+
+@pytest.mark.parametrize(
+    "bit", ["[", "](", "[](", "[a](b", "https://", "\n", "[[a](b)", "\\", "![", "[a](((", "(((", "[a]( ", "[\n"]
+)
+def test_noise_takes_time_in_line_with_its_length(bit: str) -> None:
+    """Not a matter of seconds: a search that goes back and forth over this would take hours."""
+    noise = bit * (400_000 // len(bit))
+    assert all(0 <= link.start < link.end <= len(noise) for link in Prices(noise).links)
+
+
+# Hostile
+
+
+MANY = 100_000
+BEGIN = "The first paragraph. " * 40 + "\n\n"
+
+
+def nothing(key: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a|b\n" + " " * MANY + "x|\nc|d\n",
+        "a | b\n" + "-" + " " * MANY + "x|\nc | d\n",
+        "".join("a | b\n" if number % 2 else "a | b | c\n" for number in range(MANY // 2)),
+        "# " + "head " * 20_000 + "\n\n" + "b\n\n" * 20_000,
+        "head | " * 20_000 + "\n|-|\n" + "a | b\n" * 20_000,
+        "[](a) " * 20_000 + "\n".join("word " * 70 for _ in range(2_000)),
+        "[ http://b.example " * 20_000 + "a" + "](c)" * 20_000,
+    ],
+    ids=["rule", "rule's end", "uneven cells", "long heading", "long head", "links and long lines", "nested links"],
+)
+def test_extracts_and_parts_of_hostile_pages(body: str) -> None:
+    found = extract(BEGIN + body, "paragraph", 100)
+    assert found.text.startswith("The first paragraph.") and found.parts > 1
+    parts = split_page((BEGIN + body).strip(), 100)
+    assert len(parts) > 1 and parts[0].startswith("The first paragraph.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[a](" + " " * MANY + "x",
+        "[\n" * MANY + "http://b.example",
+        "[a](b 'c" * MANY,
+        "http://b.example/(" * MANY,
+        "![" * MANY + "](b)",
+        "a" + " " * MANY + "b/",
+    ],
+    ids=["blanks", "labels", "titles", "brackets", "images", "attributes"],
+)
+def test_masks_over_hostile_texts(text: str) -> None:
+    assert without_links(text, "https://a.example/", nothing) == text
+
+
+def test_hostile_addresses() -> None:
+    assert canonical_url("https://a.example" + ".:" * MANY + "x/") == "https://a.example" + ".:" * MANY + "x"
+    assert canonical_url("https://a.example" + ".:" * MANY + "/b") == "https://a.example/b"
+    assert asked_part("https://a.example/#" + "page=1&" * MANY + "#") == 0
+    assert asked_part("https://a.example/#" + "page=1&" * MANY + "page=3") == 3
+
+
+def test_a_quote_in_one_long_word() -> None:
+    assert PageText("a" * 1_000_000 + " aa.").stretches("a" * 20_000) == ([], 1)
+    assert PageText("xab漢ab").stretches("ab") == ([(4, 6)], 0)
+
+
+@pytest.mark.parametrize("part", [1, 2, 999_999_999])
+def test_the_last_number_of_an_address_counts(part: int) -> None:
+    assert asked_part(part_address("https://a.example/x#y", part)) == part
+    assert asked_part(f"https://a.example/#a&page=7&page={part}&b=1 ") == part
+    assert asked_part(f"https://a.example/#page={part}#b") == asked_part(f"https://a.example/#xpage={part}") == 0
+
+
+def test_a_link_within_an_address_is_no_link() -> None:
+    text = "see [a](x[b](y)z) and [c [d](e) ![f](g)](h)."
+    assert [text[link.start : link.end] for link in find_links(text)] == ["[a](x[b](y)z)", "[c [d](e) ![f](g)](h)"]
+    assert as_read(text) == "see a and c d f."
