@@ -249,12 +249,6 @@ def test_made_addresses_say_what_they_are(subject: str, u: float) -> None:
     assert found is not None and found.kind is Made.SPAM
 
 
-@given(st.lists(st.one_of(st.text(max_size=5), st.integers()), max_size=4))
-def test_draws_are_pure_and_in_range(key: list[str | int]) -> None:
-    assert uniform(*key) == uniform(*key) and 0 <= uniform(*key) < 1
-    assert uniform(*key) != uniform(*key, 0)
-
-
 def test_draws_are_pinned() -> None:
     """Another value here would change every recorded episode."""
     assert uniform(0, 0, "visit", "https://a.example", "", 0, "fault") == pytest.approx(PINNED, abs=1e-15)
@@ -279,12 +273,6 @@ def test_profiles_are_data(tmp_path) -> None:
         get_faults("stormy")
     with pytest.raises(ValueError, match="below"):
         Latency(median_s=2, p95_s=1)
-
-
-def test_names_and_fingerprints_tell_dynamics_apart() -> None:
-    worlds = [FaultyWorld(COAST, profile, seed) for profile in (CALM, WEB) for seed in (0, 1)]
-    assert len({world.fingerprint for world in worlds}) == 4
-    assert worlds[0].name == "coast+calm-0" and worlds[0].page_count == 30
 
 
 # Orders within pages, fits, episodes and paced tools

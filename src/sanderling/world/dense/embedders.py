@@ -3,7 +3,7 @@
 On the command line they are named:
 
 - ``hashed`` or ``hashed:256``: no model, see `HashedEmbedder`
-- ``callable:module:function`` or ``file.py:function``: a function of this machine, see `CallableEmbedder`
+- ``file.py:function``, ``module:function`` or ``callable:module:function``: a function of this machine, see `CallableEmbedder`
 - ``http(s)://host:port/v1#model``: an endpoint, see `EndpointEmbedder`. Options: ``?key_env=NAME`` (environment variable with
   the API key; otherwise ``OPENAI_API_KEY``, if set), ``batch=64`` (most texts of a request) and ``retries=5``
 
@@ -37,7 +37,7 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.world.text import content_terms, index_terms
 
 Vectors = NDArray[np.float32]
-FORMS = "hashed[:DIMENSION], callable:MODULE:FUNCTION, or http://host:port/v1#model"
+FORMS = "hashed[:DIMENSION], FILE.py:FUNCTION or MODULE:FUNCTION, or http://host:port/v1#model"
 
 
 class Kind(StrEnum):
