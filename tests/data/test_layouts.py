@@ -622,3 +622,34 @@ def test_an_accepted_answer_that_is_no_text_is_not_lost(tmp_path: Path, fields: 
     found = one(tmp_path, {"messages": TALK, **fields})
     kept = {key: value for key, value in found.meta["fields"].items() if key in ("gt", "answer")}
     assert found.question.answers == () and kept == {key: value for key, value in fields.items() if key in ("gt", "answer")}
+
+
+def test_our_own_questions_come_back_and_broken_lines_are_unread(tmp_path: Path) -> None:
+    lines = [
+        {"id": "q1", "text": "why?", "answers": ["42"], "hops": 2, "meta": {"kind": "x"}},
+        {"id": "q2", "text": "no", "hops": "x"},
+        {"schema_version": 2, "nodes": [{"x": 1}]},
+        {"prompt": [], "reward_model": {"ground_truth": "x"}},
+    ]
+    result = import_all(save(tmp_path / "q.jsonl", lines))
+    assert [q.model_dump(exclude_defaults=True) for q in result.questions] == [lines[0] | {"answers": ("42",)}]
+    assert codes(result.report) == {"odd_question": 1, "odd_record": 1, "no_question": 1, "odd_entry": 3}
+
+
+def test_steps_and_turns_of_cases_that_are_odd(tmp_path: Path) -> None:
+    turns = [
+        {"think": "a", "tool": {"name": "search", "args": {}, "result": "x", "more": 1}},
+        {"think": "b", "tool": 7},
+        "text",
+    ]
+    case = {"question": "why?", "turns": turns, "final_answer": "42"}
+    (t,), report = read(tmp_path, [case])
+    assert kinds(t) == ["question", "turn", "observation", "raw"] and t.nodes[1].raw is not None
+    assert t.nodes[1].raw["tool"] == {"more": 1} and codes(report)["final_answer_differs"] == 1
+    steps = [
+        {"type": "system", "content": "s"},
+        {"type": "assistant", "think": 3},
+        {"type": "assistant", "answer": "42", "x": 1},
+    ]
+    (t,), report = read(tmp_path, {"cases": [{"steps": steps}]})
+    assert kinds(t) == ["system", "raw", "turn"] and {"odd_step", "extra_fields"} <= set(codes(report))
