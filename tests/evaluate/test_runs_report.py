@@ -75,11 +75,6 @@ def test_runs_are_paired_by_question_and_the_p_values_adjusted() -> None:
         compared([base], "who")
 
 
-def before_texts_were_noted(run: Run, *questions: str) -> Run:
-    counts = [one.model_copy(update={"text_digest": ""} if one.id in questions else {}) for one in run.result.questions]
-    return replace(run, result=run.result.model_copy(update={"questions": tuple(counts)}))
-
-
 def test_questions_of_one_id_and_another_text_are_not_compared() -> None:
     right: list[bool | None] = [True, True]
     wrong: list[bool | None] = [False, False]
@@ -96,20 +91,6 @@ def test_questions_of_one_id_and_another_text_are_not_compared() -> None:
     }))  # fmt: skip
     (pair,) = compared([base, mixed]).pairs
     assert (pair.found.questions, pair.left_out, pair.better, pair.worse) == (1, 4, ("3",), ()), "two ids are four questions"
-
-
-def test_results_that_do_not_say_what_was_asked_are_paired_by_ids_and_it_is_said() -> None:
-    right: list[bool | None] = [True, True]
-    wrong: list[bool | None] = [False, False]
-    about = About(benchmark="jsonl", questions=2, questions_sha256="a" * 64, seed=0)
-    base = made("base", {"1": wrong, "2": wrong}, about)
-    old = before_texts_were_noted(made("old", {"1": right, "2": right}), "1", "2")
-    for runs in ([base, old], [old, base], [before_texts_were_noted(base, "1", "2"), old]):
-        found = compared(runs)
-        assert [(pair.found.questions, pair.left_out) for pair in found.pairs] == [(2, 0)]
-        assert any("are paired by ids alone" in note for note in found.notes)
-    same = compared([base, replace(old, about=about)])
-    assert same.pairs[0].found.questions == 2 and not same.notes, "their questions are known to be the same, texts and all"
 
 
 def test_a_run_beside_itself_does_not_differ() -> None:

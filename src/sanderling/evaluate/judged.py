@@ -102,7 +102,7 @@ def read_judged(path: Path, sha256: str = "") -> list[JudgedAttempt]:
 
 
 def judged_by(path: Path) -> JudgedBy | None:
-    """Whose verdicts they are; None: there is no list, or it is of before they said so."""
+    """Whose verdicts they are; None: there is no list."""
     head = next(iter(JsonlLog(path)), {})
     return JudgedBy(**head[_BY]) if _BY in head else None
 

@@ -93,7 +93,11 @@ def booked(directory: RunDirectory, first: Judge, second: Judge | None, by_hand:
 
 def judges_again(directory: RunDirectory, first: Judge | None, second: Judge | None, by_hand: ByHand) -> Judges:
     """:func:`booked`; in place of a judge who is not named, the earlier one. Raises UserError where there was none."""
-    book, judged, before = VerdictBook(directory.table("verdicts")), read_judged(directory.judged_file), _judged_by(directory)
+    book, judged, before = (
+        VerdictBook(directory.table("verdicts")),
+        read_judged(directory.judged_file),
+        judged_by(directory.judged_file),
+    )
     if first is None and (not judged or before is None):
         raise UserError(f"The run in {directory.root} does not say who was right by whom: name a judge with --judge.")
     published = ByHand.read(directory.published_file) if directory.published_file.exists() else None
@@ -111,15 +115,6 @@ def judges_again(directory: RunDirectory, first: Judge | None, second: Judge | N
         published,
         anew=True,
     )
-
-
-def _judged_by(directory: RunDirectory) -> JudgedBy | None:
-    """Whose verdicts stand in the list; a list that does not name them stands beside a result that does."""
-    found = judged_by(directory.judged_file)
-    if found is None and directory.judged_file.exists() and directory.result_file.exists():
-        was = EvalResult.load(directory.result_file)
-        return JudgedBy(was.judge, was.second_judge)
-    return found
 
 
 def _first_verdict(one: JudgedAttempt) -> Verdict | None:

@@ -20,7 +20,7 @@ class QuestionCounts(Record):
 
     id: str
     text_digest: str = ""
-    """Of what was asked, blanks counting as one; empty: a result of before it was noted."""
+    """Of what was asked, blanks counting as one."""
     hops: int | None = None
     groups: dict[str, tuple[str, ...]] = {}
     """What it belongs to, by the name of the grouping: ``{"level": ("2",), "topic": ("sports", "history")}``."""

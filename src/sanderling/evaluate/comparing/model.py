@@ -20,15 +20,12 @@ from sanderling.evaluate.recorded_calls import share_told
 from sanderling.evaluate.result import EvalResult
 from sanderling.evaluate.rows import AttemptRow
 from sanderling.evaluate.run_directory import About, Kind, RunDirectory
-from sanderling.judge.verdict import Code, verdict_in
-
-Key = tuple[str, str]
-"""An id, and the digest of a text."""
+from sanderling.judge.verdict import Code
 
 
 @dataclass(frozen=True)
 class Common:
-    """The questions of two results."""
+    """The questions of two results: those of one id and one text. Files number their questions alike: an id proves nothing."""
 
     scored: tuple[str, ...]
     """Ids of those that both have, with a scored attempt in each; in their order."""
@@ -36,32 +33,15 @@ class Common:
     """All others of either."""
     other_texts: int
     """Ids that both have and that mean different questions."""
-    by_id_alone: bool
-    """Of some that are compared it is not known whether the texts are the same."""
 
 
 def in_common(one: EvalResult, other: EvalResult) -> Common:
     """Compare ids and texts."""
-    left, right = _texts(one), _texts(other)
-    ours, theirs = _keys(left, right), _keys(right, left)
-    both = [id for id, text in ours if (id, text) in theirs]
-    scored = one.per_question().keys() & other.per_question().keys()
-    found = sorted(scored.intersection(both))
-    return Common(
-        scored=tuple(found),
-        left_out=len(ours | theirs) - len(found),
-        other_texts=len(left.keys() & right.keys()) - len(both),
-        by_id_alone=any(not (left[id] and right[id]) for id in found),
-    )
-
-
-def _texts(result: EvalResult) -> dict[str, str]:
-    return {one.id: one.text_digest for one in result.questions}
-
-
-def _keys(own: dict[str, str], other: dict[str, str]) -> set[Key]:
-    """A text that is not known is taken for the other's of that id."""
-    return {(id, text or other.get(id, "")) for id, text in own.items()}
+    ours, theirs = ({(q.id, q.text_digest) for q in result.questions} for result in (one, other))
+    both = {id for id, _ in ours & theirs}
+    found = sorted(both & one.per_question().keys() & other.per_question().keys())
+    shared = {id for id, _ in ours} & {id for id, _ in theirs}
+    return Common(tuple(found), len(ours | theirs) - len(found), len(shared) - len(both))
 
 
 # Runs and what is compared ------------------------------------------------------------------------------------------------
@@ -249,12 +229,6 @@ def _paired(run: Run, base: Run, common: Mapping[str, Common]) -> list[str]:
         notes.append(
             f"{found.other_texts:,} ids of {run.name} and {base.name} mean different questions, which are not compared."
         )
-    asked = {one.about.questions_sha256 if one.about is not None else None for one in (run, base)}
-    if found.by_id_alone and (len(asked) > 1 or None in asked):
-        notes.append(
-            f"{run.name} and {base.name} are paired by ids alone, as a result of an earlier version does not say what was "
-            "asked: sanderling eval judge writes it anew."
-        )
     return notes
 
 
@@ -324,7 +298,7 @@ def _open(place: Path, readings: int) -> Run:
 
 
 def _attempted(row: AttemptRow, judged: JudgedAttempt | None, result: EvalResult, *, was_hidden: bool) -> Attempted:
-    correct = judged.correct if judged is not None else _recorded(row, result.judge)
+    correct = judged.correct if judged is not None else None
     differs = judged is not None and bool(result.second_judge) and None not in (judged.correct, judged.second)
     applies = result.contamination is not None and result.contamination.applies
     return Attempted(
@@ -338,11 +312,6 @@ def _attempted(row: AttemptRow, judged: JudgedAttempt | None, result: EvalResult
         is_disputed=differs and judged is not None and judged.correct is not judged.second,
         by_hand=judged is not None and judged.code is Code.BY_HAND,
     )
-
-
-def _recorded(row: AttemptRow, judge: str) -> bool | None:
-    """Of a run of before verdicts stood in a file of their own."""
-    return verdict_in(row.verdict, judge) if row.ending is not None and row.ending.scored else None
 
 
 def _readings(
