@@ -640,7 +640,6 @@ def test_steps_and_turns_of_cases_that_are_odd(tmp_path: Path) -> None:
     turns = [
         {"think": "a", "tool": {"name": "search", "args": {}, "result": "x", "more": 1}},
         {"think": "b", "tool": 7},
-        "text",
     ]
     case = {"question": "why?", "turns": turns, "final_answer": "42"}
     (t,), report = read(tmp_path, [case])
