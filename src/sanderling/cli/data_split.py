@@ -41,8 +41,8 @@ def split(
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in ("part", "trajectories", "share", "questions", "share"):
         table.add_column(head, justify="left" if head == "part" else "right", no_wrap=True)
-    rows, asked = sum(done.trajectories), sum(done.questions)
-    for name, count, questions in zip(done.names, done.trajectories, done.questions, strict=True):
+    rows, asked = sum(part.trajectories for part in done), sum(part.questions for part in done)
+    for name, count, questions in done:
         table.add_row(name, f"{count:,}", _share(count, rows), f"{questions:,}", _share(questions, asked))
     Console().print(table)
 

@@ -78,8 +78,8 @@ class Benchmarks:
         self._index = NearIndex()
         self._runs: dict[int, dict[str, list[int]]] = {}
         """By length: runs of words, and the different questions that hold them (no more than tell that one is phrasing)."""
-        self._whole: dict[str, dict[int, dict[str, int]]] = {}
-        """By their first run, then by their length: questions that are longer than a run."""
+        self._lengths: dict[str, set[int]] = {}
+        """By their first run: how many words questions have that are longer than it."""
 
     def __len__(self) -> int:
         return len(self._questions)
@@ -104,7 +104,7 @@ class Benchmarks:
             if len(holders) <= _COMMON:
                 holders.append(number)
         if len(words) > RUN:
-            self._whole.setdefault(" ".join(words[:RUN]), {}).setdefault(len(words), {})[" ".join(words)] = number
+            self._lengths.setdefault(" ".join(words[:RUN]), set()).add(len(words))
 
     def check(self, id: str, question: Question) -> Hit | None:
         """The strongest sign that a benchmark asks this; None without any."""
@@ -148,14 +148,11 @@ class Benchmarks:
         return None
 
     def _whole_from(self, words: list[str], start: int, run: str) -> tuple[int, str] | None:
-        """The longest whole question that begins with this run of phrasing, where it stands in these words, and it."""
-        if run in self._exact:
-            return self._exact[run], run
-        by_length = self._whole.get(run, {})
-        for length in sorted(by_length, reverse=True):
+        """A whole question that begins with this run of phrasing, where it stands in these words, and it."""
+        for length in (RUN, *sorted(self._lengths.get(run, ()), reverse=True)):
             text = " ".join(words[start : start + length])
-            if text in by_length[length]:
-                return by_length[length][text], text
+            if text in self._exact:
+                return self._exact[text], text
         return None
 
     def _hit(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_trajectory
@@ -228,13 +229,12 @@ def _point(words: str, seed: int) -> float:
     return (int.from_bytes(digest, "big") >> 11) / float(1 << 53)
 
 
-@dataclass(frozen=True)
-class SplitFiles:
-    """What was written where."""
+class Part(NamedTuple):
+    """What was written to one part."""
 
-    names: tuple[str, ...]
-    trajectories: tuple[int, ...]
-    questions: tuple[int, ...]
+    name: str
+    trajectories: int
+    questions: int
 
 
 def split_file(
@@ -245,7 +245,7 @@ def split_file(
     seed: int = 0,
     threshold: float = THRESHOLD,
     by_answers: bool = False,
-) -> SplitFiles:
+) -> list[Part]:
     """Write a store for each part; parts that got nothing are empty files. Raises UserError."""
     files = tuple(directory / f"{name}.jsonl" for name in shares.names)
     check_places([source], files)
@@ -260,7 +260,7 @@ def split_file(
         parts = [stack.enter_context(Lines(file)) for file in files]
         for row, item in _numbered(source, len(asked)):
             parts[result.parts[row]].add(encode_trajectory(item))
-    return SplitFiles(shares.names, tuple(part.count for part in parts), result.questions)
+    return [Part(*one) for one in zip(shares.names, (part.count for part in parts), result.questions, strict=True)]
 
 
 def _numbered(source: Path, expected: int) -> Iterator[tuple[int, Trajectory]]:

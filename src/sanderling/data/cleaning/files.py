@@ -6,7 +6,6 @@ or what stood there stays. Memory does not grow with the file, and any number of
 
 import json
 import multiprocessing
-import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -127,7 +126,7 @@ def _batches(trajectories: Iterable[Trajectory], recipe: CleaningRecipe, profile
     under_way: deque[Future[_Batch]] = deque()
     try:
         for batch in some:
-            under_way.append(pool.submit(_cleaned_here, pickle.dumps(batch)))
+            under_way.append(pool.submit(_cleaned_here, batch))
             if len(under_way) >= _WAITING * workers:
                 yield under_way.popleft().result()
         while under_way:
@@ -149,5 +148,5 @@ def _prepare(recipe: CleaningRecipe, profile: Profile) -> None:
     _cleaners[:] = [Cleaner(recipe, profile)]
 
 
-def _cleaned_here(batch: bytes) -> _Batch:
-    return _cleaned(_cleaners[0], pickle.loads(batch))
+def _cleaned_here(batch: Sequence[Trajectory]) -> _Batch:
+    return _cleaned(_cleaners[0], batch)

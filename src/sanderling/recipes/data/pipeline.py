@@ -240,9 +240,9 @@ def part(layout: Layout, report: Report) -> Figures:
     with report.task("Split", 1) as advance:
         done = split_file(layout.deduped, layout.parted, shares, seed=settings.seed, by_answers=settings.by_answers)
         advance(1)
-    parts = dict(zip(done.names, done.trajectories, strict=True))
+    parts = {one.name: one.trajectories for one in done}
     told = ", ".join(f"{name} {count:,}" for name, count in parts.items())
-    total = sum(done.trajectories)
+    total = sum(parts.values())
     return {"came_in": total, "went_out": total, "told": told, "parts": parts}
 
 
