@@ -198,16 +198,14 @@ class MilvusStore:
 
 def encoded(terms: str) -> tuple[str, bool]:
     """Terms, separated by blanks, as ASCII words that no tokenizer takes apart; whether all of them fitted into a field."""
-    words = terms if terms.isascii() else " ".join(_ascii(term) for term in terms.split(" "))
+    # a term that is not ASCII: the letter u and its bytes in hexadecimal; a word that looks so is taken for it
+    words = terms
+    if not terms.isascii():
+        words = " ".join(term if term.isascii() else f"u{term.encode('utf-8').hex()}" for term in terms.split(" "))
     if len(words) <= _TEXT_BYTES:
         return words, True
     end = words.rfind(" ", 0, _TEXT_BYTES + 1)
     return words[: end if end > 0 else _TEXT_BYTES], False
-
-
-def _ascii(term: str) -> str:
-    """A term that is not ASCII as the letter u and its bytes in hexadecimal: a word that looks so is taken for it."""
-    return term if term.isascii() else f"u{term.encode('utf-8').hex()}"
 
 
 def in_parts(text: str) -> list[str]:

@@ -57,13 +57,16 @@ def read_html(
     body = _RAW.sub("", tree.body.html)
     depth = _most_depth(body)
     if depth > limits.depth or depth * len(body) > _MOST_WORK:
-        depth = _guessed_depth(body)
+        # the depth from the tags: quick, and wrong where attributes hold what looks like tags
+        depth = max(accumulate(map(_Steps().__getitem__, _TAG.findall(body))), default=0)
         if depth > limits.depth and _is_deeper(tree, limits.depth):
             return Reason.TOO_NESTED
     base = resolve(url, _attribute(tree, "base[href]", "href")) if "<base" in source else ""
     target = Resolver(url, base, follow)
     links = target.all(unescape(href) for href in _HREF.findall(body))
-    title = " ".join((tree.title or "").split()) or _first_heading(tree)
+    title = " ".join((tree.title or "").split())
+    if not title and (heading := tree.body.query_selector("h1")) is not None:
+        title = tidy_line(" ".join((heading.text or "").split()))
     canonical = resolve(url, _attribute(tree, 'link[rel="canonical"]', "href")) if "canonical" in source else ""
     date = _date(tree)
     text = ""
@@ -97,11 +100,6 @@ def _date(tree: "HTMLTree") -> str:
         name = meta.getattr("property") or meta.getattr("name") or meta.getattr("itemprop") or ""
         given.setdefault(name.lower(), (meta.getattr("content") or "").strip())
     return next((given[name] for name in _DATES if given.get(name)), "")
-
-
-def _first_heading(tree: "HTMLTree") -> str:
-    found = tree.body.query_selector("h1") if tree.body else None
-    return tidy_line(" ".join((found.text or "").split())) if found else ""
 
 
 def _main_content(tree: "HTMLTree") -> str:
@@ -145,11 +143,6 @@ class _Steps(dict[str, int]):
         closes = tag.startswith("</")
         self[tag] = step = 0 if tag[1 + closes :] in _VOID else -1 if closes else 1
         return step
-
-
-def _guessed_depth(body: str) -> int:
-    """The depth of a serialized tree from its tags: quick, and wrong where attributes hold what looks like tags."""
-    return max(accumulate(map(_Steps().__getitem__, _TAG.findall(body))), default=0)
 
 
 def _is_deeper(tree: "HTMLTree", most: int) -> bool:
@@ -269,7 +262,11 @@ def markdown(reduced: str, resolve: Callable[[str], str]) -> str:
             writer.block(name, closing=bool(slash))
         writer.text(text)
     writer.close_link()
-    return _tidied("".join(writer.parts))
+    # Without the layout of the reduced HTML: spaces before lines other than code, marks of nothing, runs of blank lines.
+    text = _EMPTY_MARK.sub("", _INDENT.sub("\n", "\n" + "".join(writer.parts)))
+    text = text.replace(_CODE, "").replace(_ITEM_LINE, "")
+    text = "\n".join(tidy_line(line) for line in text.split("\n"))
+    return _BLANK_LINES.sub("\n\n", text).strip("\n")
 
 
 @dataclass
@@ -368,11 +365,3 @@ class _Writer:
         self._after_mark = True
         apart = "" if depth or self._after_item else "\n"
         return f"{apart}\n{_ITEM_LINE}{'  ' * depth}{sign} "
-
-
-def _tidied(text: str) -> str:
-    """Without the layout of the reduced HTML: spaces before lines other than code, marks of nothing, runs of blank lines."""
-    text = _EMPTY_MARK.sub("", _INDENT.sub("\n", f"\n{text}"))
-    text = text.replace(_CODE, "").replace(_ITEM_LINE, "")
-    text = "\n".join(tidy_line(line) for line in text.split("\n"))
-    return _BLANK_LINES.sub("\n\n", text).strip("\n")

@@ -183,7 +183,11 @@ def _parts(spec: str | Path) -> tuple[str, str]:
 def kind_of(path: Path) -> str:
     """The kind of a path, by its name, else by its first bytes. Raises UserError when neither tells."""
     if path.is_dir():
-        return "world" if _is_world(path) else "folder"
+        try:
+            manifest = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return "folder"
+        return "world" if isinstance(manifest, dict) and manifest.keys() >= _OF_A_WORLD else "folder"  # others have such files
     if not path.is_file():
         kinds = ", ".join(SOURCES)
         raise UserError(f"There is no source {path}: give a folder or file that exists, or KIND:REST with a kind of {kinds}.")
@@ -200,15 +204,6 @@ def kind_of(path: Path) -> str:
     if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name) or head.startswith(b"BZh"):
         return "wikipedia"
     raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so with --kind, or as in warc:{path}.")
-
-
-def _is_world(path: Path) -> bool:
-    """Whether a directory's manifest is a world's; others' folders may hold a file of that name too."""
-    try:
-        manifest = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(manifest, dict) and manifest.keys() >= _OF_A_WORLD
 
 
 def _head(path: Path) -> bytes:

@@ -107,7 +107,8 @@ class WarcSource(FileSource[Answer]):
         document = read_document(answer.kind, data, url, self.limits, charset=answer.charset)
         if isinstance(document, Reason):
             return Skipped(url, document)
-        shown = _own_address(url, document.canonical)
+        own = document.canonical.partition("?")[0] == url.partition("?")[0]  # one that claims to be another's is not believed
+        shown = document.canonical if document.canonical and own else url
         title = document.title or urlsplit(url).path.rpartition("/")[2] or url
         links = tuple(link for link in document.links if link != shown)
         source = f"warc {self.name}"
@@ -133,11 +134,6 @@ def _kind(record: "WarcRecord") -> Kind | Reason:
             return Reason.REDIRECT if 300 <= status < 400 else Reason.NOT_OK
         mime = (record.http_content_type or "").partition(";")[0].strip().lower()
     return _KINDS.get(mime, Reason.OTHER_KIND)
-
-
-def _own_address(url: str, canonical: str) -> str:
-    """The canonical address, when it differs in nothing but the query; pages that claim to be another's are not believed."""
-    return canonical if canonical and canonical.partition("?")[0] == url.partition("?")[0] else url
 
 
 def _unpack(data: bytes, packing: str, most: int) -> bytes:
