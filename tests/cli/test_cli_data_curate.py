@@ -13,7 +13,7 @@ from sanderling.core.types import Role
 from sanderling.data.importing import open_trajectories
 from sanderling.data.similar import LEAST_THRESHOLD
 from sanderling.recipes.data.config import Deduping
-from sanderling.runs.writing import write_trajectories
+from sanderling.runs.jsonl import write_trajectories
 
 
 def run(*arguments: object) -> str:

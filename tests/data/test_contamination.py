@@ -13,7 +13,7 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
 from sanderling.data.contamination import Benchmarks, Kind, check_file
 from sanderling.data.questions import write_questions
-from sanderling.runs.writing import write_trajectories
+from sanderling.runs.jsonl import write_trajectories
 
 LONG = (
     "Which composer, born in a harbour town that was rebuilt after the fire of 1904, wrote the only opera premiered there "

@@ -14,8 +14,7 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
 from sanderling.data.importing import open_trajectories
 from sanderling.data.resample import Schedule, copy_id, resample, resample_file
-from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore
-from sanderling.runs.writing import write_trajectories
+from sanderling.runs.jsonl import TornLineWarning, TrajectoryStore, write_trajectories
 
 
 def ids(count: int) -> list[str]:

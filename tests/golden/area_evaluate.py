@@ -25,7 +25,7 @@ from sanderling.evaluate.choosing import majority, tries
 from sanderling.evaluate.metrics import attempts_error, average_at_k, clustered_error, pass_at_k, pass_hat_k
 from sanderling.evaluate.paired import holm, paired_difference
 from sanderling.evaluate.resampling import bootstrap_interval, mean_interval, wilson_interval
-from sanderling.runs.writing import write_trajectories
+from sanderling.runs.jsonl import write_trajectories
 
 TOLERANCE = 1e-9
 CLOCKED = frozenset({"command", "date", "seconds", "version", "judging_command", "judged_sha256", "episode_seconds", "latency"})

@@ -20,7 +20,7 @@ from sanderling.judge.model import ModelJudge
 from sanderling.judge.prompts import PROMPTS
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import in_order, recorded, rule_on
-from sanderling.runs.writing import write_trajectories
+from sanderling.runs.jsonl import write_trajectories
 
 RULES = (
     *("contains", "exact", "normalised", "f1", "f1:0.5", "numeric", "numeric:0.01", "verbatim"),

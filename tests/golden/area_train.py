@@ -409,7 +409,7 @@ if __name__ == "__main__":
     from sanderling.core.types import Ending, Role, Sampling, ToolCall, ToolStatus
     from sanderling.policy.contract import Delta, SampleKey
     from sanderling.policy.transformers_policy import TransformersPolicy
-    from sanderling.runs.writing import write_trajectories
+    from sanderling.runs.jsonl import write_trajectories
     from sanderling.train.config import TrainerConfig
     from sanderling.train.contract import TurnTable, TurnTool
     from sanderling.train.credit import DrGrpoConfig, GrpoConfig, IgpoConfig, LeaveOneOutConfig, build_estimator

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall
-from sanderling.runs.writing import write_trajectories
+from sanderling.runs.jsonl import write_trajectories
 from sanderling.train.bootstrap import ModelShape, train_tokenizer, write_random_model
 
 SHAPE = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=48, max_positions=2048)

@@ -38,7 +38,7 @@ def contamination(
 ) -> None:
     """Find questions that benchmarks ask as well: the same words, nearly, contained, or alike with the same answer."""
     from sanderling.data.contamination import check_file, kinds
-    from sanderling.runs.writing import check_places
+    from sanderling.runs.files import check_places
 
     check_places([file, *against], [place for place in (out, report) if place is not None])
     if out is not None and out.suffix != ".jsonl":

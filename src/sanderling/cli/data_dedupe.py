@@ -35,7 +35,7 @@ def dedupe(
 ) -> None:
     """Keep the best trajectory of each question and of its near-duplicates: judged right, answered, then by length."""
     from sanderling.data.dedupe import dedupe_file
-    from sanderling.runs.writing import check_places
+    from sanderling.runs.files import check_places
 
     check_places([file], [place for place in (out, report) if place is not None])
     done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)

@@ -22,8 +22,8 @@ from sanderling.judge.book import JudgeReport, Keep, judge_file
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.prompts import DEFAULT_PROMPT
 from sanderling.judge.verdict import Ruling
+from sanderling.runs.files import check_places
 from sanderling.runs.run import beside
-from sanderling.runs.writing import check_places
 
 
 def judge(

@@ -22,7 +22,7 @@ def resample(
 ) -> None:
     """Repeat trajectories by their turns, shuffled, copies of one never side by side where that is possible."""
     from sanderling.data.resample import Schedule, resample_file
-    from sanderling.runs.writing import check_places
+    from sanderling.runs.files import check_places
 
     check_places([file], [out])
     schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))

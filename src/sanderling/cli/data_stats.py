@@ -28,8 +28,7 @@ def stats(
     from sanderling.data.stats import length_in, portray
     from sanderling.evaluate.data_page import data_page, figures_table
     from sanderling.evaluate.provenance import command_line
-    from sanderling.runs.files import replace_file
-    from sanderling.runs.writing import check_places
+    from sanderling.runs.files import check_places, replace_file
 
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     console = Console()

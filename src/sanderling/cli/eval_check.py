@@ -38,7 +38,7 @@ def check(
     from sanderling.evaluate.benchmarks.checking import figures, sample_lines, sentences, warnings
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark
-    from sanderling.runs.writing import check_places
+    from sanderling.runs.files import check_places
 
     benchmark = get_benchmark(key)
     check_places([file], [out] if out else [])

@@ -70,7 +70,7 @@ def score(
     from sanderling.evaluate.peers.score import prepared, written
     from sanderling.evaluate.provenance import command_line
     from sanderling.evaluate.run_directory import RunDirectory
-    from sanderling.runs.writing import check_places
+    from sanderling.runs.files import check_places
 
     directory = RunDirectory(out)
     check_places([*files, *([questions] if questions else [])], [directory.store.path])

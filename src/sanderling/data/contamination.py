@@ -27,7 +27,7 @@ from sanderling.core.text import normalised, question_tokens
 from sanderling.data.importing import Import
 from sanderling.data.questions import read_questions
 from sanderling.data.similar import THRESHOLD, NearIndex
-from sanderling.runs.writing import Lines
+from sanderling.runs.jsonl import Lines
 
 RUN = 13
 _FEWEST_WORDS = 6

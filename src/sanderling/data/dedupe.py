@@ -21,7 +21,8 @@ from sanderling.data.importing import open_trajectories
 from sanderling.data.similar import THRESHOLD, Asked, Groups, question_groups
 from sanderling.data.stats import NOT_JUDGED, ruling_of
 from sanderling.judge.verdict import Ruling
-from sanderling.runs.writing import Lines, check_places, write_trajectories
+from sanderling.runs.files import check_places
+from sanderling.runs.jsonl import Lines, write_trajectories
 
 
 class Prefer(StrEnum):

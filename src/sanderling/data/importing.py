@@ -25,10 +25,9 @@ from sanderling.data.layouts import LAYOUTS, REPEATED, count_nodes, entries_in, 
 from sanderling.data.messages import messages_in
 from sanderling.data.tables import PARQUET_NAMES, open_rows
 from sanderling.data.text_rows import JSON_NAMES, PACKED_NAMES, Item, Remark, Rows, Unread, Value
-from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import TrajectoryStore, is_store
+from sanderling.runs.files import check_places, replace_file
+from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store
 from sanderling.runs.parquet import is_trajectory_parquet, read_parquet, write_parquet
-from sanderling.runs.writing import Lines, check_places
 
 _GIVE_UP = 1_000
 """Entries in no known layout at the beginning of a file, after which it is no recording."""

@@ -18,7 +18,15 @@ from pydantic import ValidationError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending, Role
-from sanderling.data.conversation import Chain, conversation, note_problems, observation, raw_node, structured_turn
+from sanderling.data.conversation import (
+    Chain,
+    chat_nodes,
+    note_problems,
+    observation,
+    raw_node,
+    structured_turn,
+    trajectory_of,
+)
 from sanderling.data.fields import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -78,6 +86,21 @@ def entries_in(value: Any) -> list[Any]:
         named = [item if "id" in item else {"id": key, **item} for key, item in value.items()]
         return named if any(map(layout_of, named[:3])) else [value]
     return [value]
+
+
+def conversation(
+    entry: Entry,
+    messages: list[Any],
+    id: str,
+    notes: ImportReport,
+    *,
+    question: str | None = None,
+    answers: tuple[str, ...] = (),
+    held: Iterable[str] = (),
+) -> Trajectory:
+    """A trajectory of a list of messages; see `trajectory_of`."""
+    nodes = chat_nodes(messages, id, notes)
+    return trajectory_of(entry, nodes, id, notes, question=question, answers=answers, held=held)
 
 
 def _with_prompt(entry: Entry, messages: list[Any], keys: Iterable[str]) -> tuple[list[Any], set[str]]:
@@ -278,7 +301,7 @@ def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:
     question = case["question"] if isinstance(case.get("question"), str) else None
     held = {"reference_answer", "steps", "turns"} | ({"question"} if question is not None else set())
     answers = answers_in(case.get("reference_answer"))
-    found = conversation(case, (), id, notes, question=question, answers=answers, held=held, nodes=chain.nodes)
+    found = trajectory_of(case, chain.nodes, id, notes, question=question, answers=answers, held=held)
     if case.get("final_answer") and found.answer != str(case["final_answer"]).strip():
         notes.add("final_answer_differs", id, case["final_answer"])
     return found

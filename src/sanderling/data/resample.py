@@ -27,7 +27,7 @@ import numpy as np
 from sanderling.core.errors import UserError
 from sanderling.core.record import decode_trajectory, encode_record
 from sanderling.data.importing import open_trajectories
-from sanderling.runs.writing import Shelf, shelved, write_lines, write_trajectories
+from sanderling.runs.jsonl import Shelf, shelved, write_lines, write_trajectories
 
 _FARTHEST_SWAP = 1_000
 _COPY = re.compile(r"~[0-9]+\Z")

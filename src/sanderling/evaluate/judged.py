@@ -18,8 +18,7 @@ from sanderling.core.types import Ending
 from sanderling.evaluate.result import Record
 from sanderling.evaluate.rows import Key
 from sanderling.judge.verdict import Code
-from sanderling.runs.jsonl import JsonlLog
-from sanderling.runs.writing import write_lines
+from sanderling.runs.jsonl import JsonlLog, write_lines
 
 PUBLISHED = "published"
 """Who spoke where others' own verdicts on what they made are compared with a judge's."""

@@ -25,8 +25,8 @@ from sanderling.judge.agreement import agreement
 from sanderling.judge.by_hand import ByHand, Name
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, verdict_of, with_verdict
 from sanderling.runs.files import replace_file
+from sanderling.runs.jsonl import write_trajectories
 from sanderling.runs.run import Run, Table, beside
-from sanderling.runs.writing import write_trajectories
 
 _VERDICT = TypeAdapter(Verdict)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import get_profile
 from sanderling.data.importing import open_trajectories
-from sanderling.runs.writing import check_places
+from sanderling.runs.files import check_places
 from sanderling.train.encoding import Encoding, Limit
 from sanderling.train.encoding import Overlong as Overlong
 from sanderling.train.row_source import RowCounts, left_out_file, write_rows

@@ -5,6 +5,7 @@ import glob
 import hashlib
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from sanderling.core.errors import UserError
@@ -68,6 +69,31 @@ def matching(path: Path) -> list[Path]:
     if not found:
         raise UserError(f"Nothing matches {path}: check the pattern.")
     return found
+
+
+def check_places(sources: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Before long work: nothing that is read may be written, nor two things to one place.
+
+    Raises UserError for a target that is a source, lies in a folder that is read (the next run would read it), is a folder
+    or a device, or is named twice.
+    """
+    read = {source.resolve() for source in sources}
+    taken: set[Path] = set()
+    for target in targets:
+        place = target.resolve()
+        if place in read:
+            raise UserError(f"{target} is read and would be written: choose another place for the output.")
+        if read & set(place.parents):
+            raise UserError(
+                f"{target} lies in a folder that is read, so that the next run would read it: choose another place."
+            )
+        if place.is_dir():
+            raise UserError(f"{target} is a folder: name a file.")
+        if place.exists() and not place.is_file():
+            raise UserError(f"{target} is no plain file, and would be replaced by one: name a file.")
+        if place in taken:
+            raise UserError(f"{target} would be written twice: give each output a place of its own.")
+        taken.add(place)
 
 
 def sync(path: Path) -> None:

@@ -1,19 +1,22 @@
-"""Append-only JSONL stores that survive ``kill -9``.
+"""Files of JSON lines: logs and stores of trajectories that survive ``kill -9``, and files that appear whole or not at all.
 
-Contract: a record is written by one ``write`` of one line under a file lock, then flushed to the disk (unless a log is told not
-to wait for it), so a crash can only tear the *last* line. Reading drops a torn last line with a warning; the next append cuts
-it off first. Any other unreadable line is damage that nobody here can explain, and a :class:`UserError` names its file and
-line. A store that does not exist yet is empty. Ids may repeat. Knows nothing of what the records mean.
+A log or store grows by one ``write`` of one line under a file lock, flushed to the disk (unless a log is told not to wait for
+it), so a crash can only tear the *last* line. Reading drops a torn last line with a warning; the next append cuts it off first.
+Any other unreadable line is damage that nobody here can explain, and a UserError names its file and line. A file that does not
+exist yet is empty. Ids may repeat.
 """
 
 import fcntl
 import os
 import stat
+import tempfile
 import warnings
 import zlib
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import (
@@ -25,7 +28,8 @@ from sanderling.core.record import (
     encode_record,
     encode_trajectory,
 )
-from sanderling.runs.files import sync
+from sanderling.runs.files import refuse_device, sync
+from sanderling.runs.parquet import write_parquet
 
 _BLOCK = 1 << 16
 _HEAD = b'{"schema_version":'
@@ -54,11 +58,11 @@ class Line(NamedTuple):
 class _Lines:
     """A file of JSON lines: the crash-safe core of both stores."""
 
-    def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self.path = path
+    def __init__(self, path: Path | str, *, durable: bool = True) -> None:
+        self.path = Path(path)
         self._durable = durable
 
-    def open(self) -> int:
+    def _open(self) -> int:
         """A handle for appending. Raises UserError when the file cannot be opened or made."""
         try:
             try:
@@ -73,10 +77,10 @@ class _Lines:
             raise UserError(f"{self.path} is a device or a pipe, which keeps nothing: choose another place.")
         return handle
 
-    def append(self, line: bytes) -> int:
+    def _append(self, line: bytes) -> int:
         """Add one line durably; returns its offset. Raises UserError when that fails; the file is then as it was before."""
         is_new = self._durable and not self.path.exists()
-        handle = self.open()
+        handle = self._open()
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             offset = self._write(handle, line + b"\n")
@@ -113,11 +117,7 @@ class _Lines:
         os.ftruncate(handle, size - len(tail))
         return size - len(tail), b""
 
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        """Line numbers from 1, and the JSON values. Raises UserError for a damaged line."""
-        return ((number, value) for number, _, value in self.since(0))
-
-    def since(self, offset: int) -> Iterator[tuple[int, Line, Any]]:
+    def _since(self, offset: int) -> Iterator[tuple[int, Line, Any]]:
         """The lines from an offset on, at which one begins: their numbers from there, where they stand, their JSON values."""
         if not self.path.exists():
             return
@@ -134,23 +134,20 @@ class _Lines:
                         if not line.endswith(b"\n"):
                             warnings.warn(f"{self.path}: the torn last line is left out", TornLineWarning, stacklevel=3)
                             return
-                        raise self.damaged(number + self.before(start), error) from error
+                        raise self._damaged(number, error, start) from error
         except OSError as error:
             raise UserError(f"Cannot read {self.path} ({error.strerror}): check the path.") from error
 
-    def before(self, offset: int) -> int:
-        """How many lines stand before it."""
+    def _damaged(self, number: int, error: Exception, start: int = 0) -> UserError:
+        """What to tell the person about an unreadable line, counted from an offset on."""
         with self.path.open("rb") as file:
-            return sum(file.read(min(_BLOCK, offset - at)).count(b"\n") for at in range(0, offset, _BLOCK))
-
-    def damaged(self, number: int, error: Exception) -> UserError:
-        """What to tell the person about an unreadable line."""
+            number += sum(file.read(min(_BLOCK, start - at)).count(b"\n") for at in range(0, start, _BLOCK))
         if isinstance(error, NewerSchemaError):
             return UserError(f"Line {number} of {self.path} cannot be read yet: {error}.")
         return UserError(f"Line {number} of {self.path} is damaged ({error}): remove that line or restore the file.")
 
 
-class JsonlLog:
+class JsonlLog(_Lines):
     """An append-only log of JSON objects, such as metrics.
 
     ``durable=False``: a line is the system's when ``append`` returns, and outlives the process, but not a loss of power.
@@ -158,22 +155,15 @@ class JsonlLog:
     Example: ``JsonlLog(path).append({"step": 3, "loss": 0.5})``
     """
 
-    def __init__(self, path: Path | str, *, durable: bool = True) -> None:
-        self._lines = _Lines(Path(path), durable=durable)
-
-    @property
-    def path(self) -> Path:
-        return self._lines.path
-
     def append(self, record: dict[str, Any]) -> None:
         """Add one object. Raises UserError when it is not JSON or the file cannot be written."""
         check_json(record, "record")
-        self._lines.append(encode_record(record))
+        self._append(encode_record(record))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for number, value in self._lines:
+        for number, _, value in self._since(0):
             if not isinstance(value, dict):
-                raise self._lines.damaged(number, ValueError("it is not a JSON object"))
+                raise self._damaged(number, ValueError("it is not a JSON object"))
             yield value
 
     def read_all(self) -> list[dict[str, Any]]:
@@ -181,25 +171,18 @@ class JsonlLog:
         return list(self)
 
 
-class TrajectoryStore:
+class TrajectoryStore(_Lines):
     """An append-only store of trajectories, one line each.
 
     Example: ``store = TrajectoryStore("runs/a.jsonl"); done = store.ids(); store.append(trajectory)``
     """
-
-    def __init__(self, path: Path | str) -> None:
-        self._lines = _Lines(Path(path))
-
-    @property
-    def path(self) -> Path:
-        return self._lines.path
 
     def prepare(self) -> None:
         """Make sure, before long work begins, that the store can be appended to.
 
         Raises UserError when it cannot, or when the file holds something else.
         """
-        handle = self._lines.open()
+        handle = self._open()
         head = os.pread(handle, 64, 0)
         os.close(handle)
         if not is_store(head):
@@ -208,18 +191,18 @@ class TrajectoryStore:
     def append(self, trajectory: Trajectory) -> Line:
         """Add one trajectory durably. Raises UserError when it is not JSON or the file cannot be written."""
         encoded = encode_trajectory(trajectory)
-        return Line(self._lines.append(encoded), len(encoded), zlib.crc32(encoded))
+        return Line(self._append(encoded), len(encoded), zlib.crc32(encoded))
 
     def __iter__(self) -> Iterator[Trajectory]:
         return (trajectory for _, trajectory in self.since(0))
 
     def since(self, offset: int) -> Iterator[tuple[Line, Trajectory]]:
         """The trajectories from an offset on, at which a line begins, and where they stand. Raises UserError."""
-        for number, line, value in self._lines.since(offset):
+        for number, line, value in self._since(offset):
             try:
                 yield line, decode_trajectory(value)
             except ValueError as error:
-                raise self._lines.damaged(number + self._lines.before(offset), error) from error
+                raise self._damaged(number, error, offset) from error
 
     def at(self, line: Line) -> Trajectory:
         """The trajectory that stands there. Raises UserError when something else does."""
@@ -245,7 +228,7 @@ class TrajectoryStore:
 
     def ids(self) -> set[str]:
         """The ids that are stored, for commands that go on where they stopped."""
-        return {value["id"] for _, value in self._lines if isinstance(value, dict) and isinstance(value.get("id"), str)}
+        return {value["id"] for _, _, value in self._since(0) if isinstance(value, dict) and isinstance(value.get("id"), str)}
 
 
 def is_store(head: bytes) -> bool:
@@ -269,3 +252,131 @@ def is_whole(tail: bytes) -> bool:
         return isinstance(decode_record(tail), dict)
     except ValueError:
         return False
+
+
+# Whole files ---------------------------------------------------------------------------------------------------------------
+
+
+def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
+    if path.suffix == ".parquet":
+        return write_parquet(path, trajectories)
+    return write_lines(path, (encode_trajectory(trajectory) for trajectory in trajectories))
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> int:
+    """Write lines as they come, in place of what stood there once all are written; returns how many. Raises UserError."""
+    with Lines(path) as file:
+        for line in lines:
+            file.add(line)
+    return file.count
+
+
+class Lines:
+    """A file of lines in the making: it takes its place when the block ends well, and leaves no trace otherwise.
+
+    ``keep_empty=False``: where no line came, no file stands there afterwards, not even an earlier one.
+
+    Example: ``with Lines(path) as file: file.add(b"{}")``
+    """
+
+    def __init__(self, path: Path, *, keep_empty: bool = True) -> None:
+        self.path = path
+        self.count = 0
+        self._keep_empty = keep_empty
+        self._partial = path.with_name(f".{path.name}.partial")
+        with _sentence(path):
+            refuse_device(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._partial.open("wb")
+
+    def add(self, line: bytes) -> None:
+        """One line, without its newline. Raises UserError when there is no room."""
+        with _sentence(self.path):
+            self._file.write(line + b"\n")
+        self.count += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with _sentence(self.path):
+            try:
+                if kind is None:
+                    self._end()
+                else:
+                    self._give_up()
+            finally:
+                self._partial.unlink(missing_ok=True)
+
+    def _end(self) -> None:
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        finally:
+            self._file.close()  # which writes again what could not be flushed, and may fail as well
+        if self.count or self._keep_empty:
+            self._partial.replace(self.path)
+        else:
+            self.path.unlink(missing_ok=True)
+
+    def _give_up(self) -> None:
+        with suppress(OSError):  # what is thrown away needs no room, and why it is matters more
+            self._file.close()
+
+
+@contextmanager
+def _sentence(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
+
+
+class Shelf:
+    """Lines of a store by their number; in memory is one offset each. A torn last line is none, as when a store is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._starts = array("q")
+        at = 0
+        for line in self._file:
+            if line.strip() and (line.endswith(b"\n") or is_whole(line)):
+                self._starts.append(at)
+            at += len(line)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def record(self, number: int) -> dict[str, Any]:
+        """One record as its JSON value."""
+        self._file.seek(self._starts[number])
+        return decode_record(self._file.readline())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@contextmanager
+def shelved(path: Path, trajectories: Iterator[Trajectory], near: Path) -> Iterator[Shelf]:
+    """The trajectories of a file by number. What is no store is copied into one beside ``near`` meanwhile."""
+    as_it_is = False
+    if path.is_file():
+        with path.open("rb") as file:
+            as_it_is = is_store(file.read(64))
+    if as_it_is:
+        shelf = Shelf(path)
+        try:
+            yield shelf
+        finally:
+            shelf.close()
+        return
+    near.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=near.parent, prefix=f".{near.name}.") as place:
+        copied = Path(place) / "copied.jsonl"
+        write_trajectories(copied, trajectories)
+        shelf = Shelf(copied)
+        try:
+            yield shelf
+        finally:
+            shelf.close()

@@ -20,9 +20,8 @@ from sanderling.evaluate.begun import JUDGE, require_begun_with
 from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.verdict import Judge
-from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.jsonl import Shelf, TrajectoryStore, write_lines
 from sanderling.runs.run import Run, beside
-from sanderling.runs.writing import Shelf, write_lines
 
 
 async def generate(

@@ -22,7 +22,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Trajectory, encode_record
 from sanderling.runs.files import refuse_device
-from sanderling.runs.writing import Lines
+from sanderling.runs.jsonl import Lines
 from sanderling.train.contract import IntArray, Row
 from sanderling.train.encoding import Encoding, Limit, Made, rows_of
 

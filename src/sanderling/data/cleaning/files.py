@@ -21,9 +21,10 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.data.cleaning.recipe import Cleaner, CleaningRecipe
 from sanderling.data.cleaning.report import CleanReport
+from sanderling.runs.files import check_places
+from sanderling.runs.jsonl import Lines, write_lines
 from sanderling.runs.locks import end_with_parent
 from sanderling.runs.parquet import write_parquet
-from sanderling.runs.writing import Lines, check_places, write_lines
 
 DROPPED_KEY = "dropped"
 """Where a dropped trajectory's step, reason and detail stand in its ``meta``."""

@@ -22,7 +22,7 @@ from sanderling.evaluate.peers.joining import Joiner
 from sanderling.evaluate.peers.plan import UNMATCHED, Plan, planned, rewritten
 from sanderling.evaluate.run_directory import About, Kind, RunDirectory, RunFile, sha256_of_questions
 from sanderling.runs.files import replace_file
-from sanderling.runs.writing import write_trajectories
+from sanderling.runs.jsonl import write_trajectories
 
 _UNNAMED = (
     "Its texts are left out of reports and logs, since AgentToLeaP's records do not say of which benchmark they are: "

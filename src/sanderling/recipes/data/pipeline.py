@@ -33,9 +33,8 @@ from sanderling.recipes.data.config import Keep, Layout
 from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, run_stages
 from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import JsonlLog
+from sanderling.runs.jsonl import JsonlLog, Lines, write_lines
 from sanderling.runs.run import Run, beside
-from sanderling.runs.writing import Lines, write_lines
 from sanderling.train.encoding import Encoding
 from sanderling.train.row_source import left_out_file, write_rows
 

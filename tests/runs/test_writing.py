@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.runs.files import replace_file
+from sanderling.runs.files import check_places, replace_file
+from sanderling.runs.jsonl import Lines, write_lines
 from sanderling.runs.parquet import write_parquet
-from sanderling.runs.writing import Lines, check_places, write_lines
 
 
 def test_lines_take_their_place_together(tmp_path: Path) -> None:
