@@ -12,8 +12,11 @@ import json
 import os
 import sqlite3
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Protocol, Self
 
@@ -183,13 +186,10 @@ class PageFile:
         self.path = path
         self.first = first
         self._earlier = earlier
-        try:
+        with _refused_writes():
             self._connection = sqlite3.connect(path.resolve().as_uri(), uri=True, isolation_level=None)
-        except sqlite3.Error as error:
-            raise _refused(error) from error
         try:
-            for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", *_TABLES, "BEGIN"):
-                self._run(statement)
+            self._run("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", *_TABLES, "BEGIN")
             last = self._run("SELECT max(number) FROM pages").fetchone()[0]
         except UserError:
             self.close()
@@ -206,10 +206,10 @@ class PageFile:
             return None
         row = (self.end, key, page.url, page.title, page.text)
         row += (json.dumps(page.links, ensure_ascii=False), page.date, page.source, int(stored.readable))
-        if self._run("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row).rowcount == 0:
+        if self._run("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row=row).rowcount == 0:
             return None
         if (place := site(key)) != self._last_site:
-            self._run("INSERT OR IGNORE INTO sites VALUES (?)", (place,))
+            self._run("INSERT OR IGNORE INTO sites VALUES (?)", row=(place,))
             self._last_site = place
         self.end += 1
         return self.end - 1
@@ -217,7 +217,7 @@ class PageFile:
     def pages(self, start: int) -> Iterator[tuple[int, StoredPage]]:
         """The stored pages from a number on; others may be written meanwhile."""
         while rows := self._run(
-            f"SELECT number, {_COLUMNS} FROM pages WHERE number >= ? ORDER BY number LIMIT {_BLOCK}", (start,)
+            f"SELECT number, {_COLUMNS} FROM pages WHERE number >= ? ORDER BY number LIMIT {_BLOCK}", row=(start,)
         ).fetchall():
             for number, *row in rows:
                 yield number, _stored(row)
@@ -225,30 +225,26 @@ class PageFile:
 
     def find(self, key: str) -> int | None:
         """The number of a page of this part or an earlier one."""
-        row = self._run("SELECT number FROM pages WHERE key = ?", (key,)).fetchone()
+        row = self._run("SELECT number FROM pages WHERE key = ?", row=(key,)).fetchone()
         if row is not None:
             return int(row[0])
         return None if self._earlier is None else self._earlier.find(key)
 
     def has_site(self, place: str) -> bool:
         """Whether a page of this part or an earlier one lies on a site (`addresses.site`)."""
-        if self._run("SELECT 1 FROM sites WHERE site = ?", (place,)).fetchone() is not None:
+        if self._run("SELECT 1 FROM sites WHERE site = ?", row=(place,)).fetchone() is not None:
             return True
         return self._earlier is not None and self._earlier.has_site(place)
 
     def sign(self, number: int, signature: bytes) -> None:
         """Store the signature of a page (`duplicates.signature`)."""
-        self._run("INSERT OR REPLACE INTO signatures VALUES (?, ?)", (number, signature))
+        self._run("INSERT OR REPLACE INTO signatures VALUES (?, ?)", row=(number, signature))
 
     def commit(self, state: str) -> None:
         """Make everything so far, and this state in place of the one before, survive a kill."""
-        for statement, row in (
-            ("DELETE FROM state", ()),
-            ("INSERT INTO state VALUES (?)", (state,)),
-            ("COMMIT", ()),
-            ("BEGIN", ()),
-        ):
-            self._run(statement, row)
+        self._run("DELETE FROM state")
+        self._run("INSERT INTO state VALUES (?)", row=(state,))
+        self._run("COMMIT", "BEGIN")
 
     @property
     def state(self) -> str:
@@ -259,34 +255,42 @@ class PageFile:
     def absorb(self, part: Path, first: int) -> None:
         """Take over the part just before this one, whose first page has the number ``first``."""
         self._run("COMMIT")
-        self._run("ATTACH ? AS part", (_read_only(part),))
-        self._run("BEGIN")
-        for table in ("pages", "signatures", "sites"):
-            self._run(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM part.{table}")
-        self._run("COMMIT")
-        self._run("DETACH part")
-        self._run("BEGIN")
+        self._run("ATTACH ? AS part", row=(_read_only(part),))
+        copies = (f"INSERT OR IGNORE INTO main.{name} SELECT * FROM part.{name}" for name in ("pages", "signatures", "sites"))
+        self._run("BEGIN", *copies, "COMMIT", "DETACH part", "BEGIN")
         self.first = first
 
     def finish(self) -> None:
         """Make it a finished part, one file. Its state stays, so that a build killed after this still finds it whole."""
-        for statement in ("COMMIT", "PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA journal_mode = DELETE"):
-            self._run(statement)
+        self._run("COMMIT", "PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA journal_mode = DELETE")
         self.close()
 
     def close(self) -> None:
         """Close the file; what was not committed is void."""
         self._connection.close()
 
-    def _run(self, sql: str, row: tuple = ()) -> sqlite3.Cursor:
-        try:
-            return self._connection.execute(sql, row)
-        except sqlite3.Error as error:
-            raise _refused(error) from error
+    def _run(self, *statements: str, row: tuple = ()) -> sqlite3.Cursor:
+        """Execute statements, each with the row; the last one's result."""
+        with _refused_writes():
+            for statement in statements[:-1]:
+                self._connection.execute(statement, row)
+            return self._connection.execute(statements[-1], row)
 
 
-def _refused(error: sqlite3.Error) -> UserError:
-    return UserError(f"Cannot write the pages ({error}): free some space or choose another place.")
+@contextmanager
+def _refused_writes() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise UserError(f"Cannot write the pages ({error}): free some space or choose another place.") from error
+
+
+@contextmanager
+def _refused_reads() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(f"the page store cannot be read: {error}") from error
 
 
 class SqlitePages:
@@ -302,28 +306,23 @@ class SqlitePages:
     def __init__(self, parts: Sequence[tuple[Path, int]]) -> None:
         self._leases = [_lease(path) for path, _count in parts]
         self._uris = [_read_only(path) for path, _count in parts]
-        self._ends: list[int] = []
-        for _path, count in parts:
-            self._ends.append(count + (self._ends[-1] if self._ends else 0))
+        self._ends = list(accumulate(count for _path, count in parts))
         self._local = threading.local()
-        for connection in self._connections():
-            try:
+        with _refused_reads():
+            for connection in self._connections():
                 connection.execute("PRAGMA schema_version")
-            except sqlite3.Error as error:
-                raise OSError(f"the page store cannot be read: {error}") from error
 
     def count(self) -> int:
         """Number of pages."""
         return self._ends[-1] if self._ends else 0
 
     def get(self, number: int) -> StoredPage:
-        for part, end in enumerate(self._ends):
-            if 0 <= number < end:
-                row = self._row(part, f"SELECT {_COLUMNS} FROM pages WHERE number = ?", number)
-                if row is None:
-                    raise OSError(f"page {number} is missing from its file")
-                return _stored(row)
-        raise KeyError(number)
+        if not 0 <= number < self.count():
+            raise KeyError(number)
+        row = self._row(bisect_right(self._ends, number), f"SELECT {_COLUMNS} FROM pages WHERE number = ?", number)
+        if row is None:
+            raise OSError(f"page {number} is missing from its file")
+        return _stored(row)
 
     def all(self) -> Iterator[Page]:
         """Every page in order."""
@@ -342,26 +341,19 @@ class SqlitePages:
 
     def signatures(self) -> Iterator[tuple[int, bytes]]:
         """The signatures of pages, by number; pages of few words have none."""
-        for connection in self._connections():
-            try:
+        with _refused_reads():
+            for connection in self._connections():
                 yield from connection.execute("SELECT number, signature FROM signatures ORDER BY number")
-            except sqlite3.Error as error:
-                raise OSError(f"the page store cannot be read: {error}") from error
 
     def _row(self, part: int, sql: str, value: int | str) -> tuple | None:
-        try:
+        with _refused_reads():
             return self._connections()[part].execute(sql, (value,)).fetchone()
-        except sqlite3.Error as error:
-            raise OSError(f"the page store cannot be read: {error}") from error
 
     def _connections(self) -> list[sqlite3.Connection]:
         """The thread's own; a forked process opens anew, as SQLite asks."""
         process, connections = getattr(self._local, "opened", (None, []))
         if process != os.getpid():
-            try:
-                connections = [sqlite3.connect(uri, uri=True) for uri in self._uris]
-            except sqlite3.Error as error:
-                raise OSError(f"the page store cannot be read: {error}") from error
+            connections = [sqlite3.connect(uri, uri=True) for uri in self._uris]
             self._local.opened = (os.getpid(), connections)
         return connections
 
