@@ -197,6 +197,8 @@ def only_words(text: str, links: Iterable[Link]) -> str:
     return "".join((*parts, text[at:]))
 
 
+# Borders
+
 _HEADING = re.compile(r"#{1,6}\s+\S")
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _LINE = re.compile(r"[^\n]+")
@@ -288,6 +290,9 @@ def _trimmed(text: str, start: int, end: int) -> Stretch:
     while end > start and text[end - 1].isspace():
         end -= 1
     return start, end
+
+
+# Parts
 
 
 def split_page(text: str, max_words: int) -> tuple[str, ...]:

@@ -96,6 +96,9 @@ def _resolved(base: str, address: str) -> str:
         return address
 
 
+# The filters
+
+
 class Filter(World):
     """A world around a world, with its name and pages; what is asked goes on to it unless a filter says otherwise."""
 

@@ -91,6 +91,8 @@ def _place_of(line: str, query: str) -> tuple[int, int] | None:
     return start, end
 
 
+# The question, word for word
+
 VERSION = 2
 """Another number where other texts are found."""
 _RUN, _FEWEST = 13, 8
@@ -177,6 +179,9 @@ class Canaries:
 def as_words(text: str) -> str:
     """A text's words as they are compared, with a blank before and after each."""
     return f" {' '.join(question_tokens(text))} "
+
+
+# The guard
 
 
 class GuardKind(StrEnum):

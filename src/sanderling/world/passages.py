@@ -119,6 +119,8 @@ def _lines(text: str, block: Block) -> Iterator[Stretch]:
             yield line.span()
 
 
+# Extracts
+
 _K1, _B = 1.2, 0.75
 _MOST_GOAL_TERMS = 64
 _PASSAGE_WORDS = 60
@@ -262,6 +264,8 @@ def _glue(before: Passage, passage: Passage, *, adjacent: bool) -> str:
         return "\n" if adjacent else _LINE_GAP
     return " " if adjacent else _GAP
 
+
+# Snippets
 
 _LEAD_IN = 3
 """Words shown before a match whose sentence begins too far back."""

@@ -147,6 +147,8 @@ def _replays(trajectory: Trajectory) -> Iterable[Replay]:
         ordinal += len(turn.calls)
 
 
+# Pages
+
 SOURCE = "recorded"
 
 

@@ -182,6 +182,8 @@ def query_terms(text: str, most: int) -> tuple[str, ...]:
     return _first_content(terms, most)
 
 
+# Text as a reader sees it
+
 _TARGET = r"\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
 _IMAGE, _LINK = re.compile("!" + _TARGET), re.compile(_TARGET)
 _LINE_MARK = re.compile(r"\n[ \t]*(?:#{1,6}[ \t]+|[*+\-][ \t]+|>[ \t]?)")

@@ -177,6 +177,8 @@ class TextIndex(FullText):
             fetch *= 4
 
 
+# The directory
+
 _NOTE = "sanderling.json"
 _FILLING = ".index-"
 

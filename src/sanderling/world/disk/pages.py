@@ -148,6 +148,8 @@ class MemoryPages:
         return self._numbers.get(key)
 
 
+# Files
+
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS pages (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, url TEXT NOT NULL,
     title TEXT NOT NULL, text TEXT NOT NULL, links TEXT NOT NULL, date TEXT NOT NULL, source TEXT NOT NULL,

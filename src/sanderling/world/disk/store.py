@@ -110,6 +110,8 @@ def read_manifest(directory: Path) -> WorldInfo:
         ) from error
 
 
+# Building and adding
+
 _ADDING = "adding"
 _MOST_REASONS = 3
 
@@ -312,6 +314,9 @@ def _discard_unnamed(directory: Path, before: WorldInfo, after: WorldInfo) -> No
             shutil.rmtree(path, ignore_errors=True)
         elif path.match("duplicates-*.json"):
             path.unlink(missing_ok=True)
+
+
+# Opening
 
 
 def open_world(directory: Path) -> LocalWorld:
