@@ -168,7 +168,7 @@ def test_the_page_and_the_table_hold_every_figure_and_load_nothing(lab: Lab, tmp
     report = run_sweep(lab.sweep(), tmp_path / "sweep", "sanderling <merge> sweep")
     page = render(report)
     assert page == render(report) and "&lt;merge&gt;" in page
-    assert "models in float32 on cpu; search: old lexical, new lexical" in page
+    assert "models in float32 on cpu; search: old lexical, new lexical" in " ".join(page.split())
     assert "default-src 'none'" in page and not any(word in page for word in ('src="', 'href="', "@import", "url("))
     for point in report.points:
         assert f"<td>{point.name}" in page
