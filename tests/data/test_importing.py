@@ -243,7 +243,7 @@ def test_a_file_that_is_all_questions_says_nothing_and_one_beside_it_refuses_not
 
 def test_a_layout_of_ones_own_is_asked_first(tmp_path: Path) -> None:
     source = (
-        "from sanderling.data.layouts import Layout, conversation\n"
+        "from sanderling.data.conversation import conversation\nfrom sanderling.data.layouts import Layout\n"
         "MINE = Layout(lambda e: 'talk' in e, lambda e, id, notes: conversation(e, e['talk'], id, notes, question=e['ask']))\n"
     )
     (tmp_path / "mine.py").write_text(source)
@@ -253,5 +253,6 @@ def test_a_layout_of_ones_own_is_asked_first(tmp_path: Path) -> None:
     assert isinstance(first, Trajectory) and isinstance(second, Trajectory)
     assert (first.question.text, len(first.nodes), first.meta["layout"]) == ("Who?", 4, name)
     assert second.meta["layout"] == "openai-messages"
-    with pytest.raises(UserError, match="did you mean 'sharegpt'"):
-        Import(file, layout="sharegtp")
+    for wrong, said in (("sharegtp", "did you mean 'sharegpt'"), (f"{tmp_path}/mine.py:conversation", "is no layout")):
+        with pytest.raises(UserError, match=said):
+            Import(file, layout=wrong)

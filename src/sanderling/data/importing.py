@@ -200,7 +200,7 @@ class Import:
                 self._unread(notes, item.code, f"{place.name}#{index}", item.text, item.entries)
                 index += item.entries
                 continue
-            for entry in [item.value] if isinstance(item.value, Trajectory) else entries_in(item.value):
+            for entry in [item.value] if isinstance(item.value, Trajectory) else entries_in(item.value, self._layouts):
                 found = self._entry(entry, f"{place.name}#{index}", notes)
                 index += 1
                 if found is None:

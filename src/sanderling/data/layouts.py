@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending, Role
@@ -59,17 +60,20 @@ class Layout:
 
 def layout_named(name: str) -> Layout:
     """A layout by its name here, or from outside as ``file.py:name``. Raises UserError when there is none."""
-    return resolve(name, LAYOUTS, "layout")
+    found = resolve(name, LAYOUTS, "layout")
+    if not isinstance(found, Layout):
+        raise UserError(f"{name} is no layout: make it a sanderling.data.layouts.Layout.")
+    return found
 
 
-def layout_of(entry: Any, layouts: Mapping[str, Layout] | None = None) -> str:
-    """The name of an entry's layout, the first of ``layouts`` (all built-in ones) that recognises it; empty: it has none."""
+def layout_of(entry: Any, layouts: Mapping[str, Layout]) -> str:
+    """The name of the first of some layouts that recognises an entry; empty where none does."""
     if not isinstance(entry, dict):
         return ""
-    return next((name for name, layout in (LAYOUTS if layouts is None else layouts).items() if layout.recognises(entry)), "")
+    return next((name for name, layout in layouts.items() if layout.recognises(entry)), "")
 
 
-def entries_in(value: Any) -> list[Any]:
+def entries_in(value: Any, layouts: Mapping[str, Layout]) -> list[Any]:
     """The entries that one value of a file holds: those of the list it wraps, or the value itself.
 
     A wrapper is an object with a field that is a list of entries, or one that holds entries by their ids. A bare list of
@@ -77,14 +81,14 @@ def entries_in(value: Any) -> list[Any]:
     """
     if isinstance(value, list):
         return [{"messages": value}] if is_conversation(value) else value
-    if not isinstance(value, dict) or layout_of(value):
+    if not isinstance(value, dict) or layout_of(value, layouts):
         return [value]
     for key, inner in value.items():
-        if isinstance(inner, list) and (key == "cases" or any(map(layout_of, inner[:3]))):
+        if isinstance(inner, list) and (key == "cases" or any(layout_of(item, layouts) for item in inner[:3])):
             return inner
     if len(value) > 1 and all(isinstance(item, dict) for item in value.values()):
         named = [item if "id" in item else {"id": key, **item} for key, item in value.items()]
-        return named if any(map(layout_of, named[:3])) else [value]
+        return named if any(layout_of(item, layouts) for item in named[:3]) else [value]
     return [value]
 
 
