@@ -7,6 +7,7 @@ Nodes are built once and only appended, so a turn costs the same at any length.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from sanderling.agent.limits import CUT_MARK, cut_middle
 from sanderling.core.chat import ChatRenderer, wrap_observation
@@ -153,9 +154,9 @@ class Transcript:
 
     def delta(self) -> Delta:
         """What is new for the session: the queued messages, joined."""
-        ids = [draft.ids for draft in self._pending]
-        joined = None if any(one is None for one in ids) else tuple(id for one in ids for id in one or ())
-        return Delta(tuple(draft.message for draft in self._pending), joined)
+        known = [draft.ids for draft in self._pending if draft.ids is not None]
+        ids = tuple(chain.from_iterable(known)) if len(known) == len(self._pending) else None
+        return Delta(tuple(draft.message for draft in self._pending), ids)
 
     def commit(self) -> None:
         """Make the queued messages nodes of the main branch."""
