@@ -21,13 +21,11 @@ from sanderling.world.local import LocalWorld
 
 _MARGIN = 1e-4
 _DIGITS = 6
-_BLOCK_VALUES = 4_000_000
-"""Values of one block: 16 MB as float32."""
+_BLOCK_VALUES = 4_000_000  # 16 MB as float32
 _KEPT_BYTES = 512_000_000
 """Up to here, what is stored as float16 is kept as float32 once used: converting it costs ten times what comparing does."""
 _EXACT_PLACES = 2_000
-_NONE = np.float32(-2.0)
-"""Below every cosine."""
+_NONE = np.float32(-2.0)  # below every cosine
 
 
 class DenseIndex(Ranker):
@@ -163,10 +161,7 @@ def fitting_info(directory: Path, fingerprint: str, pages: int) -> DenseInfo:
 
 
 def open_dense(directory: Path, fingerprint: str, pages: int, embedder: Embedder) -> DenseIndex:
-    """The dense index of a world, approximate where that was made.
-
-    Raises UserError when there is none, or none of exactly these pages and this embedder.
-    """
+    """The dense index of a world. Raises UserError when there is none of exactly these pages and this embedder."""
     info, place = fitting_info(directory, fingerprint, pages), directory / DIRECTORY
     return DenseIndex(info, *read_arrays(place, info), embedder)
 
@@ -233,10 +228,7 @@ LEXICAL = SearchChoice()
 
 
 def open_for_queries(directory: Path, fingerprint: str, pages: int, choice: SearchChoice) -> tuple[DenseInfo, Embedder]:
-    """The dense index of a world's directory, and the embedder of its queries.
-
-    Raises UserError when there is no index, or none of exactly these pages and this embedder.
-    """
+    """The manifest of a world's dense index, and the embedder of its queries. Raises UserError as `open_dense`."""
     info = fitting_info(directory, fingerprint, pages)
     spec = choice.embedder or info.embedder
     embedder = open_embedder(spec, info.settings.dimension)

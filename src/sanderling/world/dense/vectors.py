@@ -92,10 +92,7 @@ _ENDS = ("\n\n", "\n", ". ", "。", " ")
 
 
 def passages(page: Page, chunking: Chunking) -> list[str]:
-    """The texts to embed for a page: its title before each, its text cut at ends of paragraphs, sentences or words.
-
-    None for a page without words.
-    """
+    """The texts to embed for a page: its title before each, its text cut at ends of paragraphs, sentences or words."""
     text = plain(page.text[: 2 * chunking.most * chunking.chars]).strip()
     found: list[str] = []
     while text and len(found) < chunking.most:

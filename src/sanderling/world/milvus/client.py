@@ -47,13 +47,9 @@ class MilvusOutageError(UserError, OSError):
 
 
 class MilvusStore:
-    """One world's collections.
+    """One world's collections, of pages (``name``) and of ``passages`` (empty: without vectors).
 
-    Args:
-        uri: ``http://host:19530``, or a file for milvus-lite; the token, if any, is in the environment (``MILVUS_TOKEN``).
-        name: of the collection of pages.
-        passages: of the collection of passages; empty: without vectors.
-
+    ``uri``: ``http://host:19530``, or a file for milvus-lite; the token, if any, is in the environment (``MILVUS_TOKEN``).
     """
 
     def __init__(self, uri: str, name: str, passages: str = "") -> None:

@@ -93,13 +93,10 @@ def resolve(page: str, link: str) -> str:
 
 
 class Resolver:
-    """The addresses that the links of one page lead to; each distinct link is worked out once.
+    """The addresses that the links of one ``page`` lead to; each distinct link is worked out once.
 
-    Args:
-        page: the page's own address; a link to it leads nowhere else.
-        base: what links are relative to; empty: the page's address.
-        follow: from an address to where it leads (through a redirect, to a folder's index).
-
+    ``base``: what links are relative to; empty: the page. ``follow``: from an address to where it leads (through a redirect, to
+    a folder's index).
     """
 
     def __init__(self, page: str, base: str = "", follow: Callable[[str], str] | None = None) -> None:
