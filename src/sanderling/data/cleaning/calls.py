@@ -91,8 +91,9 @@ def prune_tools(draft: Draft, settings: PruneSettings) -> Drop | None:
     for one in before:
         chosen = [call.name in allowed for call in one.node.calls]
         draft.notes += [Note("calls_disallowed", 1, call_body(call)) for call in one.node.calls if call.name not in allowed]
-        some = any(chosen) or one.node.answer is not None
-        fewer = one if all(chosen) else keep_calls(one, chosen, draft.profile) if some else None
+        fewer: Round | None = one
+        if not all(chosen):
+            fewer = keep_calls(one, chosen, draft.profile) if any(chosen) or one.node.answer is not None else None
         if fewer is not None:
             draft.rounds.append(fewer)
             continue
