@@ -1,5 +1,6 @@
 """Files as people have them: formats, encodings, damage, other things under the same name."""
 
+import bz2
 import datetime
 import decimal
 import gzip
@@ -178,6 +179,7 @@ def test_packed_files_and_their_torn_ends(tmp_path: Path, whole: bool) -> None:
     with pa.CompressedOutputStream(str(tmp_path / "a.jsonl.zst"), "zstd") as file:
         file.write((GOOD + "\n").encode() * 3)
     assert told(tmp_path / "a.jsonl.zst")[0] == 3
+    assert told(save(tmp_path / "a.jsonl.bz2", bz2.compress((GOOD + "\n").encode() * 3)))[0] == 3
 
 
 @given(

@@ -30,7 +30,7 @@ _SECONDS = 0.2
 def import_(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="SOURCE...", help="Files (.json, .jsonl, .parquet; also .gz, .zst) or folders of them."),
+        typer.Argument(metavar="SOURCE...", help="Files (.json, .jsonl, .parquet; also .gz, .bz2, .zst) or folders of them."),
     ],
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Trajectories go here: .jsonl or .parquet.")] = None,
     questions: Annotated[

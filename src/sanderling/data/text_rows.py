@@ -1,9 +1,10 @@
 """Rows of a text file: JSON, JSON lines, CSV and TSV, packed or not, in whatever encoding, damaged or not.
 
-Text is UTF-8, or UTF-16 with a mark; other bytes are read as Windows-1252 and counted. gzip and Zstandard are unpacked, and an
-archive that ends early gives all that stands before its end. Memory holds one row and a piece of the file; time is linear.
+Text is UTF-8, or UTF-16 with a mark; other bytes are read as Windows-1252 and counted. gzip, bzip2 and Zstandard are unpacked,
+and an archive that ends early gives all that stands before its end. Memory holds one row and a piece of the file.
 """
 
+import bz2
 import codecs
 import csv
 import gzip
@@ -21,7 +22,7 @@ import pyarrow as pa
 from sanderling.core.errors import UserError
 
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
-PACKED_NAMES = (".gz", ".zst")
+PACKED_NAMES = (".gz", ".bz2", ".zst")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _FOREIGN = re.compile("[\udc80-\udcff]+")
 """How ``surrogateescape`` shows bytes that are not UTF-8."""
@@ -132,6 +133,8 @@ class TextRows(Rows):
         stream: Any = self._file
         if magic[:2] == b"\x1f\x8b":
             stream = gzip.GzipFile(fileobj=self._file)
+        elif magic[:3] == b"BZh":
+            stream = bz2.BZ2File(self._file)
         elif magic == b"\x28\xb5\x2f\xfd":
             stream = pa.CompressedInputStream(pa.PythonFile(self._file, mode="r"), "zstd")
         head, ended = _read(stream)
