@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.ask import ask
-from sanderling.cli.backend import LIVE_WEB, Place, web_backend
+from sanderling.cli.backend import Place, web_backend
 from sanderling.cli.world import app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -21,6 +21,7 @@ from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.recording import read_recording
 from sanderling.tools.world_tools import PacedTool
 from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.live import LIVE_WEB
 
 FILM = "https://en.example/wiki/Alien_(film)"
 BEES = "https://b.example/x?y=1&z=a%2Fb"

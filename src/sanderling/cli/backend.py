@@ -23,9 +23,6 @@ from sanderling.world.opening import open_as_met
 
 Done = TypeVar("Done")
 
-LIVE_WEB = "live web"
-"""What a record says instead of a world's name."""
-
 Web = Annotated[bool, typer.Option("--web", help="Ask the live web instead of a world, through Serper and Jina Reader.")]
 SearchUrl = Annotated[
     str | None, typer.Option("--search-url", help="With --web: another service that answers as Serper does (SERPER_API_KEY).")

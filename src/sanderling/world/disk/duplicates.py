@@ -90,14 +90,11 @@ def near_duplicates(pages: Iterable[Page], threshold: float = THRESHOLD) -> list
 
     Pages of fewer than ten terms are in none.
     """
-    urls: list[str] = []
-    rows: list[Signature] = []
-    for page in pages:
-        row = signature(page.text)
-        if row is not None:
-            urls.append(page.url)
-            rows.append(row)
-    return [[urls[i] for i in group] for group in groups_of(np.stack(rows), threshold)] if rows else []
+    signed = [(page.url, row) for page in pages if (row := signature(page.text)) is not None]
+    if not signed:
+        return []
+    groups = groups_of(np.stack([row for _url, row in signed]), threshold)
+    return [[signed[i][0] for i in group] for group in groups]
 
 
 def signed_groups(signed: Iterable[tuple[int, bytes]], threshold: float = THRESHOLD) -> list[list[int]]:
