@@ -30,7 +30,7 @@ _PLAIN = (
     | {"path_type": "input should be a path, in quotes"}
 )
 """Kinds of pydantic's errors whose own words speak of Python."""
-BARE_KEY = re.compile("[A-Za-z0-9_-]+")
+_BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
 
 class Frozen(BaseModel):
@@ -124,10 +124,11 @@ def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, pat
             below = _section(field, value)
             if below is not None:
                 _check_keys(below, value, origin, (*path, key))
-            each = _named_sections(field)
-            for name, section in value.items():
-                if each is not None and isinstance(section, dict):
-                    _check_keys(each, section, origin, (*path, key, name))
+            choices = get_args(field.annotation) if get_origin(field.annotation) is dict else ()
+            if len(choices) == 2 and isinstance(choices[1], type) and issubclass(choices[1], BaseModel):
+                for name, section in value.items():  # sections by names of a person's choice
+                    if isinstance(section, dict):
+                        _check_keys(choices[1], section, origin, (*path, key, name))
 
 
 def _check_numbers(value: Any, origin: str, path: tuple[str, ...]) -> None:
@@ -148,13 +149,6 @@ def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
         return found[0] if len(found) == 1 else None
     tag = value.get(field.discriminator)
     return next((choice for choice in found if choice.model_fields[field.discriminator].default == tag), None)
-
-
-def _named_sections(field: FieldInfo) -> type[BaseModel] | None:
-    """The model class of a field that holds sections by names of a person's choice; None for any other."""
-    choices = get_args(field.annotation)
-    found = choices[1] if get_origin(field.annotation) is dict and len(choices) == 2 else None
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
 
 
 def to_toml(config: BaseModel) -> str:
@@ -178,7 +172,7 @@ def _write(values: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> N
 
 
 def _key(key: str) -> str:
-    return key if BARE_KEY.fullmatch(key) else _literal(key)
+    return key if _BARE_KEY.fullmatch(key) else _literal(key)
 
 
 def _literal(value: Any) -> str:
