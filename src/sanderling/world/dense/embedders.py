@@ -126,7 +126,8 @@ def open_embedder(spec: str, dimension: int = 0) -> Embedder:
         here = str(Path.cwd())
         if here not in sys.path:
             sys.path.append(here)
-        if not callable(function := load_outside(outside)):
+        function: EmbedFunction = load_outside(outside)
+        if not callable(function):
             raise UserError(f"{outside!r} is no function: give one of texts and their kind.")
         return CallableEmbedder(function, spec)
     raise UserError(f"There is no embedder {spec!r}: give {FORMS}.")
