@@ -46,21 +46,23 @@ _ENDINGS = {
 """What files say in ``termination``."""
 
 
-def trajectory_of(
+def conversation(
     entry: Mapping[str, Any],
-    nodes: Sequence[Node],
+    messages: Sequence[Any],
     id: str,
     notes: ImportReport,
     *,
     question: str | None = None,
     answers: tuple[str, ...] = (),
     held: Iterable[str] = (),
+    nodes: Sequence[Node] | None = None,
 ) -> Trajectory:
-    """A trajectory of finished nodes.
+    """A trajectory of a list of messages, or of finished ``nodes``.
 
     ``question``: what the file calls so; None: its first user message. The question's id is made of its text, so that rollouts
     of one question share it. ``held``: the entry's fields that need not stay in ``meta``.
     """
+    nodes = chat_nodes(messages, id, notes) if nodes is None else nodes
     if question is None:
         question = next((node.text for node in nodes if node.kind is NodeKind.QUESTION), "")
     if not question.strip():

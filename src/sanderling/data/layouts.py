@@ -19,15 +19,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending, Role
-from sanderling.data.conversation import (
-    Chain,
-    chat_nodes,
-    note_problems,
-    observation,
-    raw_node,
-    structured_turn,
-    trajectory_of,
-)
+from sanderling.data.conversation import Chain, conversation, note_problems, observation, raw_node, structured_turn
 from sanderling.data.fields import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -90,21 +82,6 @@ def entries_in(value: Any, layouts: Mapping[str, Layout]) -> list[Any]:
         named = [item if "id" in item else {"id": key, **item} for key, item in value.items()]
         return named if any(layout_of(item, layouts) for item in named[:3]) else [value]
     return [value]
-
-
-def conversation(
-    entry: Entry,
-    messages: list[Any],
-    id: str,
-    notes: ImportReport,
-    *,
-    question: str | None = None,
-    answers: tuple[str, ...] = (),
-    held: Iterable[str] = (),
-) -> Trajectory:
-    """A trajectory of a list of messages; see `trajectory_of`."""
-    nodes = chat_nodes(messages, id, notes)
-    return trajectory_of(entry, nodes, id, notes, question=question, answers=answers, held=held)
 
 
 def _with_prompt(entry: Entry, messages: list[Any], keys: Iterable[str]) -> tuple[list[Any], set[str]]:
@@ -305,7 +282,7 @@ def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:
     question = case["question"] if isinstance(case.get("question"), str) else None
     held = {"reference_answer", "steps", "turns"} | ({"question"} if question is not None else set())
     answers = answers_in(case.get("reference_answer"))
-    found = trajectory_of(case, chain.nodes, id, notes, question=question, answers=answers, held=held)
+    found = conversation(case, (), id, notes, question=question, answers=answers, held=held, nodes=chain.nodes)
     if case.get("final_answer") and found.answer != str(case["final_answer"]).strip():
         notes.add("final_answer_differs", id, case["final_answer"])
     return found
