@@ -72,13 +72,6 @@ async def test_logprobs_are_those_of_the_distribution_sampled_from(loaded, polic
                 assert completion.logprobs[offset] == pytest.approx(math.log(weights[token]), abs=1e-4)
 
 
-async def test_prompts_longer_than_a_forward_are_cut_and_equal(loaded):
-    policy = TransformersPolicy(*loaded, prefill_tokens=16)
-    results = await asyncio.gather(*(conversation(policy, number, GREEDY) for number in range(4)))
-    whole = await asyncio.gather(*(conversation(TransformersPolicy(*loaded), number, GREEDY) for number in range(4)))
-    assert [branch for branch, _ in results] == [branch for branch, _ in whole]
-
-
 @pytest.mark.parametrize("max_batch", [1, 3, 64])
 async def test_draws_do_not_depend_on_the_batch(loaded, max_batch):
     sampling = Sampling(temperature=0.8, top_p=0.95, max_tokens=10)

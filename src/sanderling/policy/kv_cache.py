@@ -45,7 +45,7 @@ class SlotLayer(CacheLayerMixin):
     def __init__(self) -> None:
         super().__init__()
         self.placement: Placement | None = None
-        self.shape = (_FIRST_SLOTS, _FIRST_CAPACITY)
+        self.shape: tuple[int, int] = (_FIRST_SLOTS, _FIRST_CAPACITY)
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate for heads like these. Zeros, not garbage: a masked NaN is still a NaN."""
