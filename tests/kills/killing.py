@@ -24,21 +24,8 @@ from talker import Talker
 LAUNCHER = Path(__file__).with_name("launcher.py")
 CLOCKS = ("files", "bytes", "asked", "seconds")
 PATIENCE_S = 600
-FLEETING = frozenset(
-    [
-        "date",
-        "latency",
-        "remembered",
-        "cost",
-        "peak_memory_mb",
-        "runs",
-        "resumed",
-        "interrupted",
-        "command",
-        "commands",
-        "parts",
-    ]
-)
+FLEETING = {"date", "latency", "remarks", "remembered", "cost", "peak_memory_mb", "runs", "resumed", "interrupted", "command"}
+FLEETING |= {"commands", "parts"}
 """Keys of results that tell of clocks, of money and of how often something was begun; so do those that speak of seconds."""
 
 
