@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanderling.core.record import Trajectory
-from sanderling.data.import_report import ImportReport
+from sanderling.data.conversation import ImportReport
 from sanderling.data.importing import import_all
 
 SEARCH = '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>'

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from import_files import TALK, save
 
 from sanderling.core.errors import UserError
-from sanderling.data.tables import open_rows, question_rows
-from sanderling.data.text_rows import Remark, Unread, Value
+from sanderling.data.tables import Remark, Unread, Value, open_rows, question_rows
 
 ROWS = [{"a": "1", "b": 'x, "y"\nz'}, {"a": "", "b": "灯\t\r塔\u2028"}]
 ROW = {"question": "Où est-ce ?", "messages": TALK}

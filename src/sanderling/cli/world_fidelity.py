@@ -19,7 +19,7 @@ from sanderling.cli.world_embed import Search, search_choice
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolStatus
-from sanderling.data.import_report import ImportReport
+from sanderling.data.conversation import ImportReport
 from sanderling.world.contract import World, answered
 from sanderling.world.dense.index import SearchMode
 from sanderling.world.opening import open_as_met

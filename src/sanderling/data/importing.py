@@ -19,12 +19,11 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
+from sanderling.data.conversation import ImportReport
 from sanderling.data.fields import ANSWER_KEYS, QUESTION_KEYS
-from sanderling.data.import_report import ImportReport
 from sanderling.data.layouts import LAYOUTS, REPEATED, count_nodes, entries_in, layout_named, layout_of
 from sanderling.data.messages import messages_in
-from sanderling.data.tables import PARQUET_NAMES, open_rows
-from sanderling.data.text_rows import JSON_NAMES, PACKED_NAMES, Item, Remark, Rows, Unread, Value
+from sanderling.data.tables import JSON_NAMES, PACKED_NAMES, PARQUET_NAMES, Item, Remark, Rows, Unread, Value, open_rows
 from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store
 from sanderling.runs.parquet import is_trajectory_parquet, read_parquet, write_parquet

@@ -19,7 +19,15 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, decode_trajectory, question_id
 from sanderling.core.types import Ending, Role
-from sanderling.data.conversation import Chain, conversation, note_problems, observation, raw_node, structured_turn
+from sanderling.data.conversation import (
+    Chain,
+    ImportReport,
+    conversation,
+    note_problems,
+    observation,
+    raw_node,
+    structured_turn,
+)
 from sanderling.data.fields import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -33,9 +41,8 @@ from sanderling.data.fields import (
     record_of,
     rest,
 )
-from sanderling.data.import_report import ImportReport
 from sanderling.data.messages import messages_in, tool_call, turns_of_items
-from sanderling.data.text_rows import is_conversation
+from sanderling.data.tables import is_conversation
 from sanderling.data.transcripts import is_transcript, read_transcript
 
 Entry = dict[str, Any]

@@ -4,23 +4,350 @@
 as `Unread`, what is odd about the file itself as `Remark`; the caller says which of them it can bear. `question_rows` bears
 less: a file of questions is whole, UTF-8, and a row of it an object.
 
+Text is UTF-8, or UTF-16 with a mark; other bytes are read as Windows-1252 and counted. gzip, bzip2 and Zstandard are unpacked,
+and an archive that ends early gives all that stands before its end. Memory holds one row and a piece of the file.
+
 Example: ``[item.value for item in open_rows(Path("a.csv")) if isinstance(item, Value)] == [{"question": "Who?"}]``
 """
 
 import base64
+import bz2
+import codecs
+import csv
 import datetime
 import decimal
+import gzip
 import itertools
+import json
+import re
+import zlib
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from python_calamine import CalamineError, CalamineWorkbook
 
 from sanderling.core.errors import UserError
-from sanderling.data.text_rows import Item, Remark, Rows, TextRows, Unread, Value, table_rows
+
+JSON_NAMES = (".json", ".jsonl", ".ndjson")
+PACKED_NAMES = (".gz", ".bz2", ".zst")
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_FOREIGN = re.compile("[\udc80-\udcff]+")
+"""How ``surrogateescape`` shows bytes that are not UTF-8."""
+_BLANKS = " \t\r\n\0\ufeff"
+_NO_BLANK = re.compile(f"[^{_BLANKS}]")
+_LARGEST = 1 << 28
+"""A value longer than this (in characters) is given up."""
+_NEAR_END = 16
+"""An error this near to the end of what was read may be a word or a number that goes on."""
+_SHOWN = 400
+_FIRST_FIELD = re.compile(r'\{\s*"[^"\\]{1,64}"')
+_NO_DATA = (
+    (re.compile(r"\s*version https://git-lfs"), "is a pointer of Git LFS and not the data: fetch it with git lfs pull."),
+    (
+        re.compile(r"(?i)\s*<(?:!doctype|html|head|\?xml)"),
+        "is a web page and not the data: log in where it comes from, accept its terms, and download it again.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Value:
+    """One row: an object of JSON, a line of a table, a row of Parquet; whatever JSON value stands in its place."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Rows that could not be read, in their place."""
+
+    code: str
+    text: str
+    """How it looks, or why it could not be read."""
+    entries: int = 1
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something odd about the file itself, by which no row is lost."""
+
+    code: str
+    text: str
+    count: int = 1
+
+
+Item = Value | Unread | Remark
+
+
+class Rows:
+    """The rows of one file. ``done`` and ``total`` say how far it is read, in bytes or in rows."""
+
+    done = 0
+    total = 1
+
+    def __iter__(self) -> Iterator[Item]:
+        """Rows in order."""
+        raise NotImplementedError
+
+
+class TextRows(Rows):
+    """JSON, JSON lines, CSV or TSV.
+
+    JSON is values one after the other, or one list, whose items are the rows; a list of messages is one row. After damage the
+    next row is the next line, or of values with lines of their own the next that begins as the ones before it did.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] = path.open("rb")
+        self._pieces = self._decoded()
+        self._remarks: list[Remark] = []
+        self._text, self._at, self._ended = "", 0, False
+        self._decoder = json.JSONDecoder(strict=False)
+        self.total = path.stat().st_size
+
+    def __iter__(self) -> Iterator[Item]:
+        """Raises UserError for what is no data, and for a table without a heading."""
+        with self._file:
+            for item in self._rows():
+                yield from self._told()
+                yield item
+            yield from self._told()
+
+    def _told(self) -> list[Remark]:
+        told, self._remarks = self._remarks, []
+        return told
+
+    def _rows(self) -> Iterator[Item]:
+        self._more(4_096)
+        head = self._text[:4_096]
+        for pattern, told in _NO_DATA:
+            if pattern.match(head):
+                raise UserError(f"{self._path} {told}")
+        names = [suffix.lower() for suffix in self._path.suffixes]
+        if head.lstrip(_BLANKS)[:1] in ("{", "[") or any(name in names for name in JSON_NAMES):
+            return self._json()
+        if "\0" in head:
+            raise UserError(f"{self._path} is no table that can be read: give CSV, JSON lines, Parquet or xlsx.")
+        return self._csv()
+
+    # -- bytes to text --
+
+    def _decoded(self) -> Iterator[str]:
+        """The file's text piece by piece, unpacked."""
+        magic = self._file.read(4)
+        self._file.seek(0)
+        stream: Any = self._file
+        if magic[:2] == b"\x1f\x8b":
+            stream = gzip.GzipFile(fileobj=self._file)
+        elif magic[:3] == b"BZh":
+            stream = bz2.BZ2File(self._file)
+        elif magic == b"\x28\xb5\x2f\xfd":
+            stream = pa.CompressedInputStream(pa.PythonFile(self._file, mode="r"), "zstd")
+        head, ended = _read(stream)
+        mark, encoding = next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), (b"", "utf-8"))
+        if encoding != "utf-8":
+            self._remarks.append(Remark("not_utf8_file", f"read as {encoding}"))
+        decoder = codecs.getincrementaldecoder(encoding)("surrogateescape" if encoding == "utf-8" else "replace")
+        piece = head[len(mark) :]
+        while piece:
+            self.done = self._file.tell()
+            yield self._mended(decoder.decode(piece))
+            piece, ended = (b"", ended) if ended is not None else _read(stream)
+        yield self._mended(decoder.decode(b"", final=True))
+        if ended is not None:
+            self._remarks.append(Remark("truncated_file", ended))
+
+    def _mended(self, text: str) -> str:
+        """Text in which bytes that were not UTF-8 are Windows-1252's characters."""
+        first = None if text.isascii() else _FOREIGN.search(text)
+        if first is None:
+            return text
+        around = text[max(0, first.start() - 40) : first.end() + 40]
+        self._remarks.append(Remark("not_utf8", _FOREIGN.sub(_western, around), len(_FOREIGN.findall(text))))
+        return _FOREIGN.sub(_western, text)
+
+    def _more(self, size: int = 1) -> bool:
+        """Read on until ``size`` further characters are there; false at the end of the file."""
+        parts, got = [self._text[self._at :]], 0
+        while got < size and not self._ended:
+            piece = next(self._pieces, None)
+            self._ended = piece is None
+            parts.append(piece or "")
+            got += len(parts[-1])
+        self._text, self._at = "".join(parts), 0
+        return got > 0
+
+    def _skip_blank(self) -> str:
+        """Go to the next character that is no blank and return it; empty at the end."""
+        while True:
+            found = _NO_BLANK.search(self._text, self._at)
+            self._at = len(self._text) if found is None else found.start()
+            if found is not None or not self._more():
+                return "" if found is None else found[0]
+
+    # -- JSON --
+
+    def _json(self) -> Iterator[Item]:
+        """Values one after the other, most often one a line; of a list its items."""
+        again, shown = "\n{", ""
+        while char := self._skip_blank():
+            if char == "[":
+                yield from self._list()
+                continue
+            if char == ",":  # after a value that had a line for itself
+                self._at += 1
+                self._remarks.append(Remark("mended_line", shown))
+                continue
+            item, shown = self._next(again if char == "{" else "\n", "unreadable_line")
+            if isinstance(item, Value):
+                again = "\n"
+            yield item
+
+    def _list(self) -> Iterator[Item]:
+        """The items of a list; all of them as one value where they are messages."""
+        self._at += 1
+        messages: list[Any] = []
+        again = ""
+        while (char := self._skip_blank()) and char != "]":
+            if char == ",":
+                self._at += 1
+                continue
+            first = not again
+            again = again or self._beginning()
+            item, _ = self._next(again)
+            if isinstance(item, Value) and (messages or (first and is_conversation([item.value]))):
+                messages.append(item.value)
+            else:
+                yield item
+        if messages:
+            yield Value(messages)
+        if char:
+            self._at += 1
+        else:
+            self._remarks.append(Remark("truncated_file", "the list has no end"))
+
+    def _beginning(self) -> str:
+        """How the items of a list begin: on a new line with its blanks, or, where they share a line, with their first field."""
+        start = self._text.rfind("\n", 0, self._at)
+        blanks = self._text[start : self._at]
+        if start >= 0 and not blanks.strip():
+            return blanks + "{"
+        field = _FIRST_FIELD.match(self._text, self._at)
+        return field[0] if field else ""
+
+    def _next(self, again: str, code: str = "") -> tuple[Item, str]:
+        """The value that begins here, and how it begins. After damage go to the next place that looks like ``again``."""
+        while True:
+            size, shown = len(self._text) - self._at, self._text[self._at : self._at + _SHOWN]
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+                if isinstance(value, (int, float)) and end == len(self._text) and self._more():
+                    continue  # a number may go on
+                self._at = end
+                return Value(value), shown
+            except json.JSONDecodeError as error:
+                cut = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _NEAR_END
+                if cut and size < _LARGEST and self._more(max(1, size)):
+                    continue
+            except (ValueError, RecursionError):
+                pass
+            found = self._skip_to(again)
+            if code:
+                return Unread(code, shown.partition("\n")[0]), shown
+            return Unread("unreadable_value" if found else "unreadable_rest", shown), shown
+
+    def _skip_to(self, mark: str) -> bool:
+        """Go to the next place that begins with ``mark``, or to the end; whether there is one."""
+        self._at += 1
+        while True:
+            found = self._text.find(mark, self._at) if mark else -1
+            if found >= 0:
+                self._at = found
+                return True
+            self._at = max(self._at, len(self._text) - len(mark))
+            if not self._more():
+                self._at = len(self._text)
+                return False
+
+    # -- CSV --
+
+    def _csv(self) -> Iterator[Item]:
+        csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # the module has but one limit for everybody
+        lines = self._physical_lines()
+        first = next(lines, "")
+        delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+        return table_rows(self._path, _cells(csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)))
+
+    def _physical_lines(self) -> Iterator[str]:
+        r"""Lines with their ends. Only \n ends one: \r and other separators may stand within a cell."""
+        while self._at < len(self._text) or self._more():
+            end = self._text.find("\n", self._at)
+            if end < 0 and self._more(max(1, len(self._text) - self._at)):
+                continue
+            end = len(self._text) if end < 0 else end + 1
+            line, self._at = self._text[self._at : end], end
+            yield line
+
+
+def is_conversation(values: list[Any]) -> bool:
+    """Whether a list's items are messages, so that the list is one row and not several."""
+    first = values[0] if values else None
+    if not isinstance(first, dict) or not isinstance(first.get("role", first.get("from")), str):
+        return False
+    says = {"content", "value", "tool_calls", "function_call", "text"} & set(first)
+    return bool(says) and not {"messages", "conversations", "question", "problem"} & set(first)
+
+
+def _read(stream: Any) -> tuple[bytes, str | None]:
+    """The next bytes, and why there are no more where the file is damaged."""
+    try:
+        at_once = getattr(stream, "read1", None)  # gives what there is, where ``read`` would fail with all of it
+        return (at_once(1 << 20) if at_once else stream.read(1 << 16)) or b"", None
+    except (EOFError, OSError, zlib.error, ValueError) as error:
+        return b"", str(error) or "the compressed file ends early"
+
+
+def _western(found: re.Match[str]) -> str:
+    """Bytes in Windows-1252, or in Latin-1 where that has none."""
+    data = found[0].encode("utf-8", "surrogateescape")
+    return "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in data)
+
+
+def _cells(reader: Iterator[list[str]]) -> Iterator[list[Any] | Unread]:
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Unread("unreadable_row", str(error))
+
+
+def table_rows(path: Path, cells: Iterable[list[Any] | Unread]) -> Iterator[Item]:
+    """Rows by the names in the first one. Empty rows are none."""
+    cells = iter(cells)
+    header = next(cells, [])
+    if isinstance(header, Unread) or not any(header):
+        raise UserError(f"{path} has no heading that names its columns: its first line must.")
+    names = [str(name or "").strip() or (f"column {index + 1}" if index else "") for index, name in enumerate(header)]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{path} has two columns {name!r}: rename one of them, since nothing tells which is meant.")
+    for row in cells:
+        if isinstance(row, Unread):
+            yield row
+        elif any(cell not in ("", None) for cell in row):
+            same = len(row) == len(names)
+            told = f"{len(row)} cells under {len(names)} columns"
+            yield Value(dict(zip(names, row, strict=True))) if same else Unread("unreadable_row", told)
+
+
+# Any file -------------------------------------------------------------------------------------------------------------------
 
 PARQUET_NAMES = (".parquet", ".pq")
 _LIST_NAMES = ("data", "Data", "rows", "questions", "examples")

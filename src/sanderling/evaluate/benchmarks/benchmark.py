@@ -16,8 +16,8 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, question_id
 from sanderling.data.fields import Fields, MissingColumnError
+from sanderling.data.tables import Unread as Broken
 from sanderling.data.tables import question_rows
-from sanderling.data.text_rows import Unread as Broken
 from sanderling.evaluate.benchmarks.contract import Loaded, Options, Row, Split
 from sanderling.evaluate.benchmarks.decrypt import Cipher, looks_encrypted
 from sanderling.evaluate.benchmarks.sources import find_files, sha256_of
