@@ -4,8 +4,8 @@ A rule is a host with everything below it, a host with the beginning of a path, 
 host. For rules, ``www.``, letter case, ports, users before ``@``, empty path segments and escapes mean nothing, and of a hub's
 ``/api/`` and of a repository's mirrors only what they stand for is looked at. An address is blocked too when one that it
 carries is: behind archives, reader proxies, translators and redirectors, up to three deep. Without a scheme one is read only
-where a path follows its host, and not as the name of a wiki's article. Mirrors under names of their own are not found by any
-list; what a page says is the `guard`'s business. Nothing here raises for any address.
+where a path follows its host, and not as the name of a wiki's article. Nothing here raises
+for any address.
 """
 
 import re
@@ -19,7 +19,6 @@ from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 
 _DEEPEST = 3
-"""Addresses within addresses within addresses."""
 _MOST_WITHIN = 8
 """Addresses that one carries side by side: what carries more was not written by anybody."""
 _MOST_OF_A_LAYER = 64
@@ -103,12 +102,10 @@ class Blocklist:
         return bool(self.hosts or self.prefixes or self.paths)
 
     def __or__(self, other: "Blocklist") -> "Blocklist":
-        """What either blocks."""
         prefixes = dict.fromkeys((*self.prefixes, *other.prefixes))
         return Blocklist(self.hosts | other.hosts, tuple(prefixes), tuple(dict.fromkeys((*self.paths, *other.paths))))
 
     def blocks(self, url: str) -> bool:
-        """Whether an address is blocked."""
         return bool(self.rule_for(url))
 
     def rule_for(self, url: str) -> str:
@@ -128,7 +125,6 @@ class Blocklist:
 
     @cached_property
     def _below(self) -> dict[str, tuple[str, ...]]:
-        """Beginnings of paths by their hosts."""
         below: dict[str, dict[str, None]] = {}
         for prefix in self.prefixes:
             for host, path in _own_spots(canonical_url(prefix)):
@@ -173,7 +169,6 @@ def spots(url: str) -> tuple[tuple[str, str], ...]:
 
 
 def _own_spots(key: str) -> Iterator[tuple[str, str]]:
-    """Of a canonical address, whatever it carries."""
     found = _PARTS.fullmatch(key)
     authority, path, query = found.groups() if found else ("", "", "")
     host = _host(authority)

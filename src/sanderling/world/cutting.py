@@ -87,7 +87,6 @@ class Prices:
 
     @property
     def whole(self) -> int:
-        """The price of the text."""
         return len(self._words) + self._surplus[-1]
 
     def units(self, start: int, end: int) -> list[int]:
@@ -103,12 +102,10 @@ class Prices:
         return words + self._surplus[bisect_left(self._starts, end)] - self._surplus[bisect_left(self._starts, start)]
 
     def link_at(self, place: int) -> Link | None:
-        """The link that holds the character at this place."""
         before = bisect_right(self._starts, place) - 1
         return self.links[before] if before >= 0 and place < self.links[before].end else None
 
     def links_within(self, start: int, end: int) -> tuple[Link, ...]:
-        """The links that begin in ``text[start:end]``."""
         return self.links[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
 
     def may_cut(self, place: int) -> bool:

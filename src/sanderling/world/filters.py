@@ -26,7 +26,6 @@ from sanderling.world.disk.duplicates import load_groups
 from sanderling.world.guard import Guard
 
 BLOCKLIST_FILE = "blocklist.txt"
-"""In a world's directory."""
 _WHOLE_PAGE = 10**9
 """Words: more than any page has."""
 _FIRST_LOOK = 20
@@ -89,7 +88,6 @@ def _inner(bare: str) -> Iterator[str]:
 
 
 def _resolved(base: str, address: str) -> str:
-    """The canonical form of an address that is relative to a page."""
     try:
         return canonical_url(urljoin(base, address))
     except ValueError:  # brackets that are no IPv6 host: it is no address
@@ -154,7 +152,6 @@ class MaskedWorld(Filter):
         return tuple(found[number] for number in range(len(queries)))
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
-        """Read a page; see `contract.World`."""
         keys = self._expanded(occasion.masked)
         if not keys and not self._blocklist:
             return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
@@ -193,7 +190,6 @@ class GuardedWorld(Filter):
     async def search_many(
         self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> tuple[SearchReply, ...]:
-        """Rank pages; see `contract.World`."""
         replies = await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
         leaking = await self._leaks(occasion.question)
         found: list[SearchReply] = []
@@ -211,7 +207,6 @@ class GuardedWorld(Filter):
         return page is not None and self._guard.hides(occasion, "search", page.url, page.title, page.text)
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
-        """Read a page; see `contract.World`."""
         if self._guard.hides_address(occasion, "visit", url):
             return missing(url)
         reply = await self._world.visit(url, goal, max_words=max_words, occasion=occasion)

@@ -121,7 +121,6 @@ class Wording:
 
     @classmethod
     def of(cls, question: str) -> "Wording":
-        """The words of a question."""
         words = question_tokens(question)
         characters = sum(len(word) == 1 and not word.isascii() for word in words)
         each = _CHARACTERS if 2 * characters > len(words) else 1
@@ -143,7 +142,6 @@ class Wording:
         return Found(held >= max(2, math.ceil(len(self.runs) / 2)), f"{held} of {len(self.runs)} runs")
 
     def found_on(self, url: str, title: str, text: str) -> Found | None:
-        """What a page holds of the question."""
         if not self.whole:
             return None
         found = self.found_in(as_words(f"{title}\n{text}"))
@@ -198,7 +196,6 @@ class GuardLine(Frozen):
     """One line of ``guard.jsonl``. It holds no text of a page: that would be another copy of what leaked."""
 
     question: str
-    """Id."""
     attempt: int
     tool: str
     """"search" or "visit"."""
@@ -268,7 +265,6 @@ class Guard:
         return found is not None and found[0] is not GuardKind.REPORTED
 
     def _finding(self, question: str, url: str, title: str, text: str) -> tuple[GuardKind, str] | None:
-        """What is wrong with a text, and how it was told."""
         if self._canaries.in_words(as_words(f"{title}\n{text}")):
             return GuardKind.CANARY, "canary"
         wording = self._wordings.get(question)

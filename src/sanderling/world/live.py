@@ -159,7 +159,6 @@ class LiveWeb(World):
         return VisitReply(_text(data.get("url")) or url, _text(data.get("title")), text)
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await asyncio.gather(self._engine.client.aclose(), self._reader.client.aclose())
 
     async def __aenter__(self) -> "LiveWeb":
@@ -204,7 +203,6 @@ class _Service:
         self._base_url = base_url
         self._key_env = key_env
         self._broken = 0
-        """How often in a row."""
         self._free = asyncio.Semaphore(settings.concurrent)
         beyond = httpx.URL(base_url).host not in ("localhost", "127.0.0.1", "::1")  # no proxy leads to this machine
         self.client = httpx.AsyncClient(

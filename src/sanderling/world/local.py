@@ -70,7 +70,6 @@ class LocalWorld(World):
         self.fingerprint = hashlib.sha256(f"{fingerprint} {identity}".encode()).hexdigest() if identity else fingerprint
         self.page_count = index.page_count
         self.frequency = index.frequency
-        """In how many pages a term occurs."""
         self._pages = pages
         self._waits = waits
         self._laid_out: Callable[[int], tuple[Page, Flow]] = lru_cache(maxsize=_CACHED_PAGES)(self._lay_out)
@@ -95,8 +94,6 @@ class LocalWorld(World):
     async def search_many(
         self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> tuple[SearchReply, ...]:
-        """Rank pages; see `contract.World`."""
-
         def replies() -> tuple[SearchReply, ...]:
             masked = canonical_set(occasion.masked)
             lists = self._ranker.rank_many(queries, limit, self._numbers(masked))
@@ -105,7 +102,6 @@ class LocalWorld(World):
         return await beside_the_loop(replies) if self._waits else replies()
 
     def _numbers(self, keys: Collection[str]) -> list[int]:
-        """The numbers of the pages of some addresses."""
         return [number for key in keys if (number := self._pages.find(key)) is not None]
 
     def _reply(self, query: str, ranked: Ranked, snippet_words: int, masked: frozenset[str]) -> SearchReply:
@@ -117,8 +113,6 @@ class LocalWorld(World):
         return with_hits(reply, hits, masked.__contains__) if masked else reply
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
-        """Read a page; see `contract.World`."""
-
         def reply() -> VisitReply:
             key, masked = canonical_url(url), canonical_set(occasion.masked)
             number = None if key in masked else self._pages.find(key)

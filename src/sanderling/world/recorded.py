@@ -44,7 +44,6 @@ from sanderling.world.fidelity import RecordedSearch, recorded_calls
 
 _NAMES = ToolNames()
 REPLAY_FILE = "replay.jsonl"
-"""In a recorded world's directory."""
 
 
 def call_key(name: str, arguments: dict[str, Any]) -> str:
@@ -87,11 +86,9 @@ class ReplayTable:
         return len(self._replays)
 
     def of(self, trajectories: Set[str]) -> "ReplayTable":
-        """The table of some trajectories only, by id."""
         return ReplayTable(replay for replay in self._replays if replay.trajectory_id in trajectories)
 
     def call_keys(self) -> set[str]:
-        """The key of every recorded call (`call_key`)."""
         return {key for replay in self._replays for key in replay.calls}
 
     def lookup(
@@ -291,7 +288,6 @@ class BuiltFrom(Frozen):
     questions: frozenset[str]
     queries: frozenset[str]
     held_out: int
-    """How many trajectories were held out."""
 
 
 @dataclass(frozen=True)

@@ -152,13 +152,9 @@ def index_terms(text: str) -> list[str]:
     return index_text(text).split()
 
 
-def _is_stop(term: str) -> bool:
-    return term in STOP_WORDS or term in _STOP_CJK
-
-
 def _first_content(terms: Iterable[str], most: int) -> tuple[str, ...]:
     distinct = dict.fromkeys(terms)
-    content = [term for term in distinct if not _is_stop(term)]
+    content = [term for term in distinct if term not in STOP_WORDS and term not in _STOP_CJK]
     return tuple((content or list(distinct))[:most])
 
 

@@ -4,7 +4,7 @@ Signature: MinHash (Broder 1997) over shingles of five terms, 128 positions of 1
 the Jaccard similarity of two pages' shingles (standard error at most 0.044). Candidates share one of 32 bands of four
 positions (of two, where hundreds of unlike pages share one); they are a pair when the estimate reaches the threshold; groups
 are the connected pairs. A short page quoted within a long one is no near-duplicate of it. A signature is 256 bytes, kept with
-its page. Knows no index and no store.
+its page.
 """
 
 import hashlib
@@ -156,7 +156,8 @@ def _join_buckets(
         others = ~opens
         alike = _shares(rows, first[others], order[others]) >= threshold
         for a, b in zip(first[others][alike].tolist(), order[others][alike].tolist(), strict=True):
-            _join(parent, a, b)
+            low, high = sorted((_root(parent, a), _root(parent, b)))
+            parent[high] = low
         order, bucket = order[others][~alike], bucket[others][~alike]
     return order, bucket
 
@@ -174,11 +175,6 @@ def _root(parent: list[int], number: int) -> int:
         parent[number] = parent[parent[number]]
         number = parent[number]
     return number
-
-
-def _join(parent: list[int], a: int, b: int) -> None:
-    low, high = sorted((_root(parent, a), _root(parent, b)))
-    parent[high] = low
 
 
 def file_name(fingerprint: str) -> str:

@@ -156,7 +156,6 @@ class TextIndex(FullText):
         return TextIndex(index)
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        """See `Ranker`."""
         return [self._ranked(query, min(limit, self.page_count), frozenset(hidden)) for query in queries]
 
     def _ranked(self, query: str, limit: int, hidden: frozenset[int]) -> Ranked:
@@ -236,7 +235,6 @@ def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
 
 
 def _is_alive(pid: str) -> bool:
-    """Whether the process that names a temporary directory still runs."""
     try:
         os.kill(int(pid), 0)
     except (ProcessLookupError, ValueError):

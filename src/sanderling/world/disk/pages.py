@@ -239,7 +239,6 @@ class PageFile:
         return self._earlier is not None and self._earlier.has_site(place)
 
     def sign(self, number: int, signature: bytes) -> None:
-        """Store the signature of a page (`duplicates.signature`)."""
         self._run("INSERT OR REPLACE INTO signatures VALUES (?, ?)", row=(number, signature))
 
     def commit(self, state: str) -> None:
@@ -272,7 +271,6 @@ class PageFile:
         self._connection.close()
 
     def _run(self, *statements: str, row: tuple = ()) -> sqlite3.Cursor:
-        """Execute statements, each with the row; the last one's result."""
         with _refused_writes():
             for statement in statements[:-1]:
                 self._connection.execute(statement, row)
@@ -315,7 +313,6 @@ class SqlitePages:
                 connection.execute("PRAGMA schema_version")
 
     def count(self) -> int:
-        """Number of pages."""
         return self._ends[-1] if self._ends else 0
 
     def get(self, number: int) -> StoredPage:
@@ -327,7 +324,6 @@ class SqlitePages:
         return _stored(row)
 
     def all(self) -> Iterator[Page]:
-        """Every page in order."""
         return (self.get(number).page for number in range(self.count()))
 
     def find(self, key: str) -> int | None:
@@ -338,7 +334,6 @@ class SqlitePages:
         return None
 
     def has_site(self, place: str) -> bool:
-        """Whether any page lies on a site (`addresses.site`)."""
         return any(self._row(part, "SELECT 1 FROM sites WHERE site = ?", place) for part in range(len(self._ends)))
 
     def signatures(self) -> Iterator[tuple[int, bytes]]:

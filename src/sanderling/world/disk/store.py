@@ -69,13 +69,11 @@ class WorldInfo(Frozen):
     """How often pages were added since the build."""
     parts: tuple[PagePart, ...]
     index: str
-    """Directory of the full-text index."""
     fingerprint: str
     """SHA-256 over the pages in order, chained: see `pages.Intake`."""
 
     @property
     def page_count(self) -> int:
-        """Pages in all parts."""
         return sum(part.pages for part in self.parts)
 
 
