@@ -119,8 +119,10 @@ def test_many_threads_write_one_run(tmp_path: Path) -> None:
 
 def test_a_run_opened_twice_in_a_process_is_one(tmp_path: Path) -> None:
     with Run(tmp_path) as run:
-        with Run(tmp_path) as again:
-            assert again is run
+        (tmp_path.parent / f"{tmp_path.name} too").symlink_to(tmp_path)
+        with Run(tmp_path.parent / f"{tmp_path.name} too") as again:
+            again.table("t").put("of", "both")
+        assert run.table("t").get("of") == "both"
         run.table("t").put("still", "open")
     with locked(tmp_path), pytest.raises(UserError, match="Another process"), Run(tmp_path):
         pass
@@ -134,6 +136,73 @@ def test_ranks_have_files_of_their_own_and_are_read_after_another(tmp_path: Path
             run.table("t").put(name, run.rank)
         with reading(tmp_path) as tables:
             assert [item for table in tables("t") for item in table.items()] == [("a", 0), ("b", 1), ("c", 2)]
+
+
+OTHER = """
+import sys
+from pathlib import Path
+from sanderling.core.errors import UserError
+from sanderling.runs.run import Run
+try:
+    Run(Path(sys.argv[1]), rank=int(sys.argv[2]), locked=True)
+except UserError as error:
+    print(error)
+"""
+
+
+def test_a_rank_is_one_process(tmp_path: Path) -> None:
+    def other(rank: int) -> str:
+        command = [sys.executable, "-c", OTHER, str(tmp_path), str(rank)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    with Run(tmp_path, rank=1) as run:
+        run.table("t").put("k", 1)
+        assert "Another process is at work" in other(1) and other(2) == ""
+    assert other(1) == ""
+
+
+def test_who_has_a_table_has_the_run(tmp_path: Path) -> None:
+    table = Run(tmp_path).table("t")
+    table.put("k", 1)
+    assert (
+        "Another process"
+        in subprocess.run(
+            [sys.executable, "-c", OTHER.replace(", locked=True", ""), str(tmp_path), "0"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+    del table
+    with locked(tmp_path):
+        pass
+
+
+def test_a_reader_changes_nothing_and_is_not_disturbed(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="There is no run"), reading(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    with Run(tmp_path) as run:
+        run.table("t").put("k", 1)
+    before = (tmp_path / DATABASE).read_bytes()
+    with reading(tmp_path) as tables, Run(tmp_path) as run:
+        run.table("t").remove("k")
+        run.close()
+        assert tables("t")[0].keys() == []
+        with pytest.raises(UserError, match="readonly"):
+            tables("t")[0].put("k", 2)
+    assert before[18:20] == b"\1\1", "a closed run is no WAL file: it is read where nothing may be written"
+    with Run(tmp_path) as run:
+        run.table("t").put("k", 3)
+
+
+def test_a_bug_is_not_called_damage(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    table = run.table("t")
+    table.put("k", 1)
+    run.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        table.get("k")
 
 
 def test_other_settings_are_refused_and_each_difference_is_named(tmp_path: Path) -> None:
@@ -169,6 +238,12 @@ def test_what_is_wrong_is_one_sentence(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "later" / DATABASE) as database:
         database.execute("PRAGMA user_version = 99")
     with pytest.raises(UserError, match="another version"), Run(tmp_path / "later"):
+        pass
+    sqlite3.connect(tmp_path / DATABASE).close()
+    (tmp_path / DATABASE).touch()
+    with pytest.raises(UserError, match="There is no run"), reading(tmp_path):
+        pass
+    with pytest.raises(UserError, match=r"Cannot use .*file"), Run(tmp_path / "file" / "below", private=True):
         pass
 
 

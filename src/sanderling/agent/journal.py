@@ -77,8 +77,7 @@ class EpisodeJournal:
         """Forget everything that is still ahead."""
         text = f"the episode {self._id!r} was asked something else from {place} on: what was done then is left out"
         warnings.warn(f"{self._entries.path}: {text}", JournalWarning, stacklevel=4)
-        for ahead in self._ahead:
-            self._entries.remove(ahead)
+        self._entries.remove(*self._ahead)
         self._ahead.clear()
 
 
@@ -131,8 +130,7 @@ class Journal:
 
     def forget(self, record: Ended) -> None:
         """Hear that an episode will not go on, however it ended: its entries go."""
-        self._open.table(f"episode {record.id}").clear()
-        self._open.table(EPISODES).remove(record.id)
+        self._open.table(EPISODES).remove(record.id, whole=f"episode {record.id}")
 
     def close(self) -> None:
         """Let go of the directory; it goes when nothing is left in it. Closing twice is allowed."""

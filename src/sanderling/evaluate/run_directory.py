@@ -31,7 +31,7 @@ from sanderling.evaluate.result import Record
 from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory, replace_file
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.locks import LOCK, hold
+from sanderling.runs.locks import locked
 from sanderling.runs.run import DATABASE, Run, Table, reading
 
 ROWS = "rows"
@@ -176,9 +176,7 @@ class RunDirectory:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes out, however this one ends. Raises UserError while one is at work."""
-        held, self._run = hold(self.root / LOCK, self.root), None
-        with held, Run(self.root, locked=True) as run:
-            self._run = run
+        with locked(self.root), Run(self.root, locked=True) as self._run:
             try:
                 yield
             finally:
@@ -241,7 +239,7 @@ class RunDirectory:
         replace_file(self.run_file, run.model_dump_json(indent=1) + "\n", durable=True)
 
 
-_OURS = {".lock", "run.json.partial", *(DATABASE + end for end in ("", "-wal", "-shm"))}
+_OURS = {".lock", "run.json.partial", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}
 """What a run's directory may hold before the run is written down: a kill may have come just then."""
 _OTHERS = {"questions_sha256": "the questions are others", "peers": "the records are others"}
 

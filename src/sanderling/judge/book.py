@@ -48,7 +48,7 @@ class VerdictBook:
     def keep(self, key: str, verdict: Verdict) -> None:
         """Write a verdict down, if it is one."""
         if verdict.ruling is not Ruling.UNSCORED and key not in self._kept:
-            self._kept.put(key, asdict(verdict), lasting=False)
+            self._kept.put(key, asdict(verdict))
 
 
 def key_of(trajectory: Trajectory, judge: Judge) -> str:

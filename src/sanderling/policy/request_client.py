@@ -13,6 +13,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from pydantic import ValidationError
+
 from sanderling.core.asking import AskingOutageError, AskingRefusedError, Reply, Usage
 from sanderling.core.chat import conversation_ids
 from sanderling.core.config import Frozen
@@ -69,7 +71,10 @@ class ReplyCache:
         """The reply that was sampled so, if it is known. ``settings``: temperature, lengths, which of several samples."""
         key = _key(model, messages, settings)
         text = self._replies.blob(key)
-        return None if text is None else Kept(reply=text.decode(), **self._replies.get(key))
+        try:
+            return None if text is None else Kept(reply=text.decode(), **self._replies.get(key))
+        except ValidationError:  # of another version, which knows more of a reply
+            return None
 
     def keep(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
         """Keep a reply. Raises UserError when the disk does not take it."""

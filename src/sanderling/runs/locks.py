@@ -42,16 +42,18 @@ def locked(directory: Path) -> Iterator[None]:
     UserError as `hold` does.
     """
     made = not directory.exists()
-    with hold(directory / LOCK, directory):
-        try:
-            yield
-        except BaseException:
-            if made:
-                with suppress(OSError):  # gone already, or another process is just coming in: what failed is what is told
-                    if [file.name for file in directory.iterdir()] == [LOCK]:
-                        (directory / LOCK).unlink()
-                        directory.rmdir()
-            raise
+    held = hold(directory / LOCK, directory)
+    try:
+        yield
+    except BaseException:
+        if made:
+            with suppress(OSError):  # gone already, or another process is just coming in: what failed is what is told
+                if [file.name for file in directory.iterdir()] == [LOCK]:
+                    (directory / LOCK).unlink()
+                    directory.rmdir()
+        raise
+    finally:
+        held.release()
 
 
 @contextmanager
@@ -61,11 +63,12 @@ def locked_place(place: Path) -> Iterator[None]:
     For what is put in its place by renaming. Raises UserError as `hold` does.
     """
     file = place.with_name(f"{LOCK}-{place.name}")
-    with hold(file, place):
-        try:
-            yield
-        finally:
-            file.unlink(missing_ok=True)
+    held = hold(file, place)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        held.release()
 
 
 def end_with_parent() -> None:

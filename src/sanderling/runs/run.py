@@ -13,15 +13,16 @@ transaction open. An open database is never copied as a file: rows may be missin
 """
 
 import json
+import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
-from weakref import WeakValueDictionary
 
 from filelock import FileLock
 
@@ -33,7 +34,7 @@ from sanderling.runs.settings import go_on_with
 DATABASE = "run.db"
 _FORMAT = 1
 _PATIENCE_S = 60.0
-_TRIES, _PAUSE_S = 100, 0.02
+_PAUSE_S = 0.02
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS entry (
@@ -54,17 +55,9 @@ def beside(out: Path) -> Path:
 class Run:
     """A run under way, held by this process until it is closed or ends, however it ends.
 
-    Opened again in the same process it is the same run: whoever needs a part of it opens it for themselves.
+    Whoever needs a part of it opens it for themselves: in one process all share one connection and one lock, and the last to
+    close lets go.
     """
-
-    _open: ClassVar[WeakValueDictionary[Path, "Run"]] = WeakValueDictionary()
-    _uses = 0
-    _lock: FileLock | None = None
-
-    def __new__(cls, directory: Path, **how: Any) -> Self:
-        """The open run of that directory, if there is one."""
-        found = cls._open.get(_file_of(directory, how.get("rank", 0)))
-        return super().__new__(cls) if found is None else found  # type: ignore[return-value]
 
     def __init__(self, directory: Path, *, rank: int = 0, private: bool = False, locked: bool = False) -> None:
         """Open or begin the run of a directory.
@@ -73,18 +66,14 @@ class Run:
         eyes. ``locked``: the caller holds the directory already. Raises UserError while another process is at work there, and
         where nothing can be written.
         """
+        self.directory, self.rank = directory, rank
         if private:
-            close_directory(directory)
-        if not self._uses:
-            self._lock = None if locked or rank else hold(directory / LOCK, directory)
-            self.directory, self.rank = directory, rank
             try:
-                self._database = Database(_file_of(directory, rank))
-            except BaseException:
-                self._let_go()
-                raise
-            self._open[self._database.path] = self
-        self._uses += 1
+                close_directory(directory)
+            except OSError as error:
+                raise _unusable(directory, error) from error
+        self._held = _Held.take(directory, rank, locked)
+        self._let_go = weakref.finalize(self, self._held.give_back)
 
     def __enter__(self) -> Self:
         return self
@@ -93,24 +82,12 @@ class Run:
         self.close()
 
     def close(self) -> None:
-        """The last user brings everything into the one file and lets go of the directory; a run that holds nothing is gone."""
-        self._uses -= 1
-        if self._uses == 0:
-            path = self._database.path
-            self._open.pop(path, None)
-            is_empty = not self._database.rows("SELECT 1 FROM entry LIMIT 1", ())
-            self._database.close()
-            if is_empty:
-                path.unlink(missing_ok=True)
-                if self._lock is not None and [file.name for file in self.directory.iterdir()] == [LOCK]:
-                    (self.directory / LOCK).unlink()
-                    with suppress(OSError):  # another process has come in: it is theirs now
-                        self.directory.rmdir()
-            self._let_go()
+        """Let go; closing twice is allowed. The last user brings everything into the one file; an empty run is gone."""
+        self._let_go()
 
     def table(self, kind: str) -> "Table":
         """Entries of one kind."""
-        return Table(self._database, kind)
+        return Table(self._held.database, kind, self)
 
     def claim(self, settings: Mapping[str, Any], what: str = "settings", way_out: str = WAY_OUT) -> None:
         """Say what all work of one kind depends on, or see that it still does.
@@ -123,14 +100,54 @@ class Run:
         if was is None or go_on_with(was, dict(settings), self.directory, way_out):
             about.put(what, dict(settings))
 
-    def _let_go(self) -> None:
+
+class _Held:
+    """A database that this process has open and locked, and how many use it."""
+
+    _all: ClassVar[dict[tuple[int, Path], "_Held"]] = {}
+    _guard = threading.RLock()  # a run that nobody has any more is given back whenever Python finds it, amid `take` as well
+
+    def __init__(self, path: Path, lock: FileLock | None) -> None:
+        self._lock, self._uses, self._process = lock, 0, os.getpid()
+        try:
+            self.database = Database(path)
+        except BaseException:
+            self._unlock()
+            raise
+
+    @classmethod
+    def take(cls, directory: Path, rank: int, locked: bool) -> "_Held":
+        """The one that is open, by whatever path it is named; a forked child opens its own."""
+        with cls._guard:
+            path = directory.resolve() / (f"rank-{rank}.db" if rank else DATABASE)
+            found = cls._all.get((os.getpid(), path))
+            if found is None:
+                file = path.with_name(f"{path.name}.lock") if rank else path.with_name(LOCK)
+                found = cls(path, None if locked and not rank else hold(file, directory))
+                cls._all[(os.getpid(), path)] = found
+            found._uses += 1
+            return found
+
+    def give_back(self) -> None:
+        """One user less."""
+        with self._guard:
+            self._uses -= 1
+            if self._uses or os.getpid() != self._process:
+                return
+            path = self.database.path
+            del self._all[(self._process, path)]
+            is_empty = not self.database.rows("SELECT 1 FROM entry LIMIT 1", ())
+            if self.database.close() and is_empty:
+                path.unlink(missing_ok=True)
+                if self._lock is not None and [file.name for file in path.parent.iterdir()] == [LOCK]:
+                    (path.parent / LOCK).unlink()
+                    with suppress(OSError):  # another process has come in: it is theirs now
+                        path.parent.rmdir()
+            self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.release()
-            self._lock = None
-
-
-def _file_of(directory: Path, rank: int) -> Path:
-    return directory.absolute() / (f"rank-{rank}.db" if rank else DATABASE)
 
 
 @contextmanager
@@ -157,8 +174,9 @@ def _zstd() -> Any:
 class Table:
     """Entries of one kind, by key, in the order in which they first came: JSON values, with a blob where one was given."""
 
-    def __init__(self, database: "Database", kind: str) -> None:
-        self._database, self.kind = database, kind
+    def __init__(self, database: "Database", kind: str, run: Run | None = None) -> None:
+        """``run``: what keeps the database open while this is used."""
+        self._database, self.kind, self._run = database, kind, run
 
     @property
     def path(self) -> Path:
@@ -189,10 +207,13 @@ class Table:
         found = self._database.rows(query, (self.kind, key))
         return _zstd().decompress(found[0][1], decompressed_size=found[0][0], asbytes=True) if found else None
 
-    def remove(self, key: str) -> None:
-        """Forget a key, its blob included; one that is not there is forgotten already."""
+    def remove(self, *keys: str, whole: str = "") -> None:
+        """Forget keys, their blobs included, and all entries of the kind ``whole``, at once; what is not there is forgotten."""
         with self._database.writing(lasting=False) as run:
-            run("DELETE FROM entry WHERE kind = ? AND key = ?", (self.kind, key))
+            for key in keys:
+                run("DELETE FROM entry WHERE kind = ? AND key = ?", (self.kind, key))
+            if whole:
+                run("DELETE FROM entry WHERE kind = ?", (whole,))
 
     def clear(self) -> None:
         """Forget all."""
@@ -218,24 +239,29 @@ class Database:
     """One SQLite file of entries and blobs; used from any thread, one statement at a time."""
 
     def __init__(self, path: Path, *, reading: bool = False) -> None:
-        """Open or make it. Raises UserError when it cannot be, or is something else."""
+        """Open or make it; ``reading``: only look, which changes nothing. Raises UserError when it cannot be."""
         self.path = path
         self._guard = threading.Lock()
         self._lasting: bool | None = None
         if reading and not path.exists():
-            raise UserError(f"There is no run in {path.parent}: choose the directory of one.")
+            raise _no_run(path)
         try:
             if not reading:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)
+            place = f"{path.absolute().as_uri()}?mode={'ro' if reading else 'rwc'}"
+            self._connection = sqlite3.connect(
+                place, uri=True, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
+            )
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if not reading and version in (0, _FORMAT):
-                self._prepare()
+                self._prepare(version == 0)
                 version = _FORMAT
         except OSError as error:
-            raise UserError(f"Cannot use {path.parent} ({error.strerror}): choose another place with --out.") from error
+            raise _unusable(path.parent, error) from error
         except sqlite3.Error as error:
             raise self._told(error) from error
+        if version == 0:
+            raise _no_run(path)
         if version != _FORMAT:
             raise UserError(f"{path} was written by another version of sanderling: use that one, or begin in another place.")
 
@@ -272,26 +298,50 @@ class Database:
             except sqlite3.Error as error:
                 raise self._told(error) from error
 
-    def close(self) -> None:
-        """Bring the log into the file; closing twice is allowed."""
+    def close(self) -> bool:
+        """Make it one plain file, which can be read from where nothing may be written; False where others have it open."""
         with self._guard:
-            self._connection.close()
-
-    def _prepare(self) -> None:
-        for _ in range(_TRIES):
             try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                self._connection.executescript(_SCHEMA)
+                self._connection.execute("PRAGMA busy_timeout = 0")
+                return self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete"
+            except sqlite3.Error:  # somebody reads, or it cannot be written: what was put is there all the same
+                return False
+            finally:
+                self._connection.close()
+
+    def _prepare(self, is_new: bool) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                if self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+                    self._connection.execute("PRAGMA journal_mode = TRUNCATE")  # without shared memory, as on a network
+                if is_new:
+                    self._connection.executescript(_SCHEMA)
                 return
             except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    break
-                time.sleep(_PAUSE_S)  # another process is just making it
-        # A file system without shared memory, such as some network ones.
-        self._connection.execute("PRAGMA journal_mode = TRUNCATE")
-        self._connection.executescript(_SCHEMA)
+                if not _is_busy(error) or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_S)  # another process is just making or reading it
 
-    def _told(self, error: sqlite3.Error) -> UserError:
+    def _told(self, error: sqlite3.Error) -> Exception:
+        """As a sentence where a person can do something; any other error is a bug, and stays what it is."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return UserError(f"{self.path} is damaged ({error}): restore it, or remove it to begin again.")
+        if _is_busy(error):
+            return UserError(f"{self.path} is in use by another process that does not let go: wait for its end, then go on.")
         if isinstance(error, sqlite3.OperationalError):
             return UserError(f"Cannot use {self.path} ({error}): free some space, or choose another place.")
-        return UserError(f"{self.path} is damaged ({error}): restore it, or remove it to begin again.")
+        return error
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _no_run(path: Path) -> UserError:
+    return UserError(f"There is no run in {path.parent}: choose the directory of one.")
+
+
+def _unusable(place: Path, error: OSError) -> UserError:
+    return UserError(f"Cannot use {place} ({error.strerror}): choose another place with --out.")
