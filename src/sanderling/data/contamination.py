@@ -93,18 +93,16 @@ class Benchmarks:
             self._questions.append((f"{name}#{place}", question))
             self._answers.append(_answers(question))
             self._index.add(" ".join(words))
-            if words and self._exact.setdefault(" ".join(words), number) == number:
-                self._add_runs(number, words)
+            if not words or self._exact.setdefault(" ".join(words), number) != number:
+                continue
+            size = _run_length(words)
+            for run in set(_runs(words, size)) if size else ():
+                holders = self._runs.setdefault(size, {}).setdefault(run, [])
+                if len(holders) <= _COMMON:
+                    holders.append(number)
+            if len(words) > RUN:
+                self._lengths.setdefault(" ".join(words[:RUN]), set()).add(len(words))
         return len(self._questions) - before
-
-    def _add_runs(self, number: int, words: list[str]) -> None:
-        size = _run_length(words)
-        for run in set(_runs(words, size)) if size else ():
-            holders = self._runs.setdefault(size, {}).setdefault(run, [])
-            if len(holders) <= _COMMON:
-                holders.append(number)
-        if len(words) > RUN:
-            self._lengths.setdefault(" ".join(words[:RUN]), set()).add(len(words))
 
     def check(self, id: str, question: Question) -> Hit | None:
         """The strongest sign that a benchmark asks this; None without any."""

@@ -61,7 +61,6 @@ class ImportReport:
     """Whose entry is being read: what the message counts go to."""
 
     def add(self, code: str, where: str, what: object = "", count: int = 1) -> None:
-        """Count an odd thing."""
         self.odd[code] += count
         if code not in self.examples:
             shown = " ".join(str(what)[: 8 * _EXAMPLE_CHARS].split())
@@ -83,7 +82,6 @@ class ImportReport:
             self.layouts.setdefault(name, Counter()).update(counts)
 
     def total(self, what: str) -> int:
-        """A count over all layouts."""
         return sum(counts[what] for counts in self.layouts.values())
 
     trajectories = property(lambda self: self.total("trajectories"))
@@ -93,7 +91,6 @@ class ImportReport:
     raw = property(lambda self: self.total("raw"))
 
     def as_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
         odd = [{"code": code, "count": self.odd[code], "example": self.examples[code]} for code in sorted(self.odd)]
         layouts = [
             {"layout": name} | {what: counts[what] for what in _OF_LAYOUT}
@@ -220,7 +217,6 @@ class Chain:
 
     @property
     def last(self) -> Node | None:
-        """The node that was put last."""
         return self.nodes[-1] if self.nodes else None
 
     @property
@@ -270,7 +266,6 @@ class _Chat(Chain):
         super().put(node, place, size)
 
     def add(self, said: Said, place: str, *, last: bool) -> None:
-        """The next piece of a message."""
         if said.unclear:
             self.flush()
             self.put(raw_node(self.parent, said.original, said.unclear), place, said.size)
@@ -409,7 +404,6 @@ class _Chat(Chain):
 
 
 def _turn(parent: int | None, said: Said, raw: dict[str, Any] | None) -> Node:
-    """A turn out of text, out of fields, or out of both."""
     if said.speaker is Speaker.ANSWER:
         return structured_turn(parent, said.think, said.calls, _bare(said.text, "answer"), raw or said.original)
     if not said.calls and said.think is None:
@@ -424,7 +418,6 @@ def _turn(parent: int | None, said: Said, raw: dict[str, Any] | None) -> Node:
 
 
 def _text_turn(parent: int | None, text: str, raw: dict[str, Any] | None) -> Node:
-    """A turn as the tolerant parser reads it."""
     parsed = parse_turn(text)
     return _turn_node(parent, text, parsed.think, parsed.calls, parsed.answer, [p.value for p in parsed.problems], raw)
 

@@ -46,7 +46,6 @@ class Candidate:
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> "Candidate":
-        """What matters of a trajectory."""
         asked = Asked(trajectory.question.text, trajectory.question.answers)
         turns = sum(1 for _ in trajectory.turns())
         return cls(trajectory.id, asked, ruling_of(trajectory), trajectory.answer is not None, turns)

@@ -233,7 +233,6 @@ class Fields:
         return self.get(*known)
 
     def text(self, role: str, *names: str) -> str:
-        """A value as text without blanks around it; empty where there is none."""
         return plain_text(self.role(role, *names))
 
     def texts(self, role: str, *names: str) -> tuple[str, ...]:

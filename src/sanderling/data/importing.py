@@ -1,10 +1,9 @@
 """Recorded trajectories and question sets, of other systems and our own, into the record, without losing any.
 
-`Import` streams files and folders, `import_to` writes what they hold, `open_trajectories` gives commands the trajectories
-of whatever a person has. Memory holds one entry and a piece of its file; two imports of the same files give the same records,
-ids included. Every entry becomes a trajectory, a question, or is counted as unread; a file without a known entry is no
-recording, and left. Ids are the file's folder and name, and the entry's place in it; our own records keep theirs, and get
-``~2`` behind it where an import has met the id before.
+Memory holds one entry and a piece of its file; two imports of the same files give the same records, ids included. Every entry
+becomes a trajectory, a question, or is counted as unread; a file without a known entry is no recording, and left. Ids are the
+file's folder and name, and the entry's place in it; our own records keep theirs, and get ``~2`` behind it where an import has
+met the id before.
 """
 
 import json
@@ -157,7 +156,6 @@ class Import:
 
     @property
     def bytes_done(self) -> int:
-        """How far the reading is, of ``bytes_total``."""
         return self._bytes_before + (self._size * self._open.done // max(1, self._open.total) if self._open else 0)
 
     def __iter__(self) -> Iterator[Trajectory | Question]:

@@ -231,12 +231,10 @@ class Piece:
 
     @property
     def text(self) -> str:
-        """The texts, joined."""
         return "".join(self.texts)
 
     @property
     def read(self) -> bool:
-        """Whether anything of it could be read."""
         return self.result or bool(self.texts or self.thoughts or self.calls)
 
     def add(self, part: Any) -> None:
@@ -278,7 +276,6 @@ def read_parts(content: Sequence[Any]) -> list[Piece]:
 
 
 def _kind(part: Any) -> str | None:
-    """What a part says that it is."""
     kind = part.get("type") if isinstance(part, dict) else None
     return kind if isinstance(kind, str) else None
 

@@ -1,4 +1,4 @@
-"""Files of questions: written as one question a line; read in any layout that can be imported. Knows no way of making them."""
+"""Files of questions: written as one question a line; read in any layout that can be imported."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -3,10 +3,8 @@
 DR-Venus' rule (arXiv 2604.19859): up to 50 turns once, up to 100 twice, beyond that five times. Turns are the policy's own on
 the main branch, which is that system's ``(messages - 1) // 2``.
 
-The order follows from the ids and the seed alone, not from the order of the rows, so the
-same rows in any order come out the same. Copies of one trajectory are never neighbours where that is possible at all. It is
-possible when no trajectory has more than half of all slots, rounded up: between m copies of one there have to stand m - 1
-others. Where it is not possible, as few are neighbours as can be.
+The order follows from the ids and the seed alone: the same rows in any order come out the same. Copies of one trajectory are
+never neighbours unless it has more than half of all slots, rounded up; then as few are neighbours as can be.
 
 Of a file one pass reads ids and turns, and one writes each copy where it belongs: memory holds an id, a number of turns and an
 offset for each trajectory, whatever their length. Ids have to be unique, since copies are told apart by them.
@@ -57,7 +55,6 @@ class Schedule:
             raise UserError(f"The weights {self.weights} are not all 0 or more: give whole numbers of copies.")
 
     def bucket(self, turns: int) -> int:
-        """Which bucket so many turns are in."""
         return bisect_left(self.thresholds, turns)
 
     def weight(self, turns: int) -> int:

@@ -1,9 +1,6 @@
 """Which questions are the same, or nearly: shingles in common, the same numbers and names, and answers in common.
 
-Three layers, each of use by itself. :class:`NearIndex` finds texts whose shingles are nearly the same, among many: MinHash with
-banding (the library `rensa`), then the true similarity. :func:`things_of` tells what a question is about, so that two questions
-of one template are two. :func:`question_groups` joins what is alike. All is deterministic: hashes are keyed by constants, and
-groups are a function of the set, in whatever order.
+All is deterministic: hashes are keyed by constants, and groups are a function of the set, in whatever order.
 """
 
 import hashlib
@@ -29,7 +26,7 @@ Hashes = NDArray[np.uint64]
 
 
 class NearIndex:
-    """Texts by number, counted from 0, and which of them are nearly equal to another.
+    """Texts by number, counted from 0, and which of them are nearly equal to another: MinHash with banding (`rensa`).
 
     What is found reaches the threshold in the Jaccard similarity of all shingles (compared by hashes of 64 bits); nothing rests
     on the estimate alone. What is *missed* does: a pair of similarity s shares one of 32 bands of 4 positions with probability
@@ -183,7 +180,6 @@ class Groups:
         self._parent = list(range(count))
 
     def top(self, row: int) -> int:
-        """The first row of this one's set."""
         parent = self._parent
         while parent[row] != row:
             parent[row] = parent[parent[row]]
@@ -191,7 +187,6 @@ class Groups:
         return row
 
     def join(self, a: int, b: int) -> None:
-        """Make the sets of two rows one."""
         low, high = sorted((self.top(a), self.top(b)))
         self._parent[high] = low
 
@@ -242,7 +237,6 @@ def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD,
 def _join_unanswered(
     unanswered: Mapping[str, int], answered: Mapping[tuple[str, frozenset[str]], int], alike: "_Alike", groups: Groups
 ) -> None:
-    """Groups without answers, each to the question with answers that is most like one of its members."""
     index, keys = NearIndex(), sorted(answered, key=lambda key: (key[0], sorted(key[1])))
     texts = [said for said, _ in keys]
     for text in texts:

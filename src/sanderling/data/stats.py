@@ -80,7 +80,6 @@ class Distribution:
     total: int = 0
 
     def add(self, value: int) -> None:
-        """Count one."""
         self.total += value
         if value > 1_000:
             unit = 10 ** (int(log10(value)) - 2)
@@ -109,7 +108,6 @@ class Distribution:
         return None
 
     def above(self, limit: int) -> float | None:
-        """The share above a value."""
         return sum(count for value, count in self.counts.items() if value > limit) / self.number if self.counts else None
 
     def binned(self, edges: list[int]) -> list[int]:
@@ -121,7 +119,6 @@ class Distribution:
         return bins
 
     def as_json(self) -> dict[str, Any]:
-        """The figures, for machines."""
         quantiles = {"median": self.quantile(0.5), "p90": self.quantile(0.9), "p99": self.quantile(0.99)}
         return {"mean": self.mean, **quantiles, "most": self.most}
 
@@ -148,7 +145,6 @@ class Portrait:
 
     @property
     def browse_share(self) -> float | None:
-        """Visits among all calls."""
         return self.roles["visit"] / self.tools.total() if self.tools else None
 
     @property
@@ -158,7 +154,6 @@ class Portrait:
         return right / (right + wrong) if right + wrong else None
 
     def add(self, trajectory: Trajectory, measure: Measure) -> None:
-        """Count one trajectory."""
         branch = trajectory.branch() if trajectory.leaf is not None else []
         turns = [node for node in branch if node.kind is NodeKind.TURN]
         self.turns.add(len(turns))
@@ -175,7 +170,6 @@ class Portrait:
         self.raw += sum(node.kind is NodeKind.RAW for node in trajectory.nodes)
 
     def as_json(self) -> dict[str, Any]:
-        """The figures, for machines."""
         return {
             "name": self.name,
             "trajectories": self.trajectories,

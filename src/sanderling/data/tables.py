@@ -90,7 +90,6 @@ class Rows:
     total = 1
 
     def __iter__(self) -> Iterator[Item]:
-        """Rows in order."""
         raise NotImplementedError
 
 

@@ -93,7 +93,6 @@ class Round:
         return next((kept for kept in self.replies if kept[1].kind is NodeKind.OBSERVATION), None)
 
     def with_observation(self, new: Kept) -> "Round":
-        """The round with another observation in the place of its own."""
         own = self.observation
         return replace(self, replies=tuple(new if kept is own else kept for kept in self.replies))
 
@@ -118,12 +117,10 @@ class Draft:
         self.rounds = [Round(branch[at], tuple(branch[at + 1 : end])) for at, end in pairwise([*turns, len(branch)])]
 
     def note(self, code: str, number: int = 1, before: str = "", after: str = "") -> None:
-        """Write down what was done."""
         self.notes.append(Note(code, number, before, after))
 
     @property
     def branch(self) -> list[Kept]:
-        """The main branch as it stands now."""
         return [*self.head, *(kept for one in self.rounds for kept in (one.turn, *one.replies))]
 
     def finish(self) -> Trajectory:

@@ -51,7 +51,6 @@ def explain(trajectory: Trajectory, recipe: CleaningRecipe, profile: Profile) ->
 
 
 def _shown(outcome: Outcome) -> Iterator[RenderableType]:
-    """What one step did, its notes added up, and the lines that it changed."""
     dropped = outcome.trajectory is None
     word = "dropped" if dropped else "changed" if outcome.changed else "nothing to do"
     style = "bold red" if dropped else "bold yellow" if outcome.changed else "dim"

@@ -124,7 +124,6 @@ class ArtefactsSettings(Frozen):
 
     most: int = Field(default=0, ge=0)
     boxed: bool = False
-    r"""Whether ``\boxed`` is borne."""
 
 
 def limit_artefacts(draft: Draft, settings: ArtefactsSettings) -> Drop | None:

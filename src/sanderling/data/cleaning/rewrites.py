@@ -141,7 +141,6 @@ def _one_of_each(draft: Draft, replies: tuple[Kept, ...]) -> tuple[Kept, ...]:
 
 
 def _joined_reply(draft: Draft, found: list[Kept]) -> Kept:
-    """Replies of one kind as one message, each in its tags."""
     index, node = found[0]
     if len(found) == 1 and node.token_ids is not None:
         return found[0]
