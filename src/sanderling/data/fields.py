@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -135,10 +136,8 @@ def written(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    try:
+    with suppress(ValueError, RecursionError):  # else it may be Python's
         return json.loads(value)
-    except (ValueError, RecursionError):
-        pass
     if len(value) > _LONGEST_LITERAL:
         raise ValueError("a list in Python's notation is too long to be read")
     if _NEIGHBOURS.search(value):

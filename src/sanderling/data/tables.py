@@ -21,6 +21,7 @@ import itertools
 import json
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,14 +84,15 @@ class Remark:
 Item = Value | Unread | Remark
 
 
-class Rows:
+class Rows(ABC):
     """The rows of one file. ``done`` and ``total`` say how far it is read, in bytes or in rows."""
 
     done = 0
     total = 1
 
+    @abstractmethod
     def __iter__(self) -> Iterator[Item]:
-        raise NotImplementedError
+        """Every value, and what could not be read in its place."""
 
 
 class TextRows(Rows):
