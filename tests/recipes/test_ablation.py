@@ -17,6 +17,8 @@ from sanderling.recipes.ablation.report import write_ablation
 from sanderling.recipes.ablation.run import run_ablation
 from sanderling.recipes.ablation.units import learning_of
 from sanderling.recipes.registry import ABLATION_QUICK, find_recipe
+from sanderling.recipes.stages import STAGES, run_stages
+from sanderling.runs.run import Run
 from sanderling.train.credit import IgpoConfig
 
 RECIPE = Path(__file__).parents[2] / "src" / "sanderling" / "recipes" / "ablation-tiny.toml"
@@ -185,7 +187,7 @@ def test_fresh_deletes_neither_the_start_nor_what_is_no_run(tmp_path: Path):
     from sanderling.cli.recipe import app
 
     run = tmp_path / "run"
-    (run / "stages").mkdir(parents=True)
+    run_stages([], run, {}, lambda stage, record: None)
     base = write_given(run / "given") / "base"
     told = CliRunner().invoke(app, ["run", "ablation-tiny", "--quick", "--out", str(run), "--fresh", "--set", f"start={base}"])
     assert isinstance(told.exception, UserError) and "which --fresh empties" in str(told.exception)
@@ -260,7 +262,8 @@ def test_the_recipe_from_end_to_end_and_once_more(tmp_path: Path):
     assert all(scored == 2 for _, scored, _ in found["counts"].values()), "attempts at each question"
     assert not (out / "work" / "units").exists() or not list((out / "work" / "units").iterdir())
     (out / "units" / "sparse.grpo.seed-1.json").unlink()
-    (out / "stages" / "units.json").unlink()
+    with Run(out) as under_way:
+        under_way.table(STAGES).remove("units")
     kept = (out / "units" / "dense.grpo.seed-1.json").stat().st_mtime_ns
     run_ablation(config, out, silent(), "command")
     assert (out / "units" / "sparse.grpo.seed-1.json").is_file(), "what was missing is made"

@@ -19,6 +19,7 @@ from sanderling.data.resample import resample_file
 from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
 from sanderling.recipes.data.pipeline import run_data
 from sanderling.recipes.progress import Report
+from sanderling.recipes.stages import STAGES
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import curate, is_right
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
@@ -27,6 +28,7 @@ from sanderling.recipes.tiny.supervised import training_set
 from sanderling.runs import files
 from sanderling.runs.files import content_hash
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import Run
 from sanderling.train.row_source import read_rows
 
 
@@ -97,7 +99,8 @@ def test_a_done_run_is_not_done_again_and_a_lost_marker_is(raw: Path, tmp_path: 
     before = (out / "6-resampled.jsonl").read_bytes()
     assert "done before" in run(raw, "--out", out, *SETTINGS)
     assert made == {path: path.stat().st_mtime_ns for path in out.rglob("*.jsonl") if path.name != "left-out.jsonl"}
-    (out / "stages" / "judge.json").unlink()
+    with Run(out) as under_way:
+        under_way.table(STAGES).remove("judge")
     (out / "6-resampled.jsonl").unlink()
     run(raw, "--out", out, *SETTINGS)
     assert (out / "6-resampled.jsonl").read_bytes() == before
@@ -230,7 +233,7 @@ def test_a_change_of_the_same_size_is_another_run(lamps: Path, tmp_path: Path) -
     bench.write_text(json.dumps({"question": "Who keeps the lamps of the 4 harbours?", "answer": "Bo"}) + "\n")
     shutil.copytree(SHIPPED_BASE, tokenizer)
     given = layout(lamps, tmp_path / "out", f"against=['{bench}']", f"tokenizer='{tokenizer}'")
-    before = given.fingerprint()
+    before = given.inputs()
     for file, old, new in (
         (lamps / "some.jsonl", b"Ann 1", b"Eve 1"),
         (bench, b"4 harbours", b"5 harbours"),
@@ -241,28 +244,28 @@ def test_a_change_of_the_same_size_is_another_run(lamps: Path, tmp_path: Path) -
         assert changed != content
         file.write_bytes(changed)
         os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        assert given.fingerprint() != before, file
+        assert given.inputs() != before, file
         file.write_bytes(content)
-    assert given.fingerprint() == before, "times do not count where the content does"
+    assert given.inputs() == before, "times do not count where the content does"
 
 
 def test_what_changes_no_result_is_the_same_run(lamps: Path, tmp_path: Path) -> None:
-    before = layout(lamps, tmp_path / "out").fingerprint()
+    before = layout(lamps, tmp_path / "out").inputs()
     for other in ("title=Other", "workers=2"):
-        assert layout(lamps, tmp_path / "out", other).fingerprint() == before
+        assert layout(lamps, tmp_path / "out", other).inputs() == before
     (lamps / "README").write_text("not read")
     moved = tmp_path / "elsewhere" / "raw"
     shutil.copytree(lamps, moved)
-    assert layout(moved, tmp_path / "out").fingerprint() == before
+    assert layout(moved, tmp_path / "out").inputs() == before
     for other in ("judge.keep=all", "split.seed=1", 'judge.judges=["exact"]', "rows.max_tokens=9"):
-        assert layout(lamps, tmp_path / "out", other).fingerprint() != before
+        assert layout(lamps, tmp_path / "out", other).inputs() != before
     shutil.move(lamps, tmp_path / "named")
-    assert layout(tmp_path / "named", tmp_path / "out").fingerprint() != before, "ids begin with the folder's name"
+    assert layout(tmp_path / "named", tmp_path / "out").inputs() != before, "ids begin with the folder's name"
 
 
 def test_a_model_counts_by_its_address_and_not_by_how_patiently_it_is_asked(lamps: Path, tmp_path: Path) -> None:
     def of(spec: str) -> str:
-        return layout(lamps, tmp_path / "out", f'judge.judges=["{spec}"]').fingerprint()
+        return json.dumps(layout(lamps, tmp_path / "out", f'judge.judges=["{spec}"]').inputs())
 
     assert of("http://me:secret@host:1/v1?retries=3&timeout=9&context=5#m") == of("http://host:1/v1?context=5#m")
     assert (

@@ -1,19 +1,18 @@
 """Stages run once, resume after a kill of the real process, and never mix two runs."""
 
-import errno
-import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.stages import Stage, StageRecord, clear_run, fingerprint, read_record, run_stages
+from sanderling.recipes.stages import STAGES, Stage, StageRecord, clear_run, read_record, run_stages
 from sanderling.runs.locks import LOCK
+from sanderling.runs.run import DATABASE, Run
 
 CHILD = """
 import os, sys, time
@@ -34,7 +33,7 @@ def work(name):
         return {"units": 4}
     return run
 
-for record in run_stages([Stage(n, n, work(n)) for n in "abc"], out, "settings", lambda stage, record: None):
+for record in run_stages([Stage(n, n, work(n)) for n in "abc"], out, {"steps": 1}, lambda stage, record: None):
     print(record.name, record.resumed)
 """
 
@@ -59,6 +58,11 @@ class Log:
         self.heard.append((stage.name, record is not None))
 
 
+def forget(directory: Path, stage: str) -> None:
+    with Run(directory) as run:
+        run.table(STAGES).remove(stage)
+
+
 def start(directory: Path, kill_at: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", CHILD, str(directory), kill_at], stdout=subprocess.PIPE, text=True)
 
@@ -66,8 +70,8 @@ def start(directory: Path, kill_at: str) -> subprocess.Popen[str]:
 def test_each_stage_runs_once(tmp_path: Path) -> None:
     log = Log()
     stages = [log.stage("one"), log.stage("two")]
-    first = run_stages(stages, tmp_path, "s", log.announce)
-    again = run_stages(stages, tmp_path, "s", log.announce)
+    first = run_stages(stages, tmp_path, {"seed": 1}, log.announce)
+    again = run_stages(stages, tmp_path, {"seed": 1}, log.announce)
     assert log.ran == ["one", "two"]
     assert log.heard == [("one", False), ("two", False), ("one", True), ("two", True)]
     assert again == first
@@ -79,33 +83,33 @@ def test_each_stage_runs_once(tmp_path: Path) -> None:
 
 def test_a_stage_added_later_runs_alone(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one")], tmp_path, "s", log.announce)
-    run_stages([log.stage("one"), log.stage("two")], tmp_path, "s", log.announce)
+    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 1}, log.announce)
     assert log.ran == ["one", "two"]
 
 
 def test_another_run_s_settings_are_refused_with_one_sentence(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one")], tmp_path, "s", log.announce)
+    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.announce)
     with pytest.raises(UserError, match="other settings"):
-        run_stages([log.stage("one")], tmp_path, "t", log.announce)
+        run_stages([log.stage("one")], tmp_path, {"seed": 2}, log.announce)
     assert log.ran == ["one"]
 
 
 def test_an_interrupted_stage_of_other_settings_is_refused(tmp_path: Path) -> None:
     log = Log()
     with pytest.raises(RuntimeError):
-        run_stages([log.stage("one", fails=True)], tmp_path, "s", log.announce)
+        run_stages([log.stage("one", fails=True)], tmp_path, {"seed": 1}, log.announce)
     with pytest.raises(UserError, match="other settings"):
-        run_stages([log.stage("one")], tmp_path, "t", log.announce)
+        run_stages([log.stage("one")], tmp_path, {"seed": 2}, log.announce)
     assert log.ran == ["one"]
 
 
 def test_a_stage_that_fails_stops_the_run_and_is_taken_up_again(tmp_path: Path) -> None:
     log = Log()
     with pytest.raises(RuntimeError):
-        run_stages([log.stage("one"), log.stage("two", fails=True), log.stage("three")], tmp_path, "s", log.announce)
-    records = run_stages([log.stage("one"), log.stage("two"), log.stage("three")], tmp_path, "s", log.announce)
+        run_stages([log.stage("one"), log.stage("two", fails=True), log.stage("three")], tmp_path, {"seed": 1}, log.announce)
+    records = run_stages([log.stage("one"), log.stage("two"), log.stage("three")], tmp_path, {"seed": 1}, log.announce)
     assert log.ran == ["one", "two", "two", "three"]
     assert [record.resumed for record in records] == [0, 1, 0]
 
@@ -122,22 +126,18 @@ def test_killed_twice_it_goes_on_from_the_last_finished_unit(tmp_path: Path) -> 
     assert out == "a 0\nb 2\nc 0\n"
     for name in "abc":
         assert (tmp_path / f"{name}.txt").read_text().split() == [f"{name}{unit}" for unit in range(4)]
-    names = sorted(path.name for path in (tmp_path / "stages").iterdir())
-    assert names == ["a.json", "b.json", "c.json"]
 
 
 def test_time_worked_before_a_kill_is_counted(tmp_path: Path) -> None:
-    markers = tmp_path / "stages"
-    markers.mkdir()
-    started = markers / "one.started.json"
-    started.write_text(json.dumps({"settings": "s", "runs": 1, "seconds": 100.0, "interrupted": True}))
-    os.utime(started, (1_000_000, 1_000_000))
+    since = time.time() - 1_000_000
+    run_stages([], tmp_path, {"seed": 1}, lambda stage, record: None)
+    with Run(tmp_path) as run:
+        run.table(STAGES).put("one", {"runs": 1, "seconds": 100.0, "since": since})
     (tmp_path / "work.txt").write_text("x")
-    os.utime(tmp_path / "work.txt", (1_000_040, 1_000_040))
-    log = Log()
-    (record,) = run_stages([log.stage("one")], tmp_path, "s", log.announce)
-    assert 140.0 <= record.seconds < 200.0
-    assert record.resumed == 1
+    for path in tmp_path.iterdir():
+        os.utime(path, (since + 40, since + 40))
+    (record,) = run_stages([Log().stage("one")], tmp_path, {"seed": 1}, lambda stage, record: None)
+    assert record.resumed == 1 and record.seconds >= 140
 
 
 # -- what is done, and what is done again --------------------------------------------------------------------------------
@@ -145,108 +145,76 @@ def test_time_worked_before_a_kill_is_counted(tmp_path: Path) -> None:
 
 def test_figures_are_the_same_at_once_and_later(tmp_path: Path) -> None:
     stage = Stage("one", "One", lambda: {"pair": (1, 2), "by_hops": {3: 0.5}, "nll": float("nan"), "path": Path("a")})
-    first, again = (run_stages([stage], tmp_path, "s", lambda stage, record: None) for _ in range(2))
+    first, again = (run_stages([stage], tmp_path, {"seed": 1}, lambda stage, record: None) for _ in range(2))
     assert again == first == [read_record(tmp_path, "one")]
     assert first[0].peak_memory_mb > 1
     assert first[0].figures == {"pair": [1, 2], "by_hops": {"3": 0.5}, "nll": None, "path": "a"}
 
 
-def test_a_marker_taken_away_runs_its_stage_and_the_later_ones_again(tmp_path: Path) -> None:
+def test_a_record_taken_away_runs_its_stage_and_the_later_ones_again(tmp_path: Path) -> None:
     log = Log()
     stages = [log.stage(name) for name in ("one", "two", "three")]
-    first = run_stages(stages, tmp_path, "s", log.announce)
-    (tmp_path / "stages" / "two.json").unlink()
-    records = run_stages(stages, tmp_path, "s", log.announce)
+    first = run_stages(stages, tmp_path, {"seed": 1}, log.announce)
+    forget(tmp_path, "two")
+    records = run_stages(stages, tmp_path, {"seed": 1}, log.announce)
     assert log.ran == ["one", "two", "three", "two", "three"]
     assert log.heard[3:] == [("one", True), ("two", False), ("three", False)]
     assert [record.resumed for record in records] == [0, 0, 1]
     assert first[2].seconds < records[2].seconds < first[2].seconds + 60
-    assert run_stages(stages, tmp_path, "s", log.announce) == records
+    assert run_stages(stages, tmp_path, {"seed": 1}, log.announce) == records
 
 
 def test_later_stages_stay_undone_when_the_earlier_one_fails(tmp_path: Path) -> None:
     log = Log()
     names = ("one", "two", "three")
-    run_stages([log.stage(name) for name in names], tmp_path, "s", log.announce)
-    (tmp_path / "stages" / "one.json").unlink()
+    run_stages([log.stage(name) for name in names], tmp_path, {"seed": 1}, log.announce)
+    forget(tmp_path, "one")
     with pytest.raises(RuntimeError):
-        run_stages([log.stage(name, fails=name == "one") for name in names], tmp_path, "s", log.announce)
+        run_stages([log.stage(name, fails=name == "one") for name in names], tmp_path, {"seed": 1}, log.announce)
     with pytest.raises(UserError, match="no finished stage 'three'"):
         read_record(tmp_path, "three")
-    run_stages([log.stage(name) for name in names], tmp_path, "s", log.announce)
+    run_stages([log.stage(name) for name in names], tmp_path, {"seed": 1}, log.announce)
     assert log.ran == [*names, "one", *names]
 
 
 def test_a_stage_put_in_between_has_the_later_ones_run_again(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one"), log.stage("three")], tmp_path, "s", log.announce)
-    run_stages([log.stage(name) for name in ("one", "two", "three")], tmp_path, "s", log.announce)
+    run_stages([log.stage("one"), log.stage("three")], tmp_path, {"seed": 1}, log.announce)
+    run_stages([log.stage(name) for name in ("one", "two", "three")], tmp_path, {"seed": 1}, log.announce)
     assert log.ran == ["one", "three", "two", "three"]
 
 
 def test_a_later_stage_of_other_settings_is_refused_before_anything_runs(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one"), log.stage("two")], tmp_path, "s", log.announce)
-    (tmp_path / "stages" / "one.json").unlink()
+    run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 1}, log.announce)
+    forget(tmp_path, "one")
     with pytest.raises(UserError, match="other settings"):
-        run_stages([log.stage("one"), log.stage("two")], tmp_path, "t", log.announce)
+        run_stages([log.stage("one"), log.stage("two")], tmp_path, {"seed": 2}, log.announce)
     assert log.ran == ["one", "two"]
-
-
-def test_a_kill_just_behind_the_marker_leaves_a_finished_stage(tmp_path: Path) -> None:
-    log = Log()
-    first = run_stages([log.stage("one")], tmp_path, "s", log.announce)
-    left = tmp_path / "stages" / "one.started.json"
-    left.write_text(json.dumps({"settings": "s", "runs": 1, "seconds": 0.0}))
-    assert run_stages([log.stage("one")], tmp_path, "s", log.announce) == first
-    assert log.ran == ["one"]
-    assert not left.exists()
 
 
 # -- one sentence --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["one.json", "two.started.json"])
-@pytest.mark.parametrize("text", ["", "{", '{"name": "one"}', "[]", "\x00\xff"])
-def test_a_damaged_marker_is_one_sentence(tmp_path: Path, name: str, text: str) -> None:
+def test_a_damaged_database_is_one_sentence(tmp_path: Path) -> None:
     log = Log()
-    run_stages([log.stage("one")], tmp_path, "s", log.announce)
-    marker = tmp_path / "stages" / name
-    marker.write_text(text, encoding="latin-1")
-    with pytest.raises(UserError, match=f"{name} is damaged: delete it") as refused:
-        run_stages([log.stage("one"), log.stage("two")], tmp_path, "s", log.announce)
+    run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.announce)
+    (tmp_path / DATABASE).write_text("x" * 5000)
+    with pytest.raises(UserError, match=f"{DATABASE} is damaged") as refused:
+        run_stages([log.stage("one")], tmp_path, {"seed": 1}, log.announce)
     assert "\n" not in str(refused.value)
     assert log.ran == ["one"]
-    marker.unlink()
-    run_stages([log.stage("one"), log.stage("two")], tmp_path, "s", log.announce)
-    assert log.ran[-1] == "two"
 
 
 def test_a_directory_that_cannot_be_made_or_used_is_one_sentence(tmp_path: Path) -> None:
     log = Log()
     file = tmp_path / "file"
     file.write_text("x")
-    (tmp_path / "stages-is-a-file").mkdir()
-    (tmp_path / "stages-is-a-file" / "stages").write_text("x")
     (tmp_path / "lock-is-a-directory" / LOCK).mkdir(parents=True)
-    for directory in (file, file / "below", tmp_path / "stages-is-a-file", tmp_path / "lock-is-a-directory"):
+    for directory in (file, file / "below", tmp_path / "lock-is-a-directory"):
         with pytest.raises(UserError, match="Cannot use"):
-            run_stages([log.stage("one")], directory, "s", log.announce)
+            run_stages([log.stage("one")], directory, {"seed": 1}, log.announce)
     assert log.ran == []
-
-
-def test_a_marker_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(handle: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    log = Log()
-    with pytest.raises(UserError, match="No space left on device"):
-        run_stages([log.stage("one")], tmp_path, "s", log.announce)
-    assert log.ran == []
-    monkeypatch.undo()
-    (record,) = run_stages([log.stage("one")], tmp_path, "s", log.announce)
-    assert record.resumed == 0
 
 
 def test_what_a_stage_itself_cannot_open_is_no_business_of_the_directory_s(tmp_path: Path) -> None:
@@ -254,7 +222,7 @@ def test_what_a_stage_itself_cannot_open_is_no_business_of_the_directory_s(tmp_p
         raise FileNotFoundError("the stage's own")
 
     with pytest.raises(FileNotFoundError, match="the stage's own"):
-        run_stages([Stage("one", "One", run)], tmp_path, "s", lambda stage, record: None)
+        run_stages([Stage("one", "One", run)], tmp_path, {"seed": 1}, lambda stage, record: None)
 
 
 # -- one process at a time -----------------------------------------------------------------------------------------------
@@ -265,14 +233,14 @@ def test_a_second_process_is_locked_out_until_the_first_is_gone(tmp_path: Path) 
     child = start(tmp_path, "b2")
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
-    for attempt in (lambda: run_stages([log.stage("a")], tmp_path, "settings", log.announce), lambda: clear_run(tmp_path)):
+    for attempt in (lambda: run_stages([log.stage("a")], tmp_path, {"steps": 1}, log.announce), lambda: clear_run(tmp_path)):
         with pytest.raises(UserError, match="Another process is at work"):
             attempt()
     assert (tmp_path / "a.txt").is_file()
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    run_stages([log.stage("a")], tmp_path, "settings", log.announce)
+    run_stages([log.stage("a")], tmp_path, {"steps": 1}, log.announce)
     assert log.heard == [("a", True)]
 
 
@@ -280,7 +248,7 @@ def test_the_lock_is_let_go_when_a_stage_fails(tmp_path: Path) -> None:
     log = Log()
     for _ in range(2):
         with pytest.raises(RuntimeError):
-            run_stages([log.stage("one", fails=True)], tmp_path, "s", log.announce)
+            run_stages([log.stage("one", fails=True)], tmp_path, {"seed": 1}, log.announce)
 
 
 def test_a_cleared_run_begins_again_with_any_settings(tmp_path: Path) -> None:
@@ -289,14 +257,14 @@ def test_a_cleared_run_begins_again_with_any_settings(tmp_path: Path) -> None:
     other.mkdir()
     (other / "kept.txt").write_text("x")
     run = tmp_path / "run"
-    run_stages([log.stage("one")], run, "s", log.announce)
+    run_stages([log.stage("one")], run, {"seed": 1}, log.announce)
     (run / "work").mkdir()
     (run / "work" / "unit.txt").write_text("x")
     (run / "link").symlink_to(other)
     clear_run(run)
-    assert sorted(path.name for path in run.rglob("*")) == [LOCK, "stages"]
+    assert sorted(path.name for path in run.rglob("*")) == [LOCK]
     assert (other / "kept.txt").is_file()
-    run_stages([log.stage("one")], run, "t", log.announce)
+    run_stages([log.stage("one")], run, {"seed": 2}, log.announce)
     assert log.ran == ["one", "one"]
 
 
@@ -306,11 +274,3 @@ def test_only_a_run_is_cleared(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not the directory of a run"):
         clear_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_fingerprint_follows_the_settings() -> None:
-    class Settings(BaseModel):
-        steps: int = 1
-        name: str = "x"
-
-    assert fingerprint(Settings()) == fingerprint(Settings(steps=1)) != fingerprint(Settings(steps=2))

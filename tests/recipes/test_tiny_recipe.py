@@ -19,7 +19,7 @@ from sanderling.core.config import load_config, read_config
 from sanderling.evaluate.report_model import RecipeReport, Stage
 from sanderling.recipes.base import FIRST_WORLD, BaseConfig, write_untrained
 from sanderling.recipes.progress import Report
-from sanderling.recipes.stages import StageRecord
+from sanderling.recipes.stages import StageRecord, is_done, read_record
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.layout import Layout, WorldPlan
 from sanderling.recipes.tiny.report import NAMES
@@ -120,8 +120,7 @@ def run(settings: Path, out: Path, kill_in: str) -> int:
 
 
 def records(out: Path) -> dict[str, StageRecord]:
-    found = {name: out / "stages" / f"{name}.json" for name in STAGES}
-    return {name: StageRecord.model_validate_json(path.read_bytes()) for name, path in found.items() if path.is_file()}
+    return {name: read_record(out, name) for name in STAGES if is_done(out, name)}
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from sanderling.policy.model_directory import check_model
 from sanderling.recipes.ablation.config import AblationConfig
 from sanderling.recipes.ablation.layout import Layout, Unit
 from sanderling.recipes.ablation.report import write_ablation
-from sanderling.recipes.ablation.start import begin_with, content_of
+from sanderling.recipes.ablation.start import begin_with
 from sanderling.recipes.ablation.units import run_unit
 from sanderling.recipes.progress import Report
 from sanderling.recipes.stages import Stage, StageRecord, is_done, read_record, run_stages
@@ -44,7 +44,7 @@ def run_ablation(config: AblationConfig, directory: Path, report: Report, comman
         done = f" (done before, {record.seconds:.0f} s)" if record else ""
         report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
 
-    run_stages(stages, layout.root, content_of(config.model_dump_json(exclude=set(_HOW))), announce)
+    run_stages(stages, layout.root, config.model_dump(mode="json", exclude=set(_HOW)), announce)
     page = write_ablation(layout, command)
     report.console.print(page.read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     report.say(f"The report is {page}; what it is made of: {layout.root / 'units'}.")

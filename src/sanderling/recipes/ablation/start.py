@@ -3,7 +3,6 @@
 Made by the tiny recipe's own stages with its own settings, in ``start/``; the ablation's held-out world is not touched.
 """
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,11 +45,6 @@ def _made(layout: Layout, command: str, report: Report) -> tuple[Path, dict[str,
         stage("sft", "Its two arms", lambda: train_arms(tiny, report)),
         stage("choose", "Which of them everything begins with", lambda: choose_arm(tiny, command, report)),
     ]
-    settings = config.model_dump_json(exclude={"workers"})
-    records = run_stages(stages, layout.start_root, content_of(settings), lambda stage, record: report.say(stage.title))
+    settings = config.model_dump(mode="json", exclude={"workers"})
+    records = run_stages(stages, layout.start_root, settings, lambda stage, record: report.say(stage.title))
     return tiny.model(records[-1].figures["chosen"]), records[-1].figures
-
-
-def content_of(settings: str) -> str:
-    """What stands for settings in markers."""
-    return hashlib.sha256(settings.encode()).hexdigest()[:16]

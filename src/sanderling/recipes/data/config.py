@@ -3,7 +3,6 @@
 `recipes/data/*.toml` hold the settings of the three systems.
 """
 
-import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -16,10 +15,9 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, check_config, load_config, read_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, get_profile
-from sanderling.core.record import encode_record
 from sanderling.data.cleaning import CleaningRecipe, get_recipe
 from sanderling.data.dedupe import Prefer, Shares
-from sanderling.data.importing import find_places
+from sanderling.data.importing import Place, find_places
 from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule
 from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
@@ -229,24 +227,27 @@ class Layout:
         if place == root or root in place.parents:
             raise UserError(f"{path} lies in the run's own directory {self.root}: move it, or name another --out.")
 
-    def fingerprint(self) -> str:
-        """A hash that changes with whatever a step reads, and with nothing that changes no result.
+    def inputs(self) -> dict[str, Any]:
+        """Whatever a step reads, as JSON, and nothing that changes no result.
 
         So a file counts by its content and by the name that its trajectories' ids begin with, wherever it lies; the title and
         the number of processes count for nothing, and of a judge's address neither its credentials nor its patience. Raises
         UserError for a file that cannot be read.
         """
+
+        def contents(places: Sequence[Place]) -> list[dict[str, str]]:
+            return [{"name": place.name, "content": content_hash(place.path)} for place in places]
+
         config = self.config
         files = {path: find_places([path]).files for path in config.against}
-        read = {
+        return {
             "settings": config.model_dump(mode="json", exclude={"title", "workers", "tokenizer", "against", "judge"}),
             "keep": config.judge.keep.value,
             "judges": [_judge(spec) for spec in config.judge.judges],
             "tokenizer": None if config.tokenizer is None else load_tokenizer(config.tokenizer).fingerprint,
-            "sources": [[place.name, content_hash(place.path)] for place in find_places(self.sources).files],
-            "against": [[path.stem, [[one.name, content_hash(one.path)] for one in files[path]]] for path in config.against],
+            "sources": contents(find_places(self.sources).files),
+            "against": [{"name": path.stem, "files": contents(files[path])} for path in config.against],
         }
-        return hashlib.sha256(encode_record(read)).hexdigest()[:16]
 
 
 def _judge(spec: str) -> str:

@@ -82,7 +82,7 @@ def run_data(layout: Layout, report: Report, command: str, open_judges: OpenJudg
         done = f" (done before, {record.seconds:.0f} s)" if record else ""
         report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
 
-    records = run_stages(stages, layout.root, layout.fingerprint(), announce)
+    records = run_stages(stages, layout.root, layout.inputs(), announce)
     sets = {
         "imported": layout.imported,
         "cleaned": layout.cleaned,

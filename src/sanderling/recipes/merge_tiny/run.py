@@ -31,7 +31,7 @@ from sanderling.recipes.merge_tiny.models import (
     train_specialist,
 )
 from sanderling.recipes.progress import Report
-from sanderling.recipes.stages import Stage, StageRecord, fingerprint, run_stages
+from sanderling.recipes.stages import Stage, StageRecord, run_stages
 from sanderling.recipes.workers import Task, run_tasks
 from sanderling.report.numbers import percent, span
 from sanderling.runs.files import replace_file
@@ -63,7 +63,7 @@ def run_merge_tiny(config: MergeTinyConfig, directory: Path, report: Report, com
         done = f" (done before, {record.seconds:.0f} s)" if record else ""
         report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
 
-    records = run_stages(stages, material.root, fingerprint(config), announce)
+    records = run_stages(stages, material.root, config.model_dump(mode="json"), announce)
     results = {name: _results(material, name) for name in model_names(material.skills)}
     compared = differences(results)
     sweep = SweepReport.load(material.root / "sweep" / "sweep.json")

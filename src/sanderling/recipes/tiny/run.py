@@ -6,7 +6,7 @@ from typing import Any
 from sanderling.evaluate.report import write_report
 from sanderling.evaluate.table import print_stages
 from sanderling.recipes.progress import Report
-from sanderling.recipes.stages import Stage, StageRecord, fingerprint, read_record, run_stages
+from sanderling.recipes.stages import Stage, StageRecord, read_record, run_stages
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import build_worlds, curate, teach
 from sanderling.recipes.tiny.layout import Layout
@@ -47,7 +47,7 @@ def run_tiny(config: TinyConfig, directory: Path, report: Report, command: str) 
         done = f" (done before, {record.seconds:.0f} s)" if record else ""
         report.console.print(f"[bold]{stage.title}[/bold][dim]{done}[/dim]", highlight=False)
 
-    records = run_stages(stages, layout.root, fingerprint(config), announce)
+    records = run_stages(stages, layout.root, config.model_dump(mode="json"), announce)
     told = tiny_report(layout, records, command)
     page = write_report(told, layout.root)
     print_stages(report.console, told.stages, told.comparison, title=told.title)
