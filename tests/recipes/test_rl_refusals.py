@@ -22,6 +22,7 @@ from sanderling.recipes.rl.prepare import Order, prepare
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.sft.devices import Devices, described
 from sanderling.runs.locks import LOCK
+from sanderling.runs.run import DATABASE
 
 PROCESSOR = Devices("processor", 1, 2**33, None, gpus=False)
 
@@ -246,7 +247,7 @@ def test_fresh_begins_again(given: Path, tmp_path: Path):
     run_rl_command(Order(recipe_of(given, "rl.steps=1"), out), silent())
     prepare(Order(recipe_of(given, "rl.steps=2"), out, fresh=True), 1)
     left = {file.name for file in out.iterdir()}
-    assert left <= {LOCK, "rl.toml", "inputs.json"}, "no rollouts, batches or checkpoints that a new run could take for its own"
+    assert left <= {LOCK, DATABASE, "rl.toml"}, "no rollouts, batches or checkpoints that a new run could take for its own"
     run_rl_command(Order(recipe_of(given, "rl.steps=2"), out, fresh=True), silent())
     assert (out / "model" / "config.json").is_file()
 

@@ -180,14 +180,6 @@ def test_another_number_of_processes_elsewhere(given: Path) -> None:
         assert prepare(order(given), Report(Console(file=io.StringIO())), processes) is not None
 
 
-def test_a_record_that_does_not_say_how_batches_were_dealt_goes_on(given: Path) -> None:
-    asked = order(given, "trainer.aggregation=micro_batch_mean")
-    prepare(asked, Report(Console(file=io.StringIO())), 2)
-    inputs = given / "run" / "inputs.json"
-    inputs.write_text(json.dumps({name: value for name, value in json.loads(inputs.read_text()).items() if name != "hands"}))
-    assert prepare(asked, Report(Console(file=io.StringIO())), 1) is not None
-
-
 def test_a_checkpoint_of_another_architecture(given: Path) -> None:
     run_sft_command(order(given, "save_every=1"), Report(Console(file=io.StringIO())))
     (given / "run" / "model").rename(given / "gone")

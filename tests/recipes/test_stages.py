@@ -233,7 +233,10 @@ def test_a_second_process_is_locked_out_until_the_first_is_gone(tmp_path: Path) 
     child = start(tmp_path, "b2")
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
-    for attempt in (lambda: run_stages([log.stage("a")], tmp_path, {"steps": 1}, log.announce), lambda: clear_run(tmp_path)):
+    for attempt in (
+        lambda: run_stages([log.stage("a")], tmp_path, {"steps": 1}, log.announce),
+        lambda: clear_run(tmp_path, []),
+    ):
         with pytest.raises(UserError, match="Another process is at work"):
             attempt()
     assert (tmp_path / "a.txt").is_file()
@@ -261,7 +264,7 @@ def test_a_cleared_run_begins_again_with_any_settings(tmp_path: Path) -> None:
     (run / "work").mkdir()
     (run / "work" / "unit.txt").write_text("x")
     (run / "link").symlink_to(other)
-    clear_run(run)
+    clear_run(run, [])
     assert sorted(path.name for path in run.rglob("*")) == [LOCK]
     assert (other / "kept.txt").is_file()
     run_stages([log.stage("one")], run, {"seed": 2}, log.announce)
@@ -269,8 +272,8 @@ def test_a_cleared_run_begins_again_with_any_settings(tmp_path: Path) -> None:
 
 
 def test_only_a_run_is_cleared(tmp_path: Path) -> None:
-    clear_run(tmp_path / "nothing")
+    clear_run(tmp_path / "nothing", [])
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(UserError, match="not the directory of a run"):
-        clear_run(tmp_path)
+        clear_run(tmp_path, [])
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]

@@ -55,7 +55,7 @@ def run(
     layout.check()
     read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)
     if fresh:
-        clear_run(out)
+        clear_run(out, sources)
     console = Console()
 
     def opened(specs: Sequence[str], run: Path) -> AbstractAsyncContextManager[Judge]:

@@ -33,17 +33,16 @@ def run(
 ) -> None:
     """Run a recipe; stages that are done are skipped, and a stage that was killed goes on where it was."""
     from sanderling.recipes.registry import find_recipe
-    from sanderling.recipes.run_record import check_outside
-    from sanderling.recipes.stages import check_run_directory, clear_run
+    from sanderling.recipes.run_record import RunRecord
+    from sanderling.recipes.stages import STAGES, clear_run
 
     recipe = find_recipe(name, quick=quick, overrides=overrides or [])
     directory = out or Path("runs") / (recipe.name + ("-quick" if quick else ""))
     command = shlex.join(["sanderling", *sys.argv[1:]])
     with _goes_on("the same command without --fresh" if fresh else "the same command"):
         if fresh:
-            check_outside(directory, recipe.reads)
-            clear_run(directory)
-        check_run_directory(directory)
+            clear_run(directory, recipe.reads)
+        RunRecord(directory, STAGES).check_empty()
         recipe.run(directory, Report(Console()), command)
 
 

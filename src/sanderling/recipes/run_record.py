@@ -1,11 +1,10 @@
-"""What a training run in a directory was started with: it goes on with the same or not at all. Importable without torch.
+"""What a run in a directory was started with: it goes on with the same or not at all. Importable without torch.
 
-Two files: the resolved settings, which can be given as a recipe again, and ``inputs.json``, what stands for the content of all
-that is read. The settings are written last: they say that a run was begun. Which of them may differ when it goes on, and what
-its inputs are, is each command's business.
+The run's database says it: of training the resolved settings, which stand in a TOML file as well and can be given as a recipe
+again, and what stands for the content of all that is read. Which settings may differ when it goes on, and what its inputs are,
+is each command's business.
 """
 
-import json
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,41 +17,37 @@ from sanderling.core.config import to_toml
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.runs.locks import LOCK
-
-INPUTS = "inputs.json"
+from sanderling.runs.run import DATABASE, Run, reading
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run's directory. Example: ``RunRecord(out, "sft.toml").is_begun``."""
+    """A run's directory. Example: ``RunRecord(out, "sft").is_begun``."""
 
     out: Path
-    settings: str
-    """Name of the settings' file."""
+    kind: str
+    """Under which its database says what it was started with; ``sft`` writes ``sft.toml``."""
     leftovers: tuple[str, ...] = ()
-    """How the names begin of what a run that was killed before it was begun may leave, besides its inputs."""
-
-    @property
-    def settings_file(self) -> Path:
-        return self.out / self.settings
+    """How the names begin of what a run that was killed before it was begun may leave."""
 
     @property
     def is_begun(self) -> bool:
-        """Whether a run was begun in the directory."""
-        return self.settings_file.is_file()
+        """Whether a run of this kind was begun in the directory."""
+        return self._about() is not None
 
     def check_empty(self) -> None:
         """Raises UserError when a directory without a run holds what would be taken for its results, or be written over."""
         strange = self._strange()
-        if strange:
-            raise UserError(f"{self.out} holds other things ({strange[0]}) and no run: choose another --out.")
+        if strange and not self.is_begun:
+            raise UserError(f"{self.out} holds other things ({strange[0].name}) and no run: choose another --out.")
+
+    def settings(self) -> str:
+        """As TOML, what it was started with."""
+        return self._required()["settings"]
 
     def inputs(self) -> dict[str, Any]:
-        """What it was started with. Raises UserError when that cannot be read."""
-        try:
-            return json.loads((self.out / INPUTS).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{self.out / INPUTS} is damaged: add --fresh to begin again, or choose another --out.") from error
+        """What stands for all that it reads."""
+        return self._required()["inputs"]
 
     def refuse(self, differing: list[str], more: str = "") -> None:
         """Raises UserError, naming the first few, unless nothing differs. ``more``: what else a person may do."""
@@ -64,10 +59,12 @@ class RunRecord:
             )
 
     def write(self, settings: BaseModel, inputs: Mapping[str, Any]) -> None:
-        """Remember what the run is made with."""
+        """Remember what the run is made with. The caller has the directory's lock."""
+        toml = to_toml(settings)
+        with Run(self.out, locked=True) as run:
+            run.table("about").put(self.kind, {"settings": toml, "inputs": dict(inputs)})
         try:
-            replace_file(self.out / INPUTS, json.dumps(dict(inputs), indent=1) + "\n", durable=True)
-            replace_file(self.settings_file, to_toml(settings), durable=True)
+            replace_file(self.out / f"{self.kind}.toml", toml)
         except OSError as error:
             raise UserError(
                 f"Cannot write in {self.out} ({error.strerror}): free some space, or choose another --out."
@@ -77,29 +74,45 @@ class RunRecord:
         """Raises UserError when the directory may not be emptied: it is none of a run, or holds what the new run ``reads``."""
         if not self.is_begun and self._strange():
             raise UserError(f"{self.out} is not the directory of a run, so --fresh leaves it alone: choose another --out.")
-        check_outside(self.out, reads)
+        place = self.out.resolve()
+        inside = next((path for path in reads if path.resolve().is_relative_to(place)), None)
+        if inside is not None:
+            raise UserError(f"{inside} lies in {self.out}, which --fresh empties: move it elsewhere, or choose another --out.")
 
     def empty(self) -> None:
-        """Delete what a run left in its directory, once all that could be refused was looked at. The caller has its lock."""
-        # The settings go last: cut short, the directory is still known as one of a run.
-        for path in sorted(self.out.iterdir(), key=lambda path: path.name == self.settings):
+        """Delete what a run left in its directory, once all that could be refused was looked at. The caller has its lock.
+
+        Cut short, the directory is still known as one of a run, which has done nothing yet.
+        """
+        with Run(self.out, locked=True) as run:
+            run.reset(self.kind)
+        for path in self._held(LOCK, DATABASE):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path.name != LOCK:
+            else:
                 path.unlink()
+        (self.out / DATABASE).unlink(missing_ok=True)
 
-    def _strange(self) -> list[str]:
+    def _about(self) -> dict[str, Any] | None:
+        if not (self.out / DATABASE).exists():
+            return None
+        with reading(self.out) as tables:
+            return tables("about")[0].get(self.kind)
+
+    def _required(self) -> dict[str, Any]:
+        about = self._about()
+        if about is None:
+            raise UserError(f"{self.out} holds no run: begin one there, or name another --out.")
+        return about
+
+    def _strange(self) -> list[Path]:
         """What the directory holds that is no beginning of a run."""
-        before = (LOCK, INPUTS, f"{self.settings}.partial", *self.leftovers)
-        return sorted(path.name for path in self.out.iterdir() if not path.name.startswith(before)) if self.out.is_dir() else []
+        return self._held(LOCK, DATABASE, *self.leftovers)
 
-
-def check_outside(directory: Path, reads: Iterable[Path]) -> None:
-    """Raises UserError where a directory that is to be emptied holds something that is read."""
-    place = directory.resolve()
-    inside = next((path for path in reads if path.resolve().is_relative_to(place)), None)
-    if inside is not None:
-        raise UserError(f"{inside} lies in {directory}, which --fresh empties: move it elsewhere, or choose another --out.")
+    def _held(self, *beside: str) -> list[Path]:
+        """What the directory holds, but for names that begin with these."""
+        held = sorted(self.out.iterdir()) if self.out.is_dir() else []
+        return [path for path in held if not path.name.startswith(beside)]
 
 
 def flat(settings: BaseModel, unordered: Collection[str] = ()) -> dict[str, Any]:

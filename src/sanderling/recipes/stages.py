@@ -5,9 +5,8 @@ the later ones run again as well (each goes on from its own files). The record i
 that is killed redoes only the stage it was in. Other settings stop the run with one sentence instead of mixing two runs.
 """
 
-import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.evaluate.provenance import peak_memory_mb
+from sanderling.recipes.run_record import RunRecord
 from sanderling.runs.locks import LOCK, locked
 from sanderling.runs.run import DATABASE, Run, Table, reading
 
@@ -101,45 +101,16 @@ def read_record(directory: Path, name: str) -> StageRecord:
     return record
 
 
-def check_run_directory(directory: Path) -> None:
-    """Raises UserError where a directory that is to be a run's holds other things: a later --fresh would delete them."""
-    strange = _strange(directory)
-    if strange and not _is_run(directory):
-        raise UserError(f"{directory} holds other things ({strange[0].name}) and no run: choose another --out.")
+def clear_run(directory: Path, reads: Iterable[Path]) -> None:
+    """Empty a run's directory, if there is one.
 
-
-def clear_run(directory: Path) -> None:
-    """Empty a run's directory, if there is one, records first: cut short, it leaves no stage that seems done.
-
-    Raises UserError when the directory is not one of a run, or in use by another process.
+    Raises UserError when it is not one of a run, holds what the new run ``reads``, or is in use by another process.
     """
-    if not directory.exists():
-        return
-    if not _is_run(directory):
-        raise UserError(f"{directory} is not the directory of a run, so --fresh leaves it alone: name another with --out.")
-    with locked(directory):
-        with Run(directory, locked=True) as run:
-            run.table(STAGES).clear()
-        for path in _strange(directory):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-        (directory / DATABASE).unlink()
-
-
-def _is_run(directory: Path) -> bool:
-    """Whether stages were begun there."""
-    if not (directory / DATABASE).exists():
-        return False
-    with reading(directory) as tables:
-        return STAGES in tables("about")[0]
-
-
-def _strange(directory: Path) -> list[Path]:
-    """What a directory holds besides what any run begins with."""
-    held = sorted(directory.iterdir()) if directory.is_dir() else []
-    return [path for path in held if path.name != LOCK and not path.name.startswith(DATABASE)]
+    record = RunRecord(directory, STAGES)
+    record.check_fresh(reads)
+    if directory.exists():
+        with locked(directory):
+            record.empty()
 
 
 def _record(table: Table, name: str) -> StageRecord | None:

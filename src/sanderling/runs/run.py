@@ -89,6 +89,11 @@ class Run:
         """Entries of one kind."""
         return Table(self._held.database, kind, self)
 
+    def reset(self, what: str) -> None:
+        """Forget everything, at once, but what was claimed under one name."""
+        with self._held.database.writing(lasting=True) as run:
+            run("DELETE FROM entry WHERE kind <> 'about' OR key <> ?", (what,))
+
     def claim(self, settings: Mapping[str, Any], what: str = "settings", way_out: str = WAY_OUT) -> None:
         """Say what all work of one kind depends on, or see that it still does.
 

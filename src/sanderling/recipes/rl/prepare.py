@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from sanderling.core.chat import load_tokenizer
-from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.policy.model_directory import check_model, check_vocabulary
@@ -21,7 +20,7 @@ from sanderling.recipes.rl.config import RlRecipe, Stage, stages_of
 from sanderling.recipes.rl.judging import check_answers, check_judges, check_rule, check_there
 from sanderling.recipes.rl.places import WORLD, Dynamics, Places, directories, fingerprints, read_all, warn_of_others
 from sanderling.recipes.rl.plan import check_placement, check_positions, plan_rl
-from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, write_record
+from sanderling.recipes.rl.record import check_same_run, inputs_of, record_of, started_with, write_record
 from sanderling.recipes.sft.devices import Devices, devices_here
 from sanderling.train.config import Precision
 from sanderling.train.encoding import Encoding
@@ -147,7 +146,7 @@ def _dated(order: Order) -> Order:
     if recipe.date is not None:
         return order
     begun = record.is_begun and not order.fresh
-    day = read_config(RlRecipe, record.settings_file).date if begun else datetime.date.today()
+    day = started_with(order.out).date if begun else datetime.date.today()
     return replace(order, recipe=recipe.model_copy(update={"date": day}))
 
 

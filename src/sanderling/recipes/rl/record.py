@@ -1,6 +1,6 @@
 """What a run of RL was started with: which settings may differ when it goes on, and what stands for what it reads.
 
-``rl.toml`` holds the settings; how many processes share the work stands among the inputs. Settings that only say how the work
+How many processes share the work stands among the inputs. Settings that only say how the work
 is done, or when somebody is asked, may be changed between a kill and going on. Importable without torch.
 """
 
@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.config import read_config
+from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe
 from sanderling.recipes.run_record import RunRecord, flat, model_files, unlike
 from sanderling.runs.files import content_hash
 
-SETTINGS = "rl.toml"
 _PROCESSES = "processes"
 _FREE = (
     "title",
@@ -44,19 +43,24 @@ _UNORDERED = ("tools", "pause_on")
 
 def record_of(out: Path) -> RunRecord:
     """A directory of RL."""
-    return RunRecord(out, SETTINGS)
+    return RunRecord(out, "rl")
+
+
+def started_with(out: Path) -> RlRecipe:
+    """A begun run's settings. Raises UserError where there is none."""
+    return load_config(RlRecipe, record_of(out).settings(), str(out))
 
 
 def check_same_run(recipe: RlRecipe, inputs: Mapping[str, Any], processes: int, out: Path) -> None:
     """Raises UserError, saying what differs, when a directory holds a run with other settings or of other input."""
     record = record_of(out)
-    before, now = flat(read_config(RlRecipe, record.settings_file), _UNORDERED), flat(recipe, _UNORDERED)
+    before, now = flat(started_with(out), _UNORDERED), flat(recipe, _UNORDERED)
     told = [f"{key} {before.get(key)}, now {now.get(key)}" for key in unlike(before, now) if not _is_free(key)]
     earlier = record.inputs()
     longer = any(key.endswith("steps") and key.startswith(("rl.steps", "stages.")) for key in unlike(before, now))
     more = f"; to train its model further, begin with --model {out / 'model'} in another --out" if longer else ""
     record.refuse([*told, *(f"other {name}" for name, content in inputs.items() if earlier.get(name) != content)], more)
-    if earlier.get(_PROCESSES, processes) != processes:
+    if earlier[_PROCESSES] != processes:
         raise UserError(
             f"{out} holds a run of {earlier[_PROCESSES]} processes, now {processes}, and each has rollouts under way: start as "
             "many as before."

@@ -1,13 +1,13 @@
 """What a supervised run was started with: which settings may differ when it goes on, and what stands for what it reads.
 
-``sft.toml`` holds the settings; into how many parts batches are dealt stands among the inputs. Settings that change no result
+Into how many parts batches are dealt stands among the inputs. Settings that change no result
 beyond rounding may be changed between a kill and going on. Importable without torch.
 """
 
 from pathlib import Path
 from typing import Any
 
-from sanderling.core.config import read_config
+from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.data.importing import find_places
 from sanderling.recipes.run_record import RunRecord, flat, model_files, unlike
@@ -16,7 +16,6 @@ from sanderling.runs.files import content_hash
 from sanderling.train.config import Aggregation
 from sanderling.train.sft_config import SftConfig
 
-SETTINGS = "sft.toml"
 _HANDS = "hands"
 """Where the inputs say into how many parts batches are dealt."""
 _FREE = (
@@ -39,7 +38,7 @@ _CHANGEABLE = ("trainer.", "epochs", "max_steps", "guard.")
 
 def record_of(out: Path) -> RunRecord:
     """A directory of supervised training."""
-    return RunRecord(out, SETTINGS, (ROWS, f".{ROWS}"))
+    return RunRecord(out, "sft", (ROWS, f".{ROWS}"))
 
 
 def check_same_run(config: SftConfig, out: Path, *, change: bool) -> None:
@@ -48,7 +47,7 @@ def check_same_run(config: SftConfig, out: Path, *, change: bool) -> None:
     ``change``: how it trains may differ (trainer, epochs, max_steps, guard); data, batches and adapters never do.
     """
     record = record_of(out)
-    before, now = flat(read_config(SftConfig, record.settings_file)), flat(_in_text(config))
+    before, now = flat(load_config(SftConfig, record.settings(), str(out))), flat(_in_text(config))
     free = _FREE if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN else (*_FREE, "trainer.micro_batch_tokens")
     differing = [key for key in unlike(before, now) if not key.startswith(free)]
     if change:
@@ -62,7 +61,7 @@ def check_same_run(config: SftConfig, out: Path, *, change: bool) -> None:
 
 def check_same_parts(config: SftConfig, out: Path, hands: int, *, change: bool) -> None:
     """Raises UserError when batches were dealt into other parts than ``hands`` and the loss depends on that."""
-    before = record_of(out).inputs().get(_HANDS, hands)
+    before = record_of(out).inputs()[_HANDS]
     if config.trainer.aggregation is Aggregation.MICRO_BATCH_MEAN and before != hands and not change:
         raise UserError(
             f"{out} holds a run of {before} parts a batch, now {hands}, and micro_batch_mean depends on that: "
