@@ -69,14 +69,15 @@ def _prompt(key: str, entry: Mapping[str, Any]) -> JudgePrompt:
     shown = [_CASE, system, *([reminder] if reminder else []), entry["reader"]]
     version = hashlib.sha256("\x1e".join(shown).encode()).hexdigest()[:12]
     labels = entry.get("labels", {})
-    labels = _TABLE[labels]["labels"] if isinstance(labels, str) else labels
+    labels = dict(_TABLE[labels]["labels"] if isinstance(labels, str) else labels)
+    words = dict.fromkeys(labels.pop("yes", ()), True) | dict.fromkeys(labels.pop("no", ()), False)
     return JudgePrompt(
         key=key,
         about=entry["about"],
         name=f"{entry.get('name', key)} {version}",
         system=system,
         reader=READERS[entry["reader"].split()[0]],
-        labels=Labels(**{name: frozenset(words) for name, words in labels.items()}),
+        labels=Labels({label: name for name, written in labels.items() for label in written}, words),
         reminder=reminder,
         max_tokens=entry.get("max_tokens", 2_048),
         same_text_is_right=entry.get("same_text_is_right", False),

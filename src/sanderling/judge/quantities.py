@@ -2,17 +2,15 @@
 
 ``quantities("It is 8,849 m (29,032 ft) high")`` finds one length. Read are digits with separators of any kind, words,
 fractions, powers of ten, magnitudes (5k, 3.2 million, 1.5 亿), Chinese numerals, compounds (5 ft 11 in), and the units of
-``units.toml``. A number that belongs to a word (COVID-19, B2, 3D) is none. Every number carries its *grain*, the value of its
-last written place, half of which is how far a rounded number may be from what it stands for; a plain whole number has none:
-1969 is 1969. Commas and dots are read as English writes them where both readings are possible ("1.234" is one and a bit,
-"1,234" a thousand).
-
-Nothing here raises, whatever the text; of a long text only the beginning is read.
+``quantities.toml``. A number that belongs to a word (COVID-19, B2, 3D) is none. Commas and dots are read as English writes them
+where both readings are possible ("1.234" is one and a bit, "1,234" a thousand). No text raises; of a long one only the
+beginning is read.
 """
 
 import itertools
 import re
 import tomllib
+import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -22,162 +20,21 @@ _LONGEST_NUMBER = 40
 """Digits; longer runs are identifiers."""
 _MOST_POWER = 100
 
-# Numbers ------------------------------------------------------------------------------------------------------------------
-
-_SPACES = "\u00a0\u2007\u2009\u202f"
-_NUMBER = re.compile(
-    r"(?P<sign>[-+\u2212\u2013](?=[\d.]))?"
-    rf"(?P<digits>\d{{1,3}}(?:[ {_SPACES}]\d{{3}})+(?:[.,]\d+)?(?!\d)"
-    r"|\d{1,3}(?:['\u2019]\d{3})+(?:\.\d+)?(?!\d)|\d[\d.,]*\d|\d|\.\d+)"
-    r"(?P<power>[eE][-+]?\d{1,3}(?![\w.])|\s?[x\u00d7*\u00b7]\s?10\s?\^?\s?[-+\u2212]?\d{1,3}(?!\d)"
-    r"|\s?[x\u00d7*\u00b7]\s?10[\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+)?"
-    r"(?P<fraction>\s?[\u00bc-\u00be\u2150-\u215e]|\s\d{1,3}/\d{1,3}(?![\d/])|/\d{1,6}(?![\d/]))?"
-)
-_VULGAR = {
-    "¼": "1/4", "½": "1/2", "¾": "3/4", "⅐": "1/7", "⅑": "1/9", "⅒": "1/10", "⅓": "1/3", "⅔": "2/3", "⅕": "1/5", "⅖": "2/5",
-    "⅗": "3/5", "⅘": "4/5", "⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
-}  # fmt: skip
-_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
-_MAGNITUDES = {
-    "hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12, "quadrillion": 15,
-    "hundreds": 2, "thousands": 3, "lakhs": 5, "millions": 6, "crores": 7, "billions": 9, "trillions": 12,
-    "mn": 6, "mln": 6, "mio": 6, "bn": 9, "bln": 9, "tn": 12, "trn": 12,
-}  # fmt: skip
-_SUFFIXES = {"k": 3, "K": 3, "M": 6, "B": 9, "bn": 9, "mn": 6, "tn": 12, "T": 12}
-"""Letters that multiply when they follow a number at once: 5k, 3.2M."""
-_ONES = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
-    *("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
-)
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_WORDS = {word: value for value, word in enumerate(_ONES)} | {word: 10 * at for at, word in enumerate(_TENS, start=2)}
-
-_SIGN_DIGITS = {**dict(zip("零一二三四五六七八九", range(10), strict=True)), "〇": 0, "两": 2, "兩": 2}
-_SIGN_TENS = {"十": 10, "百": 100, "千": 1_000}
-_SIGN_MAGNITUDES = {"万": 4, "萬": 4, "亿": 8, "億": 8}
-"""Powers of ten that multiply all that stands before them."""
-SIGNS = frozenset((*_SIGN_DIGITS, *_SIGN_TENS, *_SIGN_MAGNITUDES))
-"""Chinese signs that numbers are written with."""
-COUNTERS = frozenset("年月日个個人名位座岁歲次层層本篇部家")
-"""Chinese words that may follow a number and are no unit: 1969年, 11个."""
-
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A value and the value of its last written place; a grain of 0: exact."""
+    """A value and its grain, the value of its last written place, half of which rounding may have moved it by.
+
+    A grain of 0 is exact: 1969 is 1969.
+    """
 
     value: Fraction
     grain: Fraction = Fraction(0)
 
     def times(self, power: int) -> "Number":
         """With a magnitude behind it: it now is a rounded number."""
-        return Number(self.value * 10**power, (self.grain or Fraction(1)) * 10**power)
-
-
-def _number_of(found: re.Match[str]) -> Number | None:
-    """The number of a match of `_NUMBER`; None where its digits make none (1.2.3, 12,34)."""
-    plain = _decimal(found["digits"])
-    if plain is None:
-        return None
-    number = Number(Fraction(plain), Fraction(1, 10 ** len(plain.partition(".")[2])) if "." in plain else Fraction(0))
-    if found["fraction"]:
-        part = _VULGAR.get(found["fraction"].strip(), found["fraction"].strip())
-        if number.grain or re.search("/0+$", part):
-            return None
-        is_whole_divided = part.startswith("/")
-        number = Number(number.value / Fraction(part[1:]) if is_whole_divided else number.value + Fraction(part))
-    if found["power"]:
-        text = found["power"].translate(_RAISED).replace(" ", "")
-        power = int(text[1:] if text[0] in "eE" else re.sub(r"^.10\^?", "", text))
-        if abs(power) > _MOST_POWER:
-            return None
-        scaled = Fraction(10) ** power
-        number = Number(number.value * scaled, (number.grain or Fraction(1)) * scaled)
-    return Number(-number.value, number.grain) if found["sign"] and found["sign"] != "+" else number
-
-
-def _decimal(digits: str) -> str | None:
-    """Digits with one dot at most; None where the separators make no sense."""
-    digits = re.sub(f"[ {_SPACES}'\u2019]", "", digits)
-    if len(digits) > _LONGEST_NUMBER:
-        return None
-    commas, dots = digits.count(","), digits.count(".")
-    if commas and dots:
-        point = "," if digits.rindex(",") > digits.rindex(".") else "."
-        whole, _, rest = digits.rpartition(point)
-        joined = _joined(whole, "." if point == "," else ",")
-        return f"{joined}.{rest}" if joined and rest.isdigit() else None
-    if commas:
-        whole, _, rest = digits.partition(",")
-        is_decimal = commas == 1 and len(rest) != 3 and rest
-        return _joined(digits, ",") or (f"{whole or '0'}.{rest}" if is_decimal else None)
-    if dots > 1:
-        return _joined(digits, ".")
-    return f"0{digits}" if digits.startswith(".") else digits
-
-
-def _joined(digits: str, separator: str) -> str | None:
-    """Groups of three (or, as in India, of two before the last) as one run; None where they are no groups."""
-    head, *groups = digits.split(separator)
-    if not groups or not 1 <= len(head) <= 3 or len(groups[-1]) != 3:
-        return None
-    sizes = {len(group) for group in groups[:-1]}
-    return "".join((head, *groups)) if sizes <= {3} or (sizes == {2} and len(head) <= 2 and separator == ",") else None
-
-
-def _worded(words: list[str]) -> tuple[Number, int] | None:
-    """A number in words at the start of a list of words: the number, and how many words it takes.
-
-    Example: ``_worded(["twenty-one", "thousand", "people"])`` is 21,000 and 2
-    """
-    total, run, taken = 0, 0, 0
-    for index, word in enumerate(words):
-        parts = [part for part in word.split("-") if part]
-        if word == "and" and taken and index + 1 < len(words) and words[index + 1].split("-")[0] in _WORDS:
-            continue
-        if parts and all(part in _WORDS for part in parts):
-            for part in parts:
-                if taken and run % (10 if _WORDS[part] < 10 and run % 100 >= 20 else 100):
-                    return None  # "five nine" is no number
-                run += _WORDS[part]
-                taken = index + 1
-        elif taken and word == "hundred":
-            run *= 100
-        elif taken and word in _MAGNITUDES and _MAGNITUDES[word] >= 3 and run:
-            total, run = total + run * 10 ** _MAGNITUDES[word], 0
-        else:
-            break
-        taken = index + 1
-    return (Number(Fraction(total + run)), taken) if taken else None
-
-
-def _signed(text: str, at: int) -> tuple[Number, int] | None:
-    """The number in Chinese signs that begins at a place, and its end; None where its signs are in no order.
-
-    Example: ``_signed("三百二十", 0)`` is 320 and 4
-    """
-    end = at
-    while end < len(text) and text[end] in SIGNS and end < at + 24:
-        end += 1
-    run = text[at:end]
-    if len(run) > 1 and all(sign in _SIGN_DIGITS for sign in run):  # digit by digit: 一九六九
-        return Number(Fraction(int("".join(str(_SIGN_DIGITS[sign]) for sign in run)))), end
-    total, section, digit = 0, 0, -1
-    for sign in run:
-        if sign in _SIGN_DIGITS:
-            if digit > 0:
-                return None
-            digit = _SIGN_DIGITS[sign]
-        elif sign in _SIGN_TENS:
-            section += (1 if digit < 0 else digit) * _SIGN_TENS[sign]
-            digit = -1
-        else:
-            total = (total + section + max(digit, 0)) * 10 ** _SIGN_MAGNITUDES[sign]
-            section, digit = 0, -1
-    return Number(Fraction(total + section + max(digit, 0))), end
-
-
-# Units --------------------------------------------------------------------------------------------------------------------
+        factor = Fraction(10) ** power
+        return Number(self.value * factor, (self.grain or 1) * factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +46,39 @@ class Unit:
     offset: Fraction = Fraction(0)
 
 
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number, what it counts or measures, and where it stands."""
+
+    number: Number
+    unit: Unit | None
+    start: int
+    end: int
+
+    @property
+    def base(self) -> Fraction:
+        """In the base unit of its kind."""
+        return self.number.value if self.unit is None else self.number.value * self.unit.factor + self.unit.offset
+
+
+_TABLE = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
+WORDS: dict[str, list[str]] = {kind: words.split() for kind, words in _TABLE["words"].items()}
+_NUMBERS = {word: value for value, word in enumerate(WORDS["ones"])}
+_NUMBERS |= {word: 10 * value for value, word in enumerate(WORDS["tens"], start=2)}
+_MAGNITUDES = {word: int(power) for power, words in _TABLE["magnitudes"].items() for word in words.split()}
+_SUFFIXES = {word: int(power) for power, words in _TABLE["suffixes"].items() for word in words.split()}
+SIGNS = {sign: int(unicodedata.numeric(sign)) for sign in "零〇一二兩三四五六七八九十百千万萬亿億"} | {"两": 2}
+"""Chinese signs that numbers are written with, and what they are worth."""
+
+
 def _read_units() -> dict[str, Unit]:
-    found: dict[str, Unit] = {}
-    table = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
-    for kind, units in table.items():
-        for scale, names in units.items():
+    units: dict[str, Unit] = {}
+    for kind, scales in _TABLE["units"].items():
+        for scale, names in scales.items():
             factor, _, offset = scale.partition(" + ")
             unit = Unit(kind, Fraction(factor), Fraction(offset or 0))
-            found |= {name.replace("_", " "): unit for name in names.split()}
-    return found
+            units |= {name.replace("_", " "): unit for name in names.split()}
+    return units
 
 
 _UNITS = _read_units()
@@ -211,18 +92,59 @@ _LONGEST_SIGNS = 4
 """Signs in the longest Chinese name."""
 
 
-_INCH, _MASS_POUND = _UNITS["inch"], _UNITS["lb"]
-
-
-def _unit_of(name: str) -> Unit | None:
-    return _UNITS.get(name) or _FOLDED.get(name.lower())
-
-
 def alike(one: Unit, other: Unit) -> tuple[Unit, Unit]:
     """Two units, with *pounds*, which are money, read as mass where the other one is a mass."""
     if {one.kind, other.kind} == {"pounds", "mass"}:
-        return (_MASS_POUND, other) if one.kind == "pounds" else (one, _MASS_POUND)
+        return (_UNITS["lb"], other) if one.kind == "pounds" else (one, _UNITS["lb"])
     return one, other
+
+
+# Numbers ------------------------------------------------------------------------------------------------------------------
+
+_SPACES = "\u00a0\u2007\u2009\u202f"
+_NUMBER = re.compile(
+    r"(?P<sign>[-+\u2212\u2013](?=[\d.]))?"
+    rf"(?P<digits>\d{{1,3}}(?:[ {_SPACES}]\d{{3}})+(?:[.,]\d+)?(?!\d)"
+    r"|\d{1,3}(?:['\u2019]\d{3})+(?:\.\d+)?(?!\d)|\d[\d.,]*\d|\d|\.\d+)"
+    r"(?P<power>[eE][-+]?\d{1,3}(?![\w.])|\s?[x\u00d7*\u00b7]\s?10\s?\^?\s?[-+\u2212]?\d{1,3}(?!\d)"
+    r"|\s?[x\u00d7*\u00b7]\s?10\u207b?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+)?"
+    r"(?P<fraction>\s?[\u00bc-\u00be\u2150-\u215e]|\s\d{1,3}/\d{1,3}(?![\d/])|/\d{1,6}(?![\d/]))?"
+)
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+|\d{1,3}(?:\.\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}")
+"""Thousands, and lakhs as in India."""
+_VULGAR = {sign: Fraction(unicodedata.numeric(sign)).limit_denominator(10) for sign in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
+
+
+def _number_of(found: re.Match[str]) -> Number | None:
+    """The number of a match of `_NUMBER`; None where its digits make none (1.2.3, 12,34,5)."""
+    digits = re.sub(f"[ {_SPACES}'\u2019]", "", found["digits"])
+    commas, dots = digits.count(","), digits.count(".")
+    point = ""
+    if commas and dots:
+        point = max(",.", key=digits.rindex)
+    elif dots == 1:
+        point = "."
+    elif commas == 1 and len(digits.partition(",")[2]) != 3:
+        point = ","
+    whole, _, places = digits.rpartition(point) if point else (digits, "", "")
+    if len(digits) > _LONGEST_NUMBER or (("," in whole or "." in whole) and not _GROUPED.fullmatch(whole)):
+        return None
+    value = Fraction(f"{whole.replace(',', '').replace('.', '') or '0'}.{places or '0'}")
+    number = Number(value, Fraction(1, 10 ** len(places)) if places else Fraction(0))
+    if fraction := (found["fraction"] or "").strip():
+        if places or re.search("/0+$", fraction):
+            return None
+        if fraction.startswith("/"):
+            number = Number(value / int(fraction[1:]))
+        else:
+            number = Number(value + (_VULGAR[fraction] if fraction in _VULGAR else Fraction(fraction)))
+    if found["power"]:
+        power = int(re.sub(r"^\s?(?:[eE]|.\s?10)[\s^]*", "", found["power"].translate(_RAISED)))
+        if abs(power) > _MOST_POWER:
+            return None
+        number = number.times(power)
+    return number if found["sign"] in (None, "+") else Number(-number.value, number.grain)
 
 
 # Quantities ---------------------------------------------------------------------------------------------------------------
@@ -236,21 +158,6 @@ _OWED = re.compile(r"(?<![^\s(\[:=~≈])([-\u2013])(US\$|[$€£¥₹])(?=[\d.])
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b")
 _UNIT = re.compile(r"\s?-?([^\s\d.,;:!?()\[\]]+(?:\^?[23](?!\d))?)((?:\s[^\s\d,;:!?()\[\]]+)*)")
 _JOINING = re.compile(r"[\s,]*(?:and\s+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number, what it counts or measures, and where it stands."""
-
-    number: Number
-    unit: Unit | None = None
-    start: int = 0
-    end: int = 0
-
-    @property
-    def base(self) -> Fraction:
-        """In the base unit of its kind."""
-        return self.number.value if self.unit is None else self.number.value * self.unit.factor + self.unit.offset
 
 
 def quantities(text: str) -> list[Quantity]:
@@ -269,7 +176,15 @@ def quantities(text: str) -> list[Quantity]:
         if quantity is not None:
             found.append(quantity)
         at = at + 1 if quantity is None else max(quantity.end, at + 1)
-    return _without_repeated(text, _compounds(text, found))
+    kept: list[Quantity] = []
+    for quantity in _compounds(text, found):
+        last = kept[-1] if kept else None
+        if last and last.unit and quantity.unit and re.fullmatch(r"\s*[(\[][^\d)\]]*", text[last.end : quantity.start]):
+            one, other = alike(last.unit, quantity.unit)
+            if one.kind == other.kind:
+                continue  # 8,849 m (29,032 ft)
+        kept.append(quantity)
+    return kept
 
 
 def _in_digits(text: str, at: int) -> Quantity | None:
@@ -278,71 +193,104 @@ def _in_digits(text: str, at: int) -> Quantity | None:
     if is_within_word or (before and before in "-–/.,:^_#" and at > 1 and text[at - 2].isalnum()):
         return None
     found = _NUMBER.match(text, at)
-    if found is None:
-        number, end = Number(Fraction(_VULGAR[text[at]])) if text[at] in _VULGAR else None, at + 1
-    else:
+    if found is not None:
         number, end = _number_of(found), found.end()
+    else:
+        number, end = Number(_VULGAR[text[at]]) if text[at] in _VULGAR else None, at + 1
     if number is None:
         return None
     if _MINUS.search(text[:at]):
         number = Number(-number.value, number.grain)
     if ordinal := _ORDINAL.match(text, end):
         return Quantity(number, None, at, ordinal.end())
-    number, end = _magnified(text, number, end)
-    if end is None:
+    magnified = _magnified(text, number, end)
+    if magnified is None:
         return None
+    number, end = magnified
     unit, end = _unit_at(text, end)
-    if unit == _INCH and text[end - 1] == "n" and re.match(r"\s\w", text[end:]):
+    if unit == _UNITS["inch"] and text[end - 1] == "n" and re.match(r"\s\w", text[end:]):
         unit = None  # "5 in 1999" has no inches
     if currency := _CURRENCY.search(text[:at]):
         unit = _unit_of(currency[1]) or unit
     return Quantity(number, unit, at, end)
 
 
-def _magnified(text: str, number: Number, end: int) -> tuple[Number, int | None]:
-    """The number with the magnitude behind it, and the end of that; no end where a letter makes it part of a word."""
-    while text[end : end + 1] in _SIGN_MAGNITUDES:
-        number, end = number.times(_SIGN_MAGNITUDES[text[end]]), end + 1
+def _magnified(text: str, number: Number, end: int) -> tuple[Number, int] | None:
+    """The number with the magnitude behind it, and the end of that; None where a letter makes it part of a word."""
+    while SIGNS.get(text[end : end + 1], 0) >= 10_000:
+        number, end = number.times(len(str(SIGNS[text[end]])) - 1), end + 1
     if _is_east_asian(text[end : end + 1]):
-        return number, end if _unit_at(text, end)[0] or _may_follow(text[end]) else None
+        return (number, end) if _unit_at(text, end)[0] or text[end] in WORDS["counters"] else None
     word = _WORD.match(text, end)
-    if word is None:
-        spaced = re.compile(r"[\s\u00a0-]").match(text, end)
-        word = _WORD.match(text, end + 1) if spaced else None
-        while word is not None and word[0].lower() in _MAGNITUDES:
-            number, end = number.times(_MAGNITUDES[word[0].lower()]), word.end()
-            word = _WORD.match(text, end + 1) if text[end : end + 1] == " " else None
-        return number, end
-    power = _SUFFIXES.get(word[0]) or _MAGNITUDES.get(word[0].lower())
-    if power:
-        return number.times(power), word.end()
-    return number, end if _unit_of(word[0].partition("-")[0]) or _unit_at(text, end)[0] else None
+    if word is not None:
+        if power := _SUFFIXES.get(word[0]) or _MAGNITUDES.get(word[0].lower()):
+            return number.times(power), word.end()
+        return (number, end) if _unit_of(word[0].partition("-")[0]) or _unit_at(text, end)[0] else None
+    if re.match(r"[\s\u00a0-]", text[end:]):
+        word = _WORD.match(text, end + 1)
+    while word is not None and word[0].lower() in _MAGNITUDES:
+        number, end = number.times(_MAGNITUDES[word[0].lower()]), word.end()
+        word = _WORD.match(text, end + 1) if text[end : end + 1] == " " else None
+    return number, end
 
 
 def _in_words(text: str, at: int) -> Quantity | None:
+    """A number in words, up to the first one that does not belong to it: "twenty-one thousand people" is 21,000."""
     if at and (text[at - 1].isalnum() or text[at - 1] in "-'"):
         return None
     spans = list(_WORD.finditer(text, at, at + 120))[:12]
-    words = [span[0].lower() for span in spans]
-    if not words or words[0].split("-")[0] not in _WORDS:
+    total, run, end, before = 0, 0, 0, at
+    for span, following in itertools.zip_longest(spans, spans[1:]):
+        if span is not spans[0] and text[before : span.start()] != " ":
+            break
+        word, before = span[0].lower(), span.end()
+        parts = word.split("-")
+        if word == "and" and end and following and following[0].lower().split("-")[0] in _NUMBERS:
+            continue
+        if all(part in _NUMBERS for part in parts):
+            for part in parts:
+                if end and run % (10 if _NUMBERS[part] < 10 and run % 100 >= 20 else 100):
+                    return None  # "five nine" is no number
+                run += _NUMBERS[part]
+                end = span.end()
+        elif end and word == "hundred":
+            run *= 100
+        elif end and _MAGNITUDES.get(word, 0) >= 3 and run:
+            total, run = total + run * 10 ** _MAGNITUDES[word], 0
+        else:
+            break
+        end = span.end()
+    if not end:
         return None
-    gaps = [text[one.end() : other.start()] for one, other in itertools.pairwise(spans)]
-    joined = next((index + 1 for index, gap in enumerate(gaps) if gap != " "), len(words))
-    found = _worded(words[:joined])
-    if found is None:
-        return None
-    number, count = found
-    unit, end = _unit_at(text, spans[count - 1].end())
-    return Quantity(Number(-number.value, number.grain) if _MINUS.search(text[:at]) else number, unit, at, end)
+    sign = -1 if _MINUS.search(text[:at]) else 1
+    unit, end = _unit_at(text, end)
+    return Quantity(Number(Fraction(sign * (total + run))), unit, at, end)
 
 
 def _in_signs(text: str, at: int) -> Quantity | None:
-    """A number in Chinese signs, where a unit, a counting word or no further sign follows: 三星 is a name."""
-    found = _signed(text, at)
-    if found is None or (at and _is_east_asian(text[at - 1])):
+    """A number in Chinese signs (三百二十), where a unit, a counting word or no further sign follows: 三星 is a name."""
+    if at and _is_east_asian(text[at - 1]):
         return None
-    unit, end = _unit_at(text, found[1])
-    return None if unit is None and not _may_follow(text[end : end + 1]) else Quantity(found[0], unit, at, end)
+    run = "".join(itertools.takewhile(SIGNS.__contains__, text[at : at + 24]))
+    total, section, digit = 0, 0, -1
+    if len(run) > 1 and all(SIGNS[sign] < 10 for sign in run):  # digit by digit: 一九六九
+        total = int("".join(str(SIGNS[sign]) for sign in run))
+    else:
+        for sign in run:
+            worth = SIGNS[sign]
+            if worth >= 10_000:
+                total, section, digit = (total + section + max(digit, 0)) * worth, 0, -1
+            elif worth >= 10:
+                section, digit = section + (1 if digit < 0 else digit) * worth, -1
+            elif digit > 0:
+                return None  # in no order
+            else:
+                digit = worth
+    unit, end = _unit_at(text, at + len(run))
+    follower = text[end : end + 1]
+    if unit is None and _is_east_asian(follower) and follower not in WORDS["counters"]:
+        return None
+    return Quantity(Number(Fraction(total + section + max(digit, 0))), unit, at, end)
 
 
 def _is_east_asian(char: str) -> bool:
@@ -350,9 +298,8 @@ def _is_east_asian(char: str) -> bool:
     return "\u3040" <= char <= "\u30ff" or "\u3400" <= char <= "\u9fff"
 
 
-def _may_follow(char: str) -> bool:
-    """Whether a character may stand right behind a number without a unit."""
-    return not _is_east_asian(char) or char in COUNTERS
+def _unit_of(name: str) -> Unit | None:
+    return _UNITS.get(name) or _FOLDED.get(name.lower())
 
 
 def _unit_at(text: str, end: int) -> tuple[Unit | None, int]:
@@ -380,9 +327,9 @@ def _compounds(text: str, found: list[Quantity]) -> list[Quantity]:
     for quantity in found:
         last = added[-1] if added else None
         if (
-            last is not None
-            and last.unit is not None
-            and quantity.unit is not None
+            last
+            and last.unit
+            and quantity.unit
             and last.unit.kind == quantity.unit.kind
             and not (last.unit.offset or quantity.unit.offset)
             and quantity.unit.factor < last.unit.factor
@@ -395,16 +342,3 @@ def _compounds(text: str, found: list[Quantity]) -> list[Quantity]:
         else:
             added.append(quantity)
     return added
-
-
-def _without_repeated(text: str, found: list[Quantity]) -> list[Quantity]:
-    """Without what brackets say again in another unit: 8,849 m (29,032 ft)."""
-    kept: list[Quantity] = []
-    for quantity in found:
-        last = kept[-1] if kept else None
-        if last and last.unit and quantity.unit and re.fullmatch(r"\s*[(\[][^\d)\]]*", text[last.end : quantity.start]):
-            one, other = alike(last.unit, quantity.unit)
-            if one.kind == other.kind:
-                continue
-        kept.append(quantity)
-    return kept

@@ -6,12 +6,13 @@ counts within a sentence, a quotation (``>``) or the answer that a judge repeats
 takes time linear in the reply's length.
 """
 
+import itertools
 import json
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sanderling.core.record import Question
@@ -23,25 +24,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Labels:
-    """How a judge prompt names the fields of a reply, and the words that a verdict may be."""
+    """How a judge prompt names the fields of a reply (extracted, reasoning, verdict, confidence, others), and its verdicts."""
 
-    extracted: frozenset[str] = frozenset()
-    reasoning: frozenset[str] = frozenset()
-    verdict: frozenset[str] = frozenset()
-    confidence: frozenset[str] = frozenset()
-    others: frozenset[str] = frozenset()  # fields that nothing is read from
-    yes: frozenset[str] = frozenset()
-    no: frozenset[str] = frozenset()
-
-    @property
-    def all(self) -> frozenset[str]:
-        """Names of all fields."""
-        return self.extracted | self.reasoning | self.verdict | self.confidence | self.others
-
-    @property
-    def words(self) -> dict[str, bool]:
-        """What a verdict may be, in lower case."""
-        return dict.fromkeys(self.yes, True) | dict.fromkeys(self.no, False)
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    words: Mapping[str, bool] = field(default_factory=dict[str, bool])  # in lower case
 
 
 Reader = Callable[[str, Question, Labels], Verdict | None]
@@ -88,16 +74,14 @@ def _label_of(text: str) -> str:
     return "_".join(_BULLET.sub("", text.strip(), count=1).strip(_MARKUP + "[]").casefold().split())
 
 
-def _first_word(value: str, words: Mapping[str, T]) -> T | None:
+def _first_word(value: str, words: Mapping[str, bool]) -> bool | None:
     """The word at the beginning of a label's value; None when more follows than a remark, or another word of these."""
     first = next((found for line in value.splitlines() if (found := _bare(line))), "")
-    if first.casefold() in words:
-        return words[first.casefold()]
     for word in sorted(words, key=len, reverse=True):
+        rest = first[len(word) :]
         if first[: len(word)].casefold() == word:
-            rest = first[len(word) :]
             others = any(re.search(rf"(?<![a-z]){other}(?![a-z])", rest, re.IGNORECASE) for other in words)
-            return words[word] if _AFTER_WORD.match(rest) and not others else None
+            return words[word] if not rest or (_AFTER_WORD.match(rest) and not others) else None
     return None
 
 
@@ -105,22 +89,24 @@ def _percent(value: str) -> float | None:
     """A share in percent, as written; None for anything else, and beyond 0 to 100."""
     first = next((line for line in unicodedata.normalize("NFKC", value).splitlines() if _bare(line)), "")
     found = _PERCENT.fullmatch(first.strip(_AROUND.replace("-", "")))
-    number = float(found[1]) if found else -1.0
-    return number if 0.0 <= number <= 100.0 else None
+    return float(found[1]) if found and float(found[1]) <= 100.0 else None
 
 
-class _RepeatedKeyError(ValueError):
-    """One object gives two different values under one key."""
+def _truth(value: object, words: Mapping[str, bool]) -> bool | None:
+    """What the value of a key says: itself, or one of these words."""
+    if isinstance(value, bool):
+        return value
+    return words.get(_bare(value).casefold()) if isinstance(value, str) else None
 
 
-def json_objects(text: str) -> list[dict[str, Any]] | None:
+def _json_objects(text: str) -> list[dict[str, Any]] | None:
     """The JSON objects in a text, the outermost ones; None for one with two values of a key, and for too many braces."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if found.setdefault(key, value) != value:
-                raise _RepeatedKeyError(key)
+                raise KeyError(key)
         return found
 
     decoder = json.JSONDecoder(object_pairs_hook=unique, parse_constant=str, strict=False)
@@ -131,12 +117,11 @@ def json_objects(text: str) -> list[dict[str, Any]] | None:
             return found
         try:
             value, end = decoder.raw_decode(text, at)
-        except _RepeatedKeyError:
+            found.append(value)
+        except KeyError:
             return None
         except (ValueError, RecursionError):
             end = at + 1
-        else:
-            found.append(value)
         at = text.find("{", end)
     return None
 
@@ -149,33 +134,30 @@ _LINE = re.compile(
 )
 """What goes on, as in ``correct: no wait, yes``, is no verdict."""
 _KEYS = frozenset({"correct", "is_correct", "verdict", "judgement", "judgment", "result"})
-_YES, _NO = frozenset({"yes", "true", "correct"}), frozenset({"no", "false", "incorrect", "wrong"})
 _WORDS = {"correct": True, "incorrect": False}
+_TRUTHS = {"yes": True, "true": True, "no": False, "false": False, "wrong": False, **_WORDS}
 _WORD_LABELS = frozenset({"grade", "verdict", "judgement", "judgment"})
 _LETTERS = {"a": Grade.CORRECT, "b": Grade.INCORRECT, "c": Grade.NOT_ATTEMPTED}
-_GRADES = _LETTERS | {name: grade for grade in _LETTERS.values() for name in (grade.value, grade.value.replace("_", " "))}
-_GRADES |= {
-    f"{letter}{between}{word}": grade
+_GRADES = _LETTERS | {
+    f"{begun}{word}": grade
     for letter, grade in _LETTERS.items()
-    for word, other in _GRADES.items()
-    for between in (": ", ", ", ") ", " (")
-    if grade is other and len(word) > 1
-}  # fmt: skip
+    for word in (grade.value, grade.value.replace("_", " "))
+    for begun in ("", f"{letter}: ", f"{letter}, ", f"{letter}) ", f"{letter} (")
+}
 
 
 def read_lines(reply: str, question: Question, labels: Labels) -> Verdict | None:
     """Reasoning, then ``correct: yes``; also a JSON object with such a key, and a reply that is the one word."""
     text = spoken(reply)
-    objects = json_objects(text)
+    objects = _json_objects(text)
     if objects is None:
         return None
-    found = {line[1].casefold() in _YES for line in _LINE.finditer(text)}
+    found = {_TRUTHS[line[1].casefold()] for line in _LINE.finditer(text)}
     values = [value for one in objects for key, value in one.items() if str(key).casefold() in _KEYS]
-    words = [str(value).strip().casefold() for value in values if isinstance(value, bool | str)]
-    found |= {word in _YES for word in words if word in _YES | _NO}
-    if (word := _whole(reply, _WORDS)) is not None:
-        found.add(word)
-    return decided(found.pop(), _LINE.sub("", text)) if len(found) == 1 else None
+    found |= {_TRUTHS.get(str(value).strip().casefold()) for value in values if isinstance(value, bool | str)}
+    found.add(_whole(reply, _WORDS))
+    correct = _agreed(found - {None})
+    return None if correct is None else decided(correct, _LINE.sub("", text))
 
 
 def read_word(reply: str, question: Question, labels: Labels) -> Verdict | None:
@@ -203,70 +185,45 @@ def read_letter(reply: str, question: Question, labels: Labels) -> Verdict | Non
 def read_fields(reply: str, question: Question, labels: Labels) -> Verdict | None:
     """Labelled lines, one JSON object with these keys, or several of both that agree."""
     text = spoken(reply)
-    objects = json_objects(text)
+    objects = _json_objects(text)
     if objects is None:
         return None
-    lines = _blocks(text, labels)
-    verdicts = [_first_word(value, labels.words) for label, value in lines if label in labels.verdict]
-    keyed = [(_label_of(key), value) for one in objects for key, value in one.items()]
-    verdicts += [_word_or_truth(value, labels.words) for key, value in keyed if key in labels.verdict]
+    values = _labelled(text, labels.fields)
+    verdicts = [_first_word(value, labels.words) for name, value in values if name == "verdict"]
+    for key, value in (pair for one in objects for pair in one.items()):
+        name = labels.fields.get(_label_of(key), "")
+        if name == "verdict":
+            verdicts.append(_truth(value, labels.words))
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            values.append((name, str(value)))
     correct = _agreed(verdicts)
     if correct is None:
         return None
-    scalars = [
-        (key, str(value)) for key, value in keyed if isinstance(value, str | int | float) and not isinstance(value, bool)
-    ]
-    values = [*lines, *scalars]
-    extracted = [value for key, value in values if key in labels.extracted]
-    reasoning = [value for key, value in values if key in labels.reasoning]
-    return decided(
-        correct,
-        reasoning[-1] if reasoning else "",
-        extracted=_shortened(extracted[-1]) if extracted else None,
-        confidence=_agreed(_percent(value) for key, value in values if key in labels.confidence),
-    )
+    last = dict(values)
+    extracted = " ".join(last["extracted"].split()).strip("*_` ") if "extracted" in last else None
+    if extracted and len(extracted) > _LONGEST_EXTRACT:
+        extracted = extracted[: _LONGEST_EXTRACT - 1] + "…"
+    sure = _agreed(_percent(value) for name, value in values if name == "confidence")
+    return decided(correct, last.get("reasoning", ""), extracted=extracted, confidence=sure)
 
 
-def _word_or_truth(value: object, words: Mapping[str, bool]) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    return words.get(_bare(value).casefold()) if isinstance(value, str) else None
-
-
-def _blocks(text: str, labels: Labels) -> list[tuple[str, str]]:
-    """Labels in their order, each with what stands after it up to the next one.
+def _labelled(text: str, fields: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Fields in their order, each with what stands after its label up to the next one.
 
     What stands between the last repeated answer and the reasoning after it repeats, whatever verdicts it holds.
     """
     lines = text.splitlines()
-    heads = [_head(line, labels.all) for line in lines]
-    begun = max((at for at, (label, _) in enumerate(heads) if label in labels.extracted), default=None)
-    if begun is not None:
-        ends = (at for at, (label, _) in enumerate(heads) if at > begun and label in labels.reasoning)
-        for at in range(begun + 1, next(ends, begun)):
-            if heads[at][0] in labels.verdict | labels.confidence:
-                heads[at] = ("", lines[at])
+    heads = [re.match(rf"([^:=]{{0,{_LONGEST_LABEL}}})[:=]", line) for line in lines]
+    names = [fields.get(_label_of(head[1]), "") if head else "" for head in heads]
+    begun = max((at for at, name in enumerate(names) if name == "extracted"), default=len(names))
+    end = next((at for at in range(begun, len(names)) if names[at] == "reasoning"), begun)
     blocks: list[tuple[str, list[str]]] = []
-    for label, value in heads:
-        if label:
-            blocks.append((label, [value]))
+    for at, (line, head, name) in enumerate(zip(lines, heads, names, strict=True)):
+        if head and name and not (begun < at < end and name in ("verdict", "confidence")):
+            blocks.append((name, [line[head.end() :]]))
         elif blocks:
-            blocks[-1][1].append(value)
-    return [(label, "\n".join(value)) for label, value in blocks]
-
-
-def _head(line: str, known: frozenset[str]) -> tuple[str, str]:
-    """The label that a line begins with, and the rest; without one, the whole line."""
-    sign = min((at for at in (line.find(":"), line.find("=")) if at >= 0), default=-1)
-    if not 0 <= sign <= _LONGEST_LABEL:
-        return "", line
-    label = _label_of(line[:sign])
-    return (label, line[sign + 1 :]) if label in known else ("", line)
-
-
-def _shortened(text: str) -> str:
-    words = " ".join(text.split()).strip("*_` ")
-    return words if len(words) <= _LONGEST_EXTRACT else words[: _LONGEST_EXTRACT - 1] + "…"
+            blocks[-1][1].append(line)
+    return [(name, "\n".join(value)) for name, value in blocks]
 
 
 # Sets ---------------------------------------------------------------------------------------------------------------------
@@ -280,7 +237,7 @@ def read_sets(reply: str, question: Question, labels: Labels) -> Verdict | None:
     The reply's items have to be the accepted ones, word for word: a judge that renames, merges or forgets one is not believed.
     """
     found: list[Verdict | None] = []
-    for one in json_objects(spoken(reply)) or ():
+    for one in _json_objects(spoken(reply)) or ():
         named = {_label_of(key): value for key, value in one.items()}
         inner = named.get("answer_correctness")
         if isinstance(inner, dict):
@@ -294,21 +251,26 @@ def _read_set(named: Mapping[str, Any], accepted: Sequence[str]) -> Verdict | No
     items, excessive = named["correctness_details"], named.get("excessive_answers")
     if not isinstance(items, dict) or not isinstance(excessive, list):
         return None
-    given = {str(item): _word_or_truth(value, {"true": True, "false": False}) for item, value in items.items()}
+    given = {str(item): _truth(value, {"true": True, "false": False}) for item, value in items.items()}
     extra = tuple(one.strip() for one in excessive if isinstance(one, str) and one.strip())
     if None in given.values() or len(extra) != len(excessive) or not _are_the_items(list(given), accepted):
         return None
     parts = {item: value is True for item, value in given.items()}
-    whole = Grade.CORRECT_WITH_EXTRA if extra else Grade.CORRECT
-    grade = whole if all(parts.values()) else Grade.PARTLY if any(parts.values()) else Grade.INCORRECT
-    return decided(
-        grade is Grade.CORRECT,
-        str(named.get("explanation", "")),
-        score=set_scores(parts, extra)[2],
-        grade=grade.value,
-        parts=parts,
-        excessive=extra,
+    grade = Grade.PARTLY if any(parts.values()) else Grade.INCORRECT
+    if all(parts.values()):
+        grade = Grade.CORRECT_WITH_EXTRA if extra else Grade.CORRECT
+    score, reason = set_scores(parts, extra)[2], str(named.get("explanation", ""))
+    return decided(grade is Grade.CORRECT, reason, score=score, grade=grade.value, parts=parts, excessive=extra)
+
+
+def _are_the_items(items: Sequence[str], accepted: Sequence[str]) -> bool:
+    """Whether items are the accepted ones: one for each text, or the pieces of the only one."""
+    given, wanted = (
+        [tuple(word for word in answer_tokens(text) if word not in _AND) for text in texts] for texts in (items, accepted)
     )
+    if len(accepted) > 1:
+        return Counter(given) == Counter(wanted)
+    return bool(items) and all(given) and Counter(itertools.chain(*given)) == Counter(itertools.chain(*wanted))
 
 
 def set_scores(parts: Mapping[str, bool], excessive: Sequence[str]) -> tuple[float, float, float]:
@@ -318,18 +280,6 @@ def set_scores(parts: Mapping[str, bool], excessive: Sequence[str]) -> tuple[flo
         return 0.0, 0.0, 0.0
     precision, recall = found / (found + len(excessive)), found / len(parts)
     return precision, recall, 2 * precision * recall / (precision + recall)
-
-
-def _are_the_items(items: Sequence[str], accepted: Sequence[str]) -> bool:
-    """Whether items are the accepted ones: one for each text, or the pieces of the only one."""
-
-    def words(text: str) -> tuple[str, ...]:
-        return tuple(word for word in answer_tokens(text) if word not in _AND)
-
-    if len(accepted) > 1:
-        return Counter(map(words, items)) == Counter(map(words, accepted))
-    pieces = Counter(word for item in items for word in words(item))
-    return bool(items) and pieces == Counter(word for one in accepted for word in words(one)) and all(map(words, items))
 
 
 READERS: dict[str, Reader] = {
