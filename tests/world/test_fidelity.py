@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,22 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
-from sanderling.core.observations import ListedPage
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import ToolStatus
 from sanderling.data.importing import import_all
-from sanderling.evaluate.fidelity import measures, part
+from sanderling.evaluate.fidelity import domains, measures, part
 from sanderling.world.contract import Page
 from sanderling.world.fidelity import (
     MEASURES,
-    RecordedSearch,
+    QueryRow,
     Settings,
     compare_searches,
     compare_visits,
     containment,
-    distinct,
     domain,
-    entropy_bits,
     gold_pages,
     holds_answer,
     jaccard,
@@ -34,9 +31,7 @@ from sanderling.world.fidelity import (
     overlap_at,
     rank_biased_overlap,
     recorded_calls,
-    strangers,
     telling,
-    top_share,
     weight_of_top,
 )
 from sanderling.world.local import LocalWorld
@@ -103,18 +98,6 @@ def test_the_floor_needs_another_question():
     assert first.values["overlap"] == 0.0  # www.b.example is another address
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=8))
-def test_the_stranger_is_the_next_list_of_another_question(made):
-    hits = (ListedPage("t", "https://x.example", "s"),)
-    searches = [RecordedSearch(group, "q", hits if has_results else ()) for group, has_results in made]
-    size = len(searches)
-    expected = []
-    for index, search in enumerate(searches):
-        ahead = [(index + step) % size for step in range(1, size)]
-        expected.append(next((n for n in ahead if searches[n].hits and searches[n].group != search.group), None))
-    assert strangers(searches) == expected
-
-
 def test_k_cuts_the_recorded_list_and_asks_for_no_more():
     hits = [("https://c.example/moor", "m"), ("https://a.example/herring_(fish)", "h")]
     (row,) = rows(results(("herring", hits)), settings=Settings(k=1))
@@ -159,10 +142,12 @@ def test_domains(url, host):
 
 
 def test_concentration():
-    counts = Counter(a=2, b=1, c=1)
-    assert top_share(counts, 1) == 0.5 and top_share(counts, 5) == 1.0 and top_share(Counter(), 1) is None
-    assert entropy_bits(counts.values()) == pytest.approx(1.5)
-    assert entropy_bits([7]) == 0.0 and entropy_bits([]) is None
+    row = QueryRow("q", {}, ("a", "a", "b", "c"), (), (), ())
+    figures = {figure.name: figure.value for figure in domains([row], seed=0)}
+    assert (figures["top1_recorded"], figures["top5_recorded"]) == (0.5, 1.0)
+    assert figures["entropy_recorded"] == pytest.approx(1.5) and figures["entropy_world"] is None
+    alone = {figure.name: figure.value for figure in domains([replace(row, domains_world=("a", "a"))], seed=0)}
+    assert (alone["top1_world"], alone["entropy_world"]) == (1.0, 0.0)
 
 
 # Answering pages and leaks
@@ -335,7 +320,6 @@ def test_overlap_counts_within_k_only():
 
 
 def test_what_occurs_again_counts_once():
-    assert distinct("abacb") == ("a", "b", "c")
     assert overlap_at("aab", "ab", 2) == 1.0
     assert rank_biased_overlap("aab", "ab", 0.9) == pytest.approx(1.0)
 
@@ -431,7 +415,7 @@ needs_recordings = pytest.mark.skipif(
 def test_what_is_held_out_is_not_in_the_world():
     trajectories = import_all(ROOT).trajectories
     calls = recorded_calls(trajectories)
-    assert (len(calls.searches), len(calls.visits), calls.trajectories) == (787, 269, 116)
+    assert (len(trajectories), len(calls.searches), len(calls.visits)) == (116, 787, 269)
     for unit in Unit:
         built, held = split(trajectories, 0.2, 0, unit)
         found = sides(trajectories, built_from(built, held, 0.2, 0, unit))

@@ -6,6 +6,7 @@ are of all results together; their interval is the figure ± 1.96 standard devia
 resampling repeats lists and shifts such figures. Holds numbers and counts only: neither texts nor addresses.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sanderling.evaluate.resampling import Interval, bootstrap_interval, mean_interval, wilson_interval
 from sanderling.evaluate.tables_k import FloatArray, IntArray
-from sanderling.world.fidelity import MEASURES, QueryRow, VisitRow, entropy_bits, top_share
+from sanderling.world.fidelity import MEASURES, QueryRow, VisitRow
 
 _RESAMPLES = 2_000
 _DOMAIN_RESAMPLES = 500
@@ -215,8 +216,10 @@ def _concentration(side: str, lists: Sequence[tuple[str, ...]], seed: int) -> li
     place = {name: index for index, name in enumerate(names)}
     rows = np.repeat(np.arange(len(lists)), [len(listed) for listed in lists])
     columns = np.array([place[name] for listed in lists for name in listed])
-    whole = Counter(chain.from_iterable(lists))
-    values = (top_share(whole, 1), top_share(whole, 5), entropy_bits(whole.values()))
+    counts = list(Counter(chain.from_iterable(lists)).values())
+    most = sorted(counts, reverse=True)
+    entropy = sum(-count / n * math.log2(count / n) for count in counts) + 0.0
+    values = (most[0] / n, sum(most[:5]) / n, entropy)
     spreads = _resampled(rows, columns, len(lists), seed).std(axis=0)
     return [
         Figure(name=name, meaning=meaning, n=n, value=value, interval=_around(value, float(spread), name))
@@ -224,9 +227,7 @@ def _concentration(side: str, lists: Sequence[tuple[str, ...]], seed: int) -> li
     ]
 
 
-def _around(value: float | None, spread: float, name: str) -> Interval | None:
-    if value is None:
-        return None
+def _around(value: float, spread: float, name: str) -> Interval:
     most = float("inf") if name.startswith("entropy") else 1.0
     return Interval(max(0.0, value - 1.96 * spread), min(most, value + 1.96 * spread))
 

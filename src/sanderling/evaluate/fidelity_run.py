@@ -153,7 +153,7 @@ def _part(
         remark,
         compare_searches(searches, subject.world, subject.holds, asked.settings),
         compare_visits(calls.visits, subject.world, subject.holds, asked.settings),
-        trajectories=calls.trajectories,
+        trajectories=len(trajectories),
         distinct_queries=len({search.query for search in searches}),
         asked_before=asked_before,
         seed=asked.seed,

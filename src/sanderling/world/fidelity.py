@@ -1,11 +1,9 @@
 """How far a world resembles recorded calls: one row of values for each recorded query and each recorded visit, put to it.
 
-Every query is asked for as many results as its recorded list has, k at most,
-so that length alone is no difference. URLs are compared by canonical form. A value that is not defined for a row is None and
-enters no mean: a recorded list without results has no overlap, a list without shared pages no overlap of snippets. Two
-references make the figures readable: the *floor* compares each recorded list with the world's answer to a query of another
-question, and the *ceiling* is the share of recorded URLs that the world holds at all: no ranking can show more. What each value
-means is in `MEASURES`.
+Every query is asked for as many results as its recorded list has, k at most, so that length alone is no difference. URLs are
+compared by canonical form. A value that is not defined for a row is None and enters no mean. Two references make the figures
+readable: the *floor* compares each recorded list with the world's answer to a query of another question, and the *ceiling* is
+the share of recorded URLs that the world holds at all: no ranking can show more.
 
     calls = recorded_calls(trajectories)
     rows = compare_searches(calls.searches, world, holds, Settings(k=10))
@@ -13,20 +11,25 @@ means is in `MEASURES`.
 
 import math
 import re
-from collections import Counter
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from sanderling.core.observations import ListedPage, Reading, read_observation
-from sanderling.core.record import NodeKind, ToolEvent, Trajectory
-from sanderling.core.text import normalised
+from sanderling.core.observations import ListedPage, read_observation
+from sanderling.core.record import NodeKind, Trajectory
+from sanderling.core.text import normalised, shingles
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_url
-from sanderling.world.contract import SearchReply, World, answered
+from sanderling.world.contract import SearchHit, World, answered
 from sanderling.world.text import word_count, words
 
-# Recorded calls: read out of observations, whatever their layout. What an observation does not say is not guessed: a page that
-# "could not be accessed" has failed for an unknown reason and is NOT_FOUND here, unless the record has its status beside it.
+MEASURES: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("fidelity.toml").read_text(encoding="utf-8"))
+"""What each value of a row means."""
+_TOO_COMMON = frozenset({"yes", "no", "true", "false", "none", "unknown"})
+_FEWEST_CHARS = 3
+_SIGNED = re.compile(r"(?:^|(?<=[\s(]))[-\u2212\u2013]\d|[^\W\d_][+#](?!\w)|\+\+")
+"""Signs of an answer that words lose (C++, -40)."""
 
 
 @dataclass(frozen=True)
@@ -61,45 +64,33 @@ class RecordedCalls:
 
     searches: tuple[RecordedSearch, ...]
     visits: tuple[RecordedVisit, ...]
-    trajectories: int
 
 
 def recorded_calls(trajectories: Iterable[Trajectory]) -> RecordedCalls:
-    """Every search and visit, in order. A trajectory's group is its question's id."""
+    """Every search and visit, in order. A trajectory's group is its question's id.
+
+    What an observation does not say is not guessed: a page that "could not be accessed" has failed for an unknown reason and is
+    NOT_FOUND here, unless the record has its status beside it.
+    """
     trajectories = tuple(trajectories)
     gold = gold_pages(trajectories)
     searches: list[RecordedSearch] = []
     visits: list[RecordedVisit] = []
     for trajectory in trajectories:
-        question = trajectory.question
-        answers, pages = telling(question.answers), gold.get(question.id, frozenset())
+        group = trajectory.question.id
+        answers, pages = telling(trajectory.question.answers), gold.get(group, frozenset())
         for node in trajectory.nodes:
-            if node.kind is NodeKind.OBSERVATION:
-                reading = read_observation(node.text)
-                searches += [RecordedSearch(question.id, b.query, b.hits, answers, pages) for b in reading.blocks]
-                visits += _visits(question.id, reading, node.events)
-    return RecordedCalls(tuple(searches), tuple(visits), len(trajectories))
-
-
-def _visits(group: str, reading: Reading, events: Sequence[ToolEvent]) -> list[RecordedVisit]:
-    statuses = [status for event in events for status in event.parts or (event.status,)]
-    if len(statuses) != len(reading.extracts):
-        statuses = [ToolStatus.NOT_FOUND if extract.dead else ToolStatus.OK for extract in reading.extracts]
-    texts = [page.evidence or page.summary for page in reading.extracts]
-    return [
-        RecordedVisit(group, page.url, page.goal, text if status is ToolStatus.OK else "", status)
-        for page, text, status in zip(reading.extracts, texts, statuses, strict=True)
-    ]
-
-
-# Answers and gold pages: found by words in what was recorded. A *gold page* of a question was visited in a trajectory whose own
-# answer holds an accepted one, and the words shown of it hold an accepted one too. Nobody judged it: a page may name the answer
-# by chance, a page that was never opened is not known, and a page that says it in other words is missed.
-
-_TOO_COMMON = frozenset({"yes", "no", "true", "false", "none", "unknown"})
-_FEWEST_CHARS = 3
-_SIGNED = re.compile(r"(?:^|(?<=[\s(]))[-\u2212\u2013]\d|[^\W\d_][+#](?!\w)|\+\+")
-"""Signs of an answer that words lose (C++, -40)."""
+            if node.kind is not NodeKind.OBSERVATION:
+                continue
+            reading = read_observation(node.text)
+            searches += [RecordedSearch(group, block.query, block.hits, answers, pages) for block in reading.blocks]
+            statuses = [status for event in node.events for status in event.parts or (event.status,)]
+            if len(statuses) != len(reading.extracts):
+                statuses = [ToolStatus.NOT_FOUND if page.dead else ToolStatus.OK for page in reading.extracts]
+            for page, status in zip(reading.extracts, statuses, strict=True):
+                text = (page.evidence or page.summary) if status is ToolStatus.OK else ""
+                visits.append(RecordedVisit(group, page.url, page.goal, text, status))
+    return RecordedCalls(tuple(searches), tuple(visits))
 
 
 def telling(answers: Iterable[str]) -> tuple[str, ...]:
@@ -116,7 +107,11 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
 
 
 def gold_pages(trajectories: Iterable[Trajectory]) -> Mapping[str, frozenset[str]]:
-    """Question id -> canonical URLs of its gold pages; questions without one are not in it."""
+    """Question id -> canonical URLs of its gold pages; questions without one are not in it.
+
+    A gold page was visited in a trajectory whose own answer holds an accepted one, and the words shown of it hold one too.
+    Nobody judged it: a page may name the answer by chance, and one that says it in other words is missed.
+    """
     found: dict[str, set[str]] = {}
     for trajectory in trajectories:
         answers = telling(trajectory.question.answers)
@@ -136,11 +131,6 @@ def gold_pages(trajectories: Iterable[Trajectory]) -> Mapping[str, frozenset[str
 # None. One empty list against another: 0.
 
 
-def distinct(keys: Iterable[str]) -> tuple[str, ...]:
-    """The keys in order, each once, at its first place."""
-    return tuple(dict.fromkeys(keys))
-
-
 def overlap_at(a: Sequence[str], b: Sequence[str], k: int) -> float | None:
     """Shared keys among the first k of each, over min(k, length of the longer list); in [0, 1], symmetric.
 
@@ -148,7 +138,7 @@ def overlap_at(a: Sequence[str], b: Sequence[str], k: int) -> float | None:
     """
     if k < 1:
         raise ValueError(f"k is {k}: it must be at least 1")
-    first, second = distinct(a), distinct(b)
+    first, second = list(dict.fromkeys(a)), list(dict.fromkeys(b))
     depth = min(k, max(len(first), len(second)))
     return len(set(first[:k]) & set(second[:k])) / depth if depth else None
 
@@ -162,11 +152,9 @@ def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float) -> float |
     """
     if not 0.0 < p < 1.0:
         raise ValueError(f"p is {p}: it must lie between 0 and 1")
-    short, long = sorted((distinct(a), distinct(b)), key=len)
-    if not long:
-        return None
+    short, long = sorted((list(dict.fromkeys(a)), list(dict.fromkeys(b))), key=len)
     if not short:
-        return 0.0
+        return 0.0 if long else None
     shared = [len(set(short[:d]) & set(long[:d])) for d in range(1, len(long) + 1)]
     s, size = len(short), len(long)
     at_s, at_l = shared[s - 1], shared[size - 1]
@@ -188,12 +176,11 @@ def weight_of_top(d: int, p: float) -> float:
 
 # Texts and hosts. Words are the index's own terms (lower case, stemmed, a character of a script without spaces is one).
 
-_SHINGLE = 3
-
 
 def jaccard(a: str, b: str) -> float | None:
     """Distinct words in both over distinct words in either; None when neither has a word."""
-    return _share(set(words(a)), set(words(b)))
+    here, there = set(words(a)), set(words(b))
+    return len(here & there) / len(here | there) if here | there else None
 
 
 def containment(of: str, within: str) -> float | None:
@@ -207,27 +194,12 @@ def near_duplicates(texts: Sequence[str], at: float) -> float | None:
 
     None for an empty list; a text without words repeats nothing.
     """
-    if not texts:
-        return None
-    shingled = [_shingles(text) for text in texts]
+    runs = [shingles(words(text)) for text in texts]
     repeats = sum(
-        any(bool(here) and (_share(here, before) or 0.0) >= at for before in shingled[:index])
-        for index, here in enumerate(shingled)
+        any(here and len(here & before) / len(here | before) >= at for before in runs[:index])
+        for index, here in enumerate(runs)
     )
-    return repeats / len(texts)
-
-
-def _shingles(text: str) -> set[str]:
-    """Runs of three words; of a shorter text, the whole."""
-    found = words(text)
-    if len(found) < _SHINGLE:
-        return {" ".join(found)} if found else set()
-    return {" ".join(found[i : i + _SHINGLE]) for i in range(len(found) - _SHINGLE + 1)}
-
-
-def _share(a: set[str], b: set[str]) -> float | None:
-    either = len(a | b)
-    return len(a & b) / either if either else None
+    return repeats / len(texts) if texts else None
 
 
 def domain(url: str) -> str:
@@ -240,56 +212,7 @@ def domain(url: str) -> str:
     return host.removeprefix("www.")
 
 
-def top_share(counts: Counter[str], most: int) -> float | None:
-    """Share of all that the ``most`` commonest names have; None for nothing."""
-    total = counts.total()
-    return sum(count for _, count in counts.most_common(most)) / total if total else None
-
-
-def entropy_bits(counts: Iterable[int]) -> float | None:
-    """Shannon entropy of shares, in bits (the plug-in estimate, which is low for small samples); None for nothing."""
-    present = [count for count in counts if count > 0]
-    total = sum(present)
-    return sum(-c / total * math.log2(c / total) for c in present) + 0.0 if total else None
-
-
 # The comparison
-
-MEASURES: Mapping[str, str] = {
-    "overlap": "Shared URLs among the first k, over the length of the recorded list (k at most)",
-    "overlap_floor": "The same against the world's answer to a query of another question",
-    "rbo": "Rank-biased overlap, extrapolated",
-    "rbo_floor": "The same against the world's answer to a query of another question",
-    "coverage": "Recorded URLs that the world holds at all: the ceiling of the overlap",
-    "found_of_held": "Of the recorded URLs that the world holds, those that it lists for this query",
-    "results_recorded": "Results in the recorded list, k at most",
-    "results_world": "Results in the world's list, when asked for as many",
-    "snippet_words_recorded": "Words in a recorded snippet, mean of the list",
-    "snippet_words_world": "Words in a snippet of the world, mean of the list",
-    "snippet_jaccard": "Words shared by the two snippets of a page that both list, over the words of either",
-    "snippet_containment": "Share of a recorded snippet's words in the world's snippet of the same page",
-    "domains_recorded": "Distinct domains in the recorded list, over its length",
-    "domains_world": "Distinct domains in the world's list, over its length",
-    "duplicates_recorded": "Recorded results whose title and snippet nearly repeat an earlier result",
-    "duplicates_world": "The world's results whose title and snippet nearly repeat an earlier result",
-    "gold_listed_recorded": "Recorded lists, of questions with a known answering page, that list one",
-    "gold_listed_world": "The world's lists for the same queries that list one",
-    "gold_rr_recorded": "1 / rank of the first answering page in the recorded list, 0 where none is listed",
-    "gold_rr_world": "The same in the world's list",
-    "leak_recorded": "Recorded lists, of questions with a known answer, with a snippet or title that holds it",
-    "leak_world": "The world's lists for the same queries with a snippet or title that holds it",
-    "leak_share_recorded": "Results of these recorded lists whose snippet or title holds the answer",
-    "leak_share_world": "Results of these lists of the world whose snippet or title holds the answer",
-    "visit_held": "Visited pages that the world holds at all",
-    "visit_failed_recorded": "Visits that failed when they were recorded",
-    "visit_failed_world": "The same visits that fail in the world",
-    "visit_same_outcome": "Visits that both serve or both fail",
-    "extract_jaccard": "Words shared by the two extracts of a page that both served, over the words of either",
-    "extract_containment": "Share of the recorded extract's words in the world's extract of the same page",
-    "extract_words_recorded": "Words in a recorded extract of a page that both served",
-    "extract_words_world": "Words in the world's extract of the same page",
-}
-"""What each value of a row means."""
 
 
 @dataclass(frozen=True)
@@ -331,37 +254,70 @@ class VisitRow:
 def compare_searches(
     searches: Sequence[RecordedSearch], world: World, holds: Callable[[str], bool], settings: Settings
 ) -> list[QueryRow]:
-    """A row for each recorded list, in order. ``holds``: whether the world has a page of an address."""
-    recorded = [distinct(canonical_url(hit.url) for hit in search.hits)[: settings.k] for search in searches]
-    replies = [
-        answered(world.search(search.query, limit=len(urls), snippet_words=settings.snippet_words))
-        if urls
-        else SearchReply(search.query, (), ToolStatus.EMPTY)
+    """A row for each recorded list, in order. ``holds``: whether the world has a page of an address.
+
+    The floor of a list is the world's answer to the next query, going round, of another question that recorded results.
+    """
+    recorded = [_addresses(search.hits)[: settings.k] for search in searches]
+    shown = [
+        answered(world.search(search.query, limit=len(urls), snippet_words=settings.snippet_words)).hits if urls else ()
         for search, urls in zip(searches, recorded, strict=True)
     ]
-    listed = [distinct(canonical_url(hit.url) for hit in reply.hits) for reply in replies]
     rows = []
-    for index, other in enumerate(strangers(searches)):
-        search, reply = searches[index], replies[index]
+    for index, search in enumerate(searches):
+        urls, listed = recorded[index], _addresses(shown[index])
+        ahead = ((index + step) % len(searches) for step in range(1, len(searches)))
+        other = next((at for at in ahead if searches[at].hits and searches[at].group != search.group), None)
+        foreign = None if other is None else _addresses(shown[other])[: len(urls)]
+        values = _ranking(urls, listed, foreign, holds, settings)
         hits = search.hits[: settings.k]
-        values = _ranking(recorded[index], listed[index], None if other is None else listed[other], holds, settings)
-        values |= _snippets(hits, reply, settings.near_duplicate_at)
-        ranks = _gold_ranks(search, recorded[index], listed[index][: settings.k])
-        for side, texts, rank in (("recorded", hits, 0), ("world", reply.hits, 1)):
-            values |= _answers(
-                side, search, [f"{hit.title}\n{hit.snippet}" for hit in texts], None if ranks is None else ranks[rank]
-            )
-        row = QueryRow(
-            group=search.group,
-            values=values,
-            domains_recorded=tuple(domain(hit.url) for hit in hits),
-            domains_world=tuple(domain(hit.url) for hit in reply.hits),
-            lengths_recorded=tuple(word_count(hit.snippet) for hit in hits),
-            lengths_world=tuple(word_count(hit.snippet) for hit in reply.hits),
-            gold_ranks=ranks,
-        )
-        rows.append(row)
+        theirs = {canonical_url(hit.url): hit.snippet for hit in reversed(hits)}
+        pairs = [(theirs[url], hit.snippet) for hit in shown[index] if (url := canonical_url(hit.url)) in theirs]
+        values["snippet_jaccard"] = _mean([jaccard(a, b) for a, b in pairs])
+        values["snippet_containment"] = _mean([containment(a, b) for a, b in pairs])
+        domains, lengths, ranks = [], [], []
+        sides: list[tuple[str, Sequence[ListedPage | SearchHit], Sequence[str]]]
+        sides = [("recorded", hits, urls), ("world", shown[index], listed[: settings.k])]
+        for side, results, addresses in sides:
+            texts = [f"{hit.title}\n{hit.snippet}" for hit in results]
+            domains.append(tuple(domain(hit.url) for hit in results))
+            lengths.append(tuple(word_count(hit.snippet) for hit in results))
+            values[f"snippet_words_{side}"] = _mean(lengths[-1])
+            values[f"domains_{side}"] = len(set(domains[-1])) / len(results) if results else None
+            values[f"duplicates_{side}"] = near_duplicates(texts, settings.near_duplicate_at)
+            if search.gold and search.hits:
+                ranks.append(next((rank for rank, url in enumerate(addresses, start=1) if url in search.gold), 0))
+            values[f"gold_listed_{side}"] = float(ranks[-1] > 0) if ranks else None
+            values[f"gold_rr_{side}"] = (1.0 / ranks[-1] if ranks[-1] else 0.0) if ranks else None
+            told = [holds_answer(text, search.answers) for text in texts] if search.answers and search.hits else None
+            values[f"leak_{side}"] = None if told is None else float(any(told))
+            values[f"leak_share_{side}"] = _mean(told or [])
+        gold_ranks = (ranks[0], ranks[1]) if ranks else None
+        rows.append(QueryRow(search.group, values, domains[0], domains[1], lengths[0], lengths[1], gold_ranks))
     return rows
+
+
+def _ranking(
+    urls: Sequence[str],
+    listed: Sequence[str],
+    foreign: Sequence[str] | None,
+    holds: Callable[[str], bool],
+    settings: Settings,
+) -> dict[str, float | None]:
+    """Addresses compared; ``foreign``: those that the world lists for another question."""
+    values: dict[str, float | None] = dict.fromkeys(tuple(MEASURES)[:8])
+    if urls:
+        held = [url for url in urls if holds(url)]
+        values["overlap"] = overlap_at(urls, listed, settings.k)
+        values["rbo"] = rank_biased_overlap(urls, listed, settings.p)
+        values["coverage"] = len(held) / len(urls)
+        values["found_of_held"] = len(set(held) & set(listed)) / len(held) if held else None
+        values["results_recorded"] = float(len(urls))
+        values["results_world"] = float(len(listed))
+    if urls and foreign is not None:
+        values["overlap_floor"] = overlap_at(urls, foreign, settings.k)
+        values["rbo_floor"] = rank_biased_overlap(urls, foreign, settings.p)
+    return values
 
 
 def compare_visits(
@@ -387,80 +343,11 @@ def compare_visits(
     return rows
 
 
-def strangers(searches: Sequence[RecordedSearch]) -> list[int | None]:
-    """For each query the next one, going round, of another question that recorded results; None where there is none."""
-    found: list[int | None] = [None] * len(searches)
-    near: int | None = None
-    other: int | None = None  # the nearest such query ahead of `near` that is of another question than `near`
-    for index in reversed([*range(len(searches)), *range(len(searches))]):
-        if near is not None:
-            found[index] = near if searches[near].group != searches[index].group else other
-        if searches[index].hits:
-            if near is not None and searches[near].group != searches[index].group:
-                other = near
-            near = index
-    return found
+def _addresses(hits: Iterable[ListedPage | SearchHit]) -> tuple[str, ...]:
+    """Canonical URLs in order, each once, at its first place."""
+    return tuple(dict.fromkeys(canonical_url(hit.url) for hit in hits))
 
 
-def _ranking(
-    recorded: Sequence[str],
-    listed: Sequence[str],
-    foreign: Sequence[str] | None,
-    holds: Callable[[str], bool],
-    settings: Settings,
-) -> dict[str, float | None]:
-    """Addresses compared; ``foreign``: those that the world lists for another question."""
-    values: dict[str, float | None] = dict.fromkeys(tuple(MEASURES)[:8])
-    if not recorded:
-        return values
-    held = [url for url in recorded if holds(url)]
-    values["overlap"] = overlap_at(recorded, listed, settings.k)
-    values["rbo"] = rank_biased_overlap(recorded, listed, settings.p)
-    values["coverage"] = len(held) / len(recorded)
-    values["found_of_held"] = len(set(held) & set(listed)) / len(held) if held else None
-    values["results_recorded"] = float(len(recorded))
-    values["results_world"] = float(len(listed))
-    if foreign is not None:
-        values["overlap_floor"] = overlap_at(recorded, foreign[: len(recorded)], settings.k)
-        values["rbo_floor"] = rank_biased_overlap(recorded, foreign[: len(recorded)], settings.p)
-    return values
-
-
-def _snippets(hits: Sequence[ListedPage], reply: SearchReply, near: float) -> dict[str, float | None]:
-    """Snippets compared, and what each side's list is like."""
-    theirs = {canonical_url(hit.url): hit.snippet for hit in reversed(hits)}
-    pairs = [(theirs[url], hit.snippet) for hit in reply.hits if (url := canonical_url(hit.url)) in theirs]
-    values: dict[str, float | None] = {
-        "snippet_jaccard": _mean([jaccard(a, b) for a, b in pairs]),
-        "snippet_containment": _mean([containment(a, b) for a, b in pairs]),
-    }
-    for side, listed in (("recorded", hits), ("world", reply.hits)):
-        values[f"snippet_words_{side}"] = _mean([float(word_count(hit.snippet)) for hit in listed])
-        values[f"domains_{side}"] = len({domain(hit.url) for hit in listed}) / len(listed) if listed else None
-        values[f"duplicates_{side}"] = near_duplicates([f"{hit.title}\n{hit.snippet}" for hit in listed], near)
-    return values
-
-
-def _gold_ranks(search: RecordedSearch, recorded: Sequence[str], listed: Sequence[str]) -> tuple[int, int] | None:
-    """Where the first gold page stands in both lists; None for a question without one, or a list without results."""
-    if not search.gold or not search.hits:
-        return None
-    first = [next((rank for rank, url in enumerate(side, start=1) if url in search.gold), 0) for side in (recorded, listed)]
-    return first[0], first[1]
-
-
-def _answers(side: str, search: RecordedSearch, texts: Sequence[str], rank: int | None) -> dict[str, float | None]:
-    """Whether a list shows a gold page, and whether its texts give the answer away."""
-    found = bool(search.answers and search.hits)
-    leaks = [holds_answer(text, search.answers) for text in texts] if found else []
-    return {
-        f"gold_listed_{side}": None if rank is None else float(rank > 0),
-        f"gold_rr_{side}": None if rank is None else 1.0 / rank if rank else 0.0,
-        f"leak_{side}": float(any(leaks)) if found else None,
-        f"leak_share_{side}": sum(leaks) / len(leaks) if leaks else None,
-    }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     present = [value for value in values if value is not None]
     return sum(present) / len(present) if present else None
