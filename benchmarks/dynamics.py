@@ -21,7 +21,7 @@ from sanderling.runs.files import replace_file
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.disk.duplicates import near_duplicates
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.faults.profiles import HOSTILE, WEB
+from sanderling.world.faults.profiles import PROFILES
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
@@ -46,8 +46,8 @@ def main() -> None:
     rows = {
         "the world alone": measure(world, pages, frozenset()),
         "with masks": measure(masked, pages, hidden),
-        "with masks and `web`": measure(FaultyWorld(masked, WEB, 0), pages, hidden),
-        "with masks and `hostile`": measure(FaultyWorld(masked, HOSTILE, 0), pages, hidden),
+        "with masks and `web`": measure(FaultyWorld(masked, PROFILES["web"], 0), pages, hidden),
+        "with masks and `hostile`": measure(FaultyWorld(masked, PROFILES["hostile"], 0), pages, hidden),
     }
     print(f"{world.page_count:,} pages; medians of {CALLS} calls in ms\n\n| | search | visit |\n|---|---|---|")
     for name, (search, visit) in rows.items():

@@ -11,7 +11,7 @@ from sanderling.tools.contract import ToolContext, ToolOutageError, tool_roles
 from sanderling.tools.layouts import status_sentence, visit_text
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import NO_OCCASION, Page, SearchHit, SearchReply, VisitReply, World, answered
-from sanderling.world.faults.profiles import CALM, FaultProfile, VisitFaults
+from sanderling.world.faults.profiles import FaultProfile, VisitFaults, get_faults
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
@@ -167,7 +167,7 @@ class FarWorld(SlowWorld):
 @pytest.mark.parametrize("covered", [False, True])
 async def test_a_world_that_waits_for_a_server_holds_nobody_up(name, arguments, covered):
     far = FarWorld()
-    world = FaultyWorld(MaskedWorld(far), CALM, 0) if covered else far
+    world = FaultyWorld(MaskedWorld(far), get_faults("calm"), 0) if covered else far
     call = asyncio.create_task(world_tools(world, profile())[name](arguments, ToolContext()))
     await asyncio.sleep(0)
     far.went_on.set()

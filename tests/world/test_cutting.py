@@ -11,7 +11,7 @@ from sanderling.tools.quotes import PageText
 from sanderling.world.addresses import asked_part, canonical_url, page_address, part_address
 from sanderling.world.contract import Occasion, Page, answered
 from sanderling.world.cutting import Prices, affordable, as_read, find_links, split_page
-from sanderling.world.faults.profiles import CALM, FaultProfile, Latency, PageNoise, VisitFaults
+from sanderling.world.faults.profiles import PROFILES, FaultProfile, Latency, PageNoise, VisitFaults
 from sanderling.world.faults.world import FaultyWorld, Made, made_url
 from sanderling.world.filters import MaskedWorld, without_links
 from sanderling.world.local import LocalWorld
@@ -138,7 +138,7 @@ def test_parts_of_masked_pages_do_not_exist_and_lose_links_to_masked_ones() -> N
 
 
 def test_parts_pass_through_dynamics() -> None:
-    calm = FaultyWorld(WORLD, CALM, seed=3)
+    calm = FaultyWorld(WORLD, PROFILES["calm"], seed=3)
     reply = answered(calm.visit(f"{URL}#page=2", max_words=200))
     assert (reply.part, reply.text) == (2, answered(WORLD.visit(f"{URL}#page=2", max_words=200)).text)
     copy = made_url(Made.COPY, URL, 0.1)

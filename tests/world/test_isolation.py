@@ -19,7 +19,7 @@ from sanderling.world.dense.index import SearchChoice, SearchMode
 from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.disk.duplicates import near_duplicates
 from sanderling.world.disk.store import build_world, open_world
-from sanderling.world.faults.profiles import HOSTILE, PROFILES, PageNoise
+from sanderling.world.faults.profiles import PROFILES, PageNoise
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
@@ -63,7 +63,7 @@ def worlds(directory: Path) -> Iterator[World]:
     masked = MaskedWorld(local, near_duplicates(PAGES, 0.5), Blocklist.parse("w.example/7"))
     embedder, stored = HashedEmbedder(64), open_world(directory / "w")
     embed_world(directory / "w", stored, embedder, settings_for(embedder), spec="hashed:64")
-    harsh = HOSTILE.model_copy(update={"pages": PageNoise(stale=0.5, injected=0.5)})
+    harsh = PROFILES["hostile"].model_copy(update={"pages": PageNoise(stale=0.5, injected=0.5)})
     yield from (local, stored, masked)
     yield from (open_as_met(directory / "w", search=SearchChoice(mode)) for mode in SearchMode)
     yield from (FaultyWorld(masked, profile, seed=1) for profile in (*PROFILES.values(), harsh))

@@ -22,7 +22,7 @@ from sanderling.world.dense.index import HybridRanker, open_dense
 from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.disk.index import IndexBuilder, TextIndex
 from sanderling.world.disk.store import build_world, open_world
-from sanderling.world.faults.profiles import HOSTILE
+from sanderling.world.faults.profiles import PROFILES
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
 from sanderling.world.local import LocalWorld
@@ -272,7 +272,7 @@ def worlds(searched: tuple[LocalWorld, CountingEmbedder]) -> list[World]:
         MaskedWorld(world, [("https://w.example/3", "https://w.example/4")], Blocklist.parse("w.example/1\nw.example/7"))
         for world in (local, hybrid)
     ]
-    return [local, hybrid, *masked, *(FaultyWorld(world, HOSTILE, seed=3) for world in (local, *masked))]
+    return [local, hybrid, *masked, *(FaultyWorld(world, PROFILES["hostile"], seed=3) for world in (local, *masked))]
 
 
 QUERY = st.lists(st.sampled_from([*TOGETHER_WORDS, "zzz", "", "harber", " "]), max_size=4).map(" ".join)

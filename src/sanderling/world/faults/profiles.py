@@ -10,12 +10,13 @@ and each still draws what it would have drawn alone.
 import hashlib
 import json
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -27,6 +28,9 @@ from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import ToolStatus
 
 Chance = Annotated[float, Field(ge=0, le=1)]
+_NORMAL = NormalDist()
+_Z95 = _NORMAL.inv_cdf(0.95)
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class Latency(Frozen):
@@ -41,9 +45,18 @@ class Latency(Frozen):
             raise ValueError(f"p95_s ({self.p95_s:g}) lies below median_s ({self.median_s:g})")
         return self
 
+    def seconds(self, u: float) -> float:
+        """The delay of quantile ``u``, to the millisecond: exp(ln m + z(u) ln(p95 / m) / z(0.95))."""
+        if self.median_s == 0:
+            return 0.0
+        return round(self.median_s * math.exp(standard_normal(u) * math.log(self.p95_s / self.median_s) / _Z95), 3)
 
-class _OneAtMost(Frozen):
-    """Chances of things of which one at most happens to a call."""
+
+class _Failures(Frozen):
+    """Chances of things of which one at most happens to a call. These two pass when it is tried again."""
+
+    timeout: Chance = 0.0
+    rate_limited: Chance = 0.0
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -53,19 +66,15 @@ class _OneAtMost(Frozen):
         return self
 
 
-class SearchFaults(_OneAtMost):
+class SearchFaults(_Failures):
     """What a query meets instead of its results."""
 
-    timeout: Chance = 0.0
-    rate_limited: Chance = 0.0
     empty: Chance = 0.0
 
 
-class VisitFaults(_OneAtMost):
-    """What a visit meets instead of its page. The first two pass when tried again; the others stay for the episode."""
+class VisitFaults(_Failures):
+    """What a visit meets instead of its page; these stay for the episode."""
 
-    timeout: Chance = 0.0
-    rate_limited: Chance = 0.0
     not_found: Chance = 0.0
     gone: Chance = 0.0
     blocked: Chance = 0.0
@@ -73,20 +82,20 @@ class VisitFaults(_OneAtMost):
 
 
 class ResultNoise(Frozen):
-    """What is odd about a list of results."""
+    """What is odd about a list of results: chances for each of its ranks or results."""
 
     rank_noise: float = Field(default=0.0, ge=0, le=20)
     """Standard deviation, in ranks, of what is added to each result's rank before they are put in order; cut at twice that."""
     near_duplicate: Chance = 0.0
-    """Per result: a copy on another site follows it."""
+    """A copy on another site follows it."""
     contradicting: Chance = 0.0
-    """Per result: a copy with other numbers follows it."""
+    """A copy with other numbers follows it."""
     spam: Chance = 0.0
-    """Per rank: a page that only repeats the query stands there."""
+    """A page that only repeats the query stands there."""
     leaking_snippet: Chance = 0.0
-    """Per result: the snippet is four times as long, and may hold the answer."""
+    """The snippet is four times as long, and may hold the answer."""
     misleading_snippet: Chance = 0.0
-    """Per result: the snippet's numbers are not the page's."""
+    """The snippet's numbers are not the page's."""
 
 
 class PageNoise(Frozen):
@@ -115,47 +124,9 @@ class FaultProfile(Frozen):
     pages: PageNoise = PageNoise()
 
 
-CALM = FaultProfile(
-    name="calm", search_latency=Latency(median_s=0.15, p95_s=0.3), visit_latency=Latency(median_s=0.17, p95_s=0.35)
-)
-"""Nothing fails and nothing lies. Delays are those that LiteResearcher reports of its own local world (0.15 s a search,
-0.17 s a page; arXiv 2604.17931), taken as medians; their 95th percentiles are ours (twice the median)."""
-
-WEB = FaultProfile(
-    name="web",
-    search_latency=Latency(median_s=1.5, p95_s=4.0),
-    visit_latency=Latency(median_s=7.9, p95_s=25.0),
-    timeout_s=60.0,
-    search=SearchFaults(timeout=0.005, rate_limited=0.005, empty=0.0),
-    visit=VisitFaults(timeout=0.015, rate_limited=0.01, not_found=0.03, gone=0.005, blocked=0.03, paywalled=0.01),
-    results=ResultNoise(
-        rank_noise=0.5, near_duplicate=0.02, contradicting=0.005, spam=0.01, leaking_snippet=0.02, misleading_snippet=0.005
-    ),
-    pages=PageNoise(stale=0.02),
-)
-"""An ordinary day. Delays: the live figures that LiteResearcher reports (search engine about 1.5 s, page reader 7.9 s), taken
-as medians; the 95th percentiles are ours. Failed visits are set after recorded calls of agents on the live web
-(`fit_profile` over them): 21 of 273 visits (7.7%) met a page that could not be read, here 7.5%, and 4 (1.5%) timed out.
-The records do not say why a page failed: how the share is split is ours. Empty lists (17 of 787 queries) come from the queries,
-and are not drawn. The rest is ours: search failures, rate limits, noise in results and pages; small, and not measured.
-"""
-
-HOSTILE = FaultProfile(
-    name="hostile",
-    search_latency=Latency(median_s=3.0, p95_s=20.0),
-    visit_latency=Latency(median_s=12.0, p95_s=60.0),
-    timeout_s=90.0,
-    search=SearchFaults(timeout=0.05, rate_limited=0.1, empty=0.02),
-    visit=VisitFaults(timeout=0.08, rate_limited=0.05, not_found=0.1, gone=0.03, blocked=0.1, paywalled=0.05),
-    results=ResultNoise(
-        rank_noise=2.0, near_duplicate=0.1, contradicting=0.1, spam=0.15, leaking_snippet=0.05, misleading_snippet=0.1
-    ),
-    pages=PageNoise(stale=0.15),
-)
-"""A bad day, to see what breaks: all numbers are ours, set so that an episode of ten visits meets about four failures, and so
-that nearly every list of ten results holds something to distrust. Instructions within pages stay off here too."""
-
-PROFILES = {profile.name: profile for profile in (CALM, WEB, HOSTILE)}
+_TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
+TEXTS: Mapping[str, Any] = _TABLES["texts"]
+PROFILES = {name: FaultProfile(name=name, **fields) for name, fields in _TABLES["profiles"].items()}
 
 
 def get_faults(name: str) -> FaultProfile:
@@ -176,27 +147,11 @@ def with_injections(profile: FaultProfile, share: float) -> FaultProfile:
 # Draws
 
 Choice = TypeVar("Choice")
-_NORMAL = NormalDist()
-_Z95 = _NORMAL.inv_cdf(0.95)
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
-
-
-def uniform(*key: str | int) -> float:
-    """A number in [0, 1) for a key: the first 53 bits of the SHA-256 of its JSON."""
-    digest = hashlib.sha256(_ENCODER.encode(key).encode("ascii")).digest()
-    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
 
 
 def standard_normal(u: float) -> float:
     """The standard normal value below which a share ``u`` in [0, 1) of all values lies; the ends are cut at 2^-54."""
     return _NORMAL.inv_cdf(min(max(u, 2**-54), 1 - 2**-53))
-
-
-def log_normal(u: float, median: float, p95: float) -> float:
-    """The value of quantile ``u`` of a log-normal distribution: exp(ln m + z(u) ln(p95 / m) / z(0.95))."""
-    if median == 0:
-        return 0.0
-    return median * math.exp(standard_normal(u) * math.log(p95 / median) / _Z95)
 
 
 def choose(u: float, chances: Mapping[Choice, float]) -> Choice | None:
@@ -220,8 +175,9 @@ class Draws:
     episode_seed: int
 
     def uniform(self, *key: str | int) -> float:
-        """A number in [0, 1)."""
-        return uniform(self.world_seed, self.episode_seed, *key)
+        """A number in [0, 1) for a key: the first 53 bits of the SHA-256 of its JSON, after that of the seeds."""
+        text = _ENCODER.encode((self.world_seed, self.episode_seed, *key))
+        return (int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:8], "big") >> 11) / 2**53
 
     def happens(self, chance: float, *key: str | int) -> bool:
         """Whether something of this chance happens; never for 0, always for 1."""
@@ -231,7 +187,6 @@ class Draws:
 # A profile out of recorded calls
 
 FEWEST_DELAYS = 20
-_FAILURES = {"search": tuple(SearchFaults.model_fields), "visit": tuple(VisitFaults.model_fields)}
 _PARTS = 10**6
 """Shares are rounded down to one of so many, so that together they are never above 1."""
 
@@ -248,13 +203,10 @@ class FittedProfile:
     visit_delays: int
 
 
-def fit_profile(trajectories: Iterable[Trajectory], name: str = "fitted", base: FaultProfile = WEB) -> FittedProfile:
-    """The base profile with failures, and delays if any, as recorded; a kind of call that was not recorded keeps the base's.
+def fit_profile(trajectories: Iterable[Trajectory], name: str = "fitted") -> FittedProfile:
+    """`web` with failures, and delays if any, as recorded; a kind of call that was not recorded keeps its own.
 
-    Records that hold events in full (one status for each query or URL) are counted by them, imports by what their observations
-    say. Those tell a dead page, but not why it was dead: it counts as not found. A call that timed out without a word about its
-    parts counts as one. Noise in results and pages cannot be read off a record.
-    Raises UserError when no call was recorded.
+    Noise in results and pages cannot be read off a record. Raises UserError when no call was recorded.
     """
     met: dict[str, Counter[ToolStatus]] = {"search": Counter(), "visit": Counter()}
     delays: dict[str, list[float]] = {"search": [], "visit": []}
@@ -262,24 +214,29 @@ def fit_profile(trajectories: Iterable[Trajectory], name: str = "fitted", base: 
         for node in trajectory.branch():
             if node.kind is NodeKind.OBSERVATION:
                 _count(node, met, delays)
+    update: dict[str, Any] = {"name": name}
+    for role, faults in (("search", SearchFaults), ("visit", VisitFaults)):
+        if total := met[role].total():
+            shares = {fault: met[role][ToolStatus(fault)] * _PARTS // total / _PARTS for fault in faults.model_fields}
+            update[role] = faults(**shares)
+        if len(delays[role]) >= FEWEST_DELAYS:
+            median, p95 = (round(float(value), 4) for value in np.quantile(delays[role], (0.5, 0.95)))
+            update[f"{role}_latency"] = Latency(median_s=median, p95_s=p95)
     queries, visits = met["search"].total(), met["visit"].total()
     if not queries + visits:
         raise UserError("No call of search or visit is recorded there: give trajectories whose tools were called.")
-    profile = base.model_copy(
-        update={
-            "name": name,
-            "search": SearchFaults(**_shares("search", met)) if queries else base.search,
-            "visit": VisitFaults(**_shares("visit", met)) if visits else base.visit,
-            "search_latency": _latency(delays["search"], base.search_latency),
-            "visit_latency": _latency(delays["visit"], base.visit_latency),
-        }
-    )
+    profile = PROFILES["web"].model_copy(update=update)
     return FittedProfile(profile, queries, visits, len(delays["search"]), len(delays["visit"]))
 
 
 def _count(node: Node, met: dict[str, Counter[ToolStatus]], delays: dict[str, list[float]]) -> None:
+    """Add the calls of one observation.
+
+    Records that hold events in full (one status for each query or URL) are counted by them, imports by what their observations
+    say. Those tell a dead page, but not why it was dead: it counts as not found. A call that timed out without a word about its
+    parts counts as one.
+    """
     events = [event for event in node.events if event.role in met]
-    reading = read_observation(node.text)
     for event in events:
         if event.parts:
             met[event.role].update(event.parts)
@@ -288,17 +245,6 @@ def _count(node: Node, met: dict[str, Counter[ToolStatus]], delays: dict[str, li
         if len(event.parts) == 1 and event.latency_s > 0 and event.parts[0] is not ToolStatus.TIMEOUT:
             delays[event.role].append(event.latency_s)
     if not any(event.parts for event in events):
+        reading = read_observation(node.text)
         met["search"].update(ToolStatus.OK if block.hits else ToolStatus.EMPTY for block in reading.blocks)
         met["visit"].update(ToolStatus.NOT_FOUND if page.dead else ToolStatus.OK for page in reading.extracts)
-
-
-def _shares(role: str, met: dict[str, Counter[ToolStatus]]) -> dict[str, float]:
-    total = met[role].total()
-    return {name: met[role][ToolStatus(name)] * _PARTS // total / _PARTS for name in _FAILURES[role]}
-
-
-def _latency(seconds: list[float], base: Latency) -> Latency:
-    if len(seconds) < FEWEST_DELAYS:
-        return base
-    median, p95 = (round(float(value), 4) for value in np.quantile(seconds, (0.5, 0.95)))
-    return Latency(median_s=median, p95_s=p95)
