@@ -14,6 +14,7 @@ from sanderling.agent.journal import Journal
 from sanderling.agent.transcript import FORCED
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
+from sanderling.runs.run import Run
 
 
 def setting(early: asyncio.Event, after: int) -> FakeTool:
@@ -114,8 +115,8 @@ async def test_killed_anywhere_it_was_hurried_where_it_was_hurried(tmp_path: Pat
         done, killed = await finished(directory, length, 2)
         if done is not None:
             break
-        with Journal(directory) as journal, journal.episode("e/1", CLOCK_DAY) as entries:
-            entered = entries.is_ahead("finish early 2")
+        with Run(directory) as run:
+            entered = "finish early 2" in run.table("episode e/1")
         early_again += entered
         done, again = await finished(directory, None, None if entered else 2)
         assert done is not None and repr(done) == repr(whole)

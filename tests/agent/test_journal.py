@@ -20,7 +20,6 @@ from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, FakeTool, answer, call, f
 from sanderling.agent.agent import Agent, Job
 from sanderling.agent.events import TextDelta
 from sanderling.agent.journal import Journal, JournalWarning
-from sanderling.agent.replay import replayed
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock, Message, Role, Sampling
@@ -186,7 +185,7 @@ async def test_a_time_out_is_a_result(tmp_path: Path) -> None:
 async def test_an_episode_keeps_its_date_and_its_time(tmp_path: Path) -> None:
     tomorrow = CLOCK_DAY + datetime.timedelta(days=1)
     with Journal(tmp_path / "j") as journal:
-        with replayed(journal, "e", Speaker([], Life()), FixedClock(CLOCK_DAY, 5.0), "") as means:
+        with journal.episode("e", Speaker([], Life()), FixedClock(CLOCK_DAY, 5.0), "") as means:
             assert means.clock.today() == CLOCK_DAY and means.clock.monotonic() == 5.0
         dated = PROFILE.model_copy(update={"system_prompt": PROFILE.system_prompt + " Today is {date}."})
         with pytest.raises(Killed):
@@ -220,7 +219,7 @@ async def test_marks_reach_across_the_border(tmp_path: Path) -> None:
                 with Journal(tmp_path / "j") as journal:
                     for last in (kill, 9):
                         policy = Speaker(script, Life(), tokens=tokens)
-                        with replayed(journal, f"{tokens}.{kill}.{place}.{to}", policy, FixedClock(CLOCK_DAY), "") as means:
+                        with journal.episode(f"{tokens}.{kill}.{place}.{to}", policy, FixedClock(CLOCK_DAY), "") as means:
                             session = means.policy.open(SampleKey(0, "q", 0, 0))
                             await talk(session, found, range(last), rewinds)
                             with pytest.raises(ValueError, match="mark 99"):
@@ -262,11 +261,8 @@ def test_one_process_holds_a_journal_and_one_run_an_episode(tmp_path: Path) -> N
         code = f"from pathlib import Path\nfrom sanderling.agent.journal import Journal\nJournal(Path({str(tmp_path / 'j')!r}))"
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
         assert "Another process is at work" in other.stderr
-        with (
-            journal.episode("a", CLOCK_DAY),
-            pytest.raises(ValueError, match="'a' is under way"),
-            journal.episode("a", CLOCK_DAY),
-        ):
+        means: Any = ("a", Speaker([], Life()), FixedClock(CLOCK_DAY), "")
+        with journal.episode(*means), pytest.raises(ValueError, match="'a' is under way"), journal.episode(*means):
             pass
     journal.close()
     assert not (tmp_path / "j").exists()

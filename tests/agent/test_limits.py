@@ -11,9 +11,7 @@ from sanderling.agent.limits import (
     Verdict,
     allow,
     answer_tokens,
-    context_limit,
     cut_middle,
-    is_repetitive,
     judge_turn,
     signature,
 )
@@ -55,9 +53,12 @@ def test_signatures_ignore_the_order_of_keys(arguments: dict[str, object]) -> No
     assert json.loads(signature(ToolCall(name="x", arguments=arguments)))[0] == "x"
 
 
-def test_a_text_is_repetitive_when_its_tail_occurs_too_often() -> None:
-    assert not is_repetitive("0123456789" * 3, GUARDS) and is_repetitive("0123456789" * 4, GUARDS)
-    assert not is_repetitive("", GUARDS) and not is_repetitive("0123456789" * 9 + "and then the end", GUARDS)
+@pytest.mark.parametrize(
+    ("text", "repetitive"),
+    [("0123456789" * 3, False), ("0123456789" * 4, True), ("", False), ("0123456789" * 9 + "and then the end", False)],
+)
+def test_a_text_is_repetitive_when_its_tail_occurs_too_often(text: str, repetitive: bool) -> None:
+    assert judge_turn(text, [], "a", (), GUARDS) is (Verdict.REPETITIVE if repetitive else Verdict.ANSWER)
 
 
 def test_verdicts() -> None:
@@ -115,11 +116,6 @@ def test_turns_and_time_are_counted() -> None:
         return allow(budgets, turns=turns, seconds=seconds, **sizes).spent
 
     assert [spent(2, 8.9), spent(3, 0.0), spent(0, 9.0)] == [None, Ending.TURN_LIMIT, Ending.TIME_LIMIT]
-
-
-def test_the_smaller_context_counts() -> None:
-    budgets = Budgets(max_context_tokens=100)
-    assert [context_limit(budgets, length) for length in (None, 50, 500)] == [100, 50, 100]
 
 
 @given(st.text(max_size=400), st.integers(0, 420))

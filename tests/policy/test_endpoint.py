@@ -7,7 +7,6 @@ import pytest
 from scripted_server import hang_up, plain, serve, stream
 
 from sanderling.agent.journal import Journal
-from sanderling.agent.replay import replayed
 from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Role, Sampling, SystemClock
 from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
@@ -213,7 +212,7 @@ async def test_a_refusal_amid_an_episode_that_is_gone_on_with_ends_that_episode_
     with serve(plain(tokens([0, 1], "stop")), too_long, too_long) as server, Journal(tmp_path) as journal:
         policy = CompletionEndpointPolicy(client(server), "tiny", LetterTokenizer())
         for _ in range(2):
-            with replayed(journal, "q-0", policy, SystemClock(), "about") as replay:
+            with journal.episode("q-0", policy, SystemClock(), "about") as replay:
                 session = replay.policy.open(KEY)
                 await session.generate(Delta((), (5,)), Sampling(), KEY)
                 with pytest.raises(PolicyOutageError, match="maximum context"):

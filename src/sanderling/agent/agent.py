@@ -1,7 +1,4 @@
-"""An agent: a policy, its tools and its profile, which runs one episode or many through the one loop.
-
-Everything that needs an agent (commands, data generation, RL, evaluation, sweeps of merges) makes one here.
-"""
+"""An agent: a policy, its tools and its profile, which runs one episode or many through the one loop."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +9,8 @@ from typing import Any
 
 from sanderling.agent.calls import Stopped
 from sanderling.agent.events import Ended, Event
-from sanderling.agent.journal import Journal
+from sanderling.agent.journal import Journal, Replay
 from sanderling.agent.loop import End, Episode
-from sanderling.agent.replay import Replay, replayed
 from sanderling.core.asking import placed
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
@@ -26,10 +22,7 @@ from sanderling.tools.contract import Tool
 
 @dataclass(frozen=True)
 class Job:
-    """One episode of many.
-
-    Example: ``Job(question, Seeds(run=1, episode=7, attempt=0))``
-    """
+    """One episode of many."""
 
     question: Question
     seeds: Seeds = field(default_factory=Seeds)
@@ -86,38 +79,21 @@ class Agent:
 
         Outages, spent budgets and a set ``cancel`` event are endings. When the task itself is cancelled, ``on_cancel`` receives
         the record so far and CancelledError goes on. Only programming errors and UserErrors (a tokenizer that does not fit) are
-        raised.
+        raised. ``seeds`` key random numbers and faults; ``id`` is the record's, if not the question's with the attempt.
 
-        Args:
-            question: what to find out.
-            seeds: what keys random numbers and faults.
-            id: the record's; empty: the question's id with the attempt.
-            on_event: hears what happens.
-            texts: without, ``on_event`` hears no TextDelta, and servers are asked for whole turns as when nobody watches: a
-                stream that breaks midway is not tried again.
-            cancel: ends the episode once it is set.
-            on_cancel: takes the record when the task is cancelled.
-            journal: the episode goes on where an earlier one with its id was killed or met an outage, to the record of an
-                uninterrupted one; entries stay until ``journal.stored`` hears of it.
-            finish_early: once set, the agent is asked for its answer at its next turn, as at a spent budget.
-
+        Without ``texts``, ``on_event`` hears no TextDelta, and servers are asked for whole turns as when nobody watches: a
+        stream that breaks midway is not tried again. With a ``journal`` the episode goes on where an earlier one with its id
+        was killed or met an outage; entries stay until ``journal.stored`` hears of it. ``finish_early``: once set, the agent is
+        asked for its answer at its next turn, as at a spent budget.
         """
         seeds = seeds or Seeds()
         id = id or attempt_id(question, seeds.attempt)
-        about = f"{self.profile.name} over {self.world}"
-        plain = nullcontext(Replay(self.policy, self.clock))
-        with plain if journal is None else replayed(journal, id, self.policy, self.clock, about) as replay:
-            episode = Episode(
-                question,
-                seeds,
-                replay,
-                self.tools,
-                self.profile,
-                on_event=on_event,
-                texts=texts,
-                stop=cancel,
-                finish_early=finish_early,
-            )
+        if journal is None:
+            replaying = nullcontext(Replay(self.policy, self.clock))
+        else:
+            replaying = journal.episode(id, self.policy, self.clock, f"{self.profile.name} over {self.world}")
+        with replaying as replay:
+            episode = Episode(question, seeds, replay, self.tools, self.profile, on_event, texts, cancel, finish_early)
             record = partial(episode.record, id=id, world=self.world)
             try:
                 end = await episode.run()
@@ -188,30 +164,22 @@ def attempt_id(question: Question, attempt: int) -> str:
     return f"{question.id}-{attempt}"
 
 
-_LEAST_SILENCE = 16
-
-
-def silence(at_once: int) -> "Silence":
-    """For runs that have so many attempts under way: all of them twice over, for an outage that passes ends no run."""
-    return Silence(max(_LEAST_SILENCE, 2 * at_once))
-
-
-@dataclass
 class Silence:
     """Attempts in a row, as they end, that met an outage before the model's first turn.
 
     Outages later in an attempt do not count: they can be the question's own (a page that never comes, a context too long).
     """
 
-    most: int
-    count: int = 0
+    def __init__(self, at_once: int) -> None:
+        """``at_once``: attempts under way together. All of them twice over, since an outage that passes shall end no run."""
+        self._most, self._count = max(16, 2 * at_once), 0
 
     def after(self, trajectory: Trajectory, what: str = "attempts") -> str:
         """Why nothing more should be begun after this one has ended; empty: nothing speaks against it."""
         outage = trajectory.ending in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE)
         spoke = any(node.role is Role.ASSISTANT for node in trajectory.nodes)
-        self.count = self.count + 1 if outage and not spoke else 0
-        if self.count < self.most:
+        self._count = self._count + 1 if outage and not spoke else 0
+        if self._count < self._most:
             return ""
         why = trajectory.detail.removesuffix(".")
-        return f"The last {self.count} {what} met outages before their first turn ({why}): nothing more was begun."
+        return f"The last {self._count} {what} met outages before their first turn ({why}): nothing more was begun."

@@ -30,13 +30,14 @@ class Outcome:
 
     def event(self, roles: Mapping[str, str]) -> ToolEvent:
         """The outcome as the record keeps it, beside the observation's text; ``roles`` says what each tool does."""
+        found = self.result
         return ToolEvent(
             name=self.call.name,
             role=roles.get(self.call.name, ""),
-            status=self.result.status,
-            parts=self.result.parts,
-            latency_s=self.result.latency_s,
-            provenance=self.result.provenance,
+            status=found.status,
+            parts=found.parts,
+            latency_s=found.latency_s,
+            provenance=found.provenance,
         )
 
 

@@ -12,7 +12,7 @@ from sanderling.core.types import ToolCall
 
 @dataclass(frozen=True)
 class TurnStarted:
-    """The policy is about to speak; ``forced``: the answer at a spent budget. Tokens are estimated for text-level policies."""
+    """The policy is about to speak; ``forced``: the answer at a spent budget. Tokens may be estimated."""
 
     turn: int
     retry: int

@@ -1,26 +1,36 @@
 """The journal: what unfinished episodes have done so far, so that a process killed at any moment loses at most a turn.
 
-It stands in a run, which one process holds. Each episode under way has entries in its database: the date it began on, and one
-for every sampled turn and every tool call, written as it is done. An entry keeps what was done with a digest of what was asked;
-asked for otherwise, it and all that follows is left out with a warning, since two runs are never mixed. When the episode's
-record is stored for good its entries go. What was entered survives the end of its process, not a loss of power (then the
-episode starts over).
+It stands in a run, which one process holds: for each episode under way the date it began on, and an entry for every sampled
+turn and every tool call, with a digest of what was asked. The loop is deterministic given what its policy samples, what its
+calls return and what its clock shows. So an interrupted episode is run again from its start, and what was entered is answered
+at once, sampled ids as they were; the first turn that was not goes to a fresh session in one delta. Asked for otherwise, an
+entry and all that follows is left out with a warning: two runs are never mixed. Outages are not entered, so an episode that
+ended in one can go on. Entries survive the end of their process, not a loss of power (then the episode starts over).
 """
 
+import asyncio
 import datetime
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from sanderling.core.types import Ending
+from pydantic import TypeAdapter
+
+from sanderling.agent.calls import Outcome, run_call
+from sanderling.core.types import Clock, Ending, Message, Role, Sampling, ToolCall
+from sanderling.policy.contract import Completion, Delta, OnText, Policy, SampleKey, Session, WrappedPolicy
 from sanderling.runs.run import Run
+from sanderling.tools.contract import Tool, ToolContext, ToolResult
 
 EPISODES = "episodes"
 """The table of the episodes that are under way."""
+_COMPLETION = TypeAdapter(Completion)
+_RESULT = TypeAdapter(ToolResult)
 
 
 class JournalWarning(UserWarning):
@@ -32,59 +42,29 @@ class Ended(Protocol):
 
     @property
     def id(self) -> str: ...
-
     @property
     def ending(self) -> Ending | None: ...
 
 
-class EpisodeJournal:
-    """One episode's entries: those of earlier processes, which are ahead of it, and the ones it adds."""
+class Replay:
+    """What the loop works with; without a journal, policy, clock and calls as they are."""
 
-    def __init__(self, id: str, run: Run, today: datetime.date) -> None:
-        self._id, self._entries, self._episodes = id, run.table(f"episode {id}"), run.table(EPISODES)
-        began = self._episodes.get(id)
-        self._is_begun = began is not None
-        self.began = datetime.date.fromisoformat(began) if began else today
-        """The date that the episode began on, and goes on under."""
-        self._ahead = dict(self._entries.items())
+    def __init__(self, policy: Policy, clock: Clock) -> None:
+        self.policy, self.clock = policy, clock
 
-    def find(self, place: str, asked: str) -> tuple[float, Any] | None:
-        """How many seconds into the episode it was, and what was done there, if just this was asked for.
+    async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
+        """Run one call."""
+        return await run_call(call, tools, context)
 
-        ``place`` is a turn with its attempt, or a call; ``asked`` a digest that covers everything the episode had said before.
-        """
-        entry = self._ahead.get(place)
-        if entry is not None and entry["asked"] != asked:
-            self._leave_out(place)
-            entry = None
-        if entry is None:
-            return None
-        del self._ahead[place]
-        return entry["at"], entry["done"]
-
-    def is_ahead(self, place: str) -> bool:
-        """Whether an earlier process has done something there that this one has not come to yet."""
-        return place in self._ahead
-
-    def add(self, place: str, asked: str, at: float, done: Any) -> None:
-        """Enter what was done. Raises UserError when it cannot be written."""
-        if not self._is_begun:
-            self._episodes.put(self._id, self.began.isoformat(), lasting=False)
-            self._is_begun = True
-        self._entries.put(place, {"asked": asked, "at": at, "done": done}, lasting=False)
-
-    def _leave_out(self, place: str) -> None:
-        """Forget everything that is still ahead."""
-        text = f"the episode {self._id!r} was asked something else from {place} on: what was done then is left out"
-        warnings.warn(f"{self._entries.path}: {text}", JournalWarning, stacklevel=4)
-        self._entries.remove(*self._ahead)
-        self._ahead.clear()
+    def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
+        """Whether the answer is asked for at this turn."""
+        return event is not None and event.is_set()
 
 
 class Journal:
     """The episodes under way of one process.
 
-    Example: ``with Journal(Path("runs/a.journal")) as journal: await agent.run_many(jobs, concurrency=4, journal=journal)``
+    Example: ``with Journal(Path("out.run")) as journal: await agent.run_many(jobs, concurrency=4, journal=journal)``
     """
 
     def __init__(
@@ -97,10 +77,9 @@ class Journal:
         under a later one; what it has said keeps the versions that it was said under.
         Raises UserError when another process holds the directory, or it cannot be made.
         """
-        self.about = about
-        self.across_versions = across_versions
+        self._about, self._across_versions = about, across_versions
         self._under_way: set[str] = set()
-        self._run: Run | None = Run(directory, rank=rank, locked=locked)
+        self._run = Run(directory, rank=rank, locked=locked)
 
     def __enter__(self) -> Self:
         return self
@@ -109,19 +88,25 @@ class Journal:
         self.close()
 
     @contextmanager
-    def episode(self, id: str, today: datetime.date) -> Iterator[EpisodeJournal]:
-        """What the episode with this id has done. Raises ValueError when it is under way already."""
+    def episode(self, id: str, policy: Policy, clock: Clock, about: str) -> Iterator[Replay]:
+        """Policy, clock and calls that go on with an episode where its entries end, and enter what is new.
+
+        ``about``: what else its turns depend on; entries made under another one are left out. Raises UserError when nothing can
+        be written, ValueError when the episode is under way already.
+        """
         if id in self._under_way:
             raise ValueError(f"the episode {id!r} is under way already: ids must differ within a journal")
+        fingerprint = None if policy.tokenizer is None else policy.tokenizer.fingerprint
+        version = None if self._across_versions else policy.version
         self._under_way.add(id)
         try:
-            yield EpisodeJournal(id, self._open, today)
+            yield _Journaled(self._run, id, policy, clock, digest(self._about, about, policy.name, version, fingerprint))
         finally:
             self._under_way.remove(id)
 
     def has(self, id: str) -> bool:
         """Whether an earlier process left this episode unfinished."""
-        return id in self._open.table(EPISODES)
+        return id in self._run.table(EPISODES)
 
     def stored(self, record: Ended) -> None:
         """Hear that a record is stored for good: its entries go. An outage or a stopped episode may go on, and keeps them."""
@@ -130,18 +115,176 @@ class Journal:
 
     def forget(self, record: Ended) -> None:
         """Hear that an episode will not go on, however it ended: its entries go."""
-        self._open.table(EPISODES).remove(record.id, whole=f"episode {record.id}")
+        self._run.table(EPISODES).remove(record.id, whole=f"episode {record.id}")
 
     def close(self) -> None:
         """Let go of the directory; it goes when nothing is left in it. Closing twice is allowed."""
-        if self._run is not None:
-            self._run.close()
-            self._run = None
+        self._run.close()
 
-    @property
-    def _open(self) -> Run:
-        assert self._run is not None, "the journal is closed"
-        return self._run
+
+class _Journaled(WrappedPolicy, Replay):
+    """An episode's policy, clock and calls in one, each answered from the episode's entries first.
+
+    The clock has run on by what the episode had taken before, and shows the date on which it began.
+    """
+
+    def __init__(self, run: Run, id: str, policy: Policy, clock: Clock, root: str) -> None:
+        super().__init__(policy)
+        self.policy = self.clock = self
+        self._id, self._entries, self._episodes = id, run.table(f"episode {id}"), run.table(EPISODES)
+        began = self._episodes.get(id)
+        self._is_begun = began is not None
+        self._began = datetime.date.fromisoformat(began) if began else clock.today()
+        self._ahead = dict(self._entries.items())
+        """What earlier processes did and this one has not come to yet, by place."""
+        self._real, self._started, self._skipped = clock, clock.monotonic(), 0.0
+        self.root = self.last = root
+        """``last``: digest of the last turn, whichever branch it is on, and of all that it answered; at first the root."""
+
+    def today(self) -> datetime.date:
+        return self._began
+
+    def monotonic(self) -> float:
+        return self._real.monotonic() + self._skipped
+
+    def open(self, key: SampleKey) -> Session:
+        return _Session(self._policy.open(key), self)
+
+    def find(self, place: str, asked: str) -> Any | None:
+        """What was done there, if just this was asked for; the clock is moved on as it was.
+
+        ``place`` is a turn with its attempt, or a call; ``asked`` a digest that covers everything the episode had said before.
+        """
+        entry = self._ahead.get(place)
+        if entry is None:
+            return None
+        if entry["asked"] != asked:
+            text = f"the episode {self._id!r} was asked something else from {place} on: what was done then is left out"
+            warnings.warn(f"{self._entries.path}: {text}", JournalWarning, stacklevel=3)
+            self._entries.remove(*self._ahead)
+            self._ahead.clear()
+            return None
+        del self._ahead[place]
+        self._skipped += max(0.0, entry["at"] - (self.monotonic() - self._started))
+        return entry["done"]
+
+    def add(self, place: str, asked: str, done: Any) -> None:
+        """Enter what was done. Raises UserError when it cannot be written."""
+        if not self._is_begun:
+            self._episodes.put(self._id, self._began.isoformat(), lasting=False)
+            self._is_begun = True
+        self._entries.put(place, {"asked": asked, "at": self.monotonic() - self._started, "done": done}, lasting=False)
+
+    def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
+        """As it was, where the episode has been there, else as the event says.
+
+        Asking is entered before it is done, so a turn that was under way is asked for as it was.
+        """
+        place, asked = f"finish early {turn}", digest(self.last, "finish early")
+        if self.find(place, asked) is not None:
+            return True
+        if f"turn {turn}.0" in self._ahead or not super().finishes_early(turn, event):
+            return False
+        self.add(place, asked, {})
+        return True
+
+    async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
+        """Run one call, unless it was run before. Time-outs are results like any other."""
+        settings = asdict(context)
+        del settings["question"], settings["attempt"]  # they are the same for all calls of an episode
+        settings["masked_urls"] = sorted(context.masked_urls)
+        place, asked = f"call {context.ordinal}", digest(self.last, call.name, call.arguments, settings)
+        found = self.find(place, asked)
+        if found is not None:
+            return Outcome(call, _RESULT.validate_python(found))
+        outcome = await super().run_call(call, tools, context)
+        if not outcome.outage:
+            self.add(place, asked, _RESULT.dump_python(outcome.result, mode="json"))
+        return outcome
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A turn of the branch: what it answered, what was said, and the digest of both and all before."""
+
+    delta: Delta
+    completion: Completion
+    digest: str
+    tokens: int
+    """Ids of the branch up to its end."""
+
+
+class _Session:
+    """A branch that is answered from the journal first, and then by a session of the policy.
+
+    Marks are numbers of turns. The policy's session hears the whole branch with the first turn that was not entered; rewound to
+    a turn that it heard as part of more, it is rewound to its start and hears the branch again.
+    """
+
+    def __init__(self, inner: Session, journal: _Journaled) -> None:
+        self._inner, self._journal = inner, journal
+        self._turns: list[_Turn] = []
+        self._computed = 0
+        """Leading ids of the branch that a session which was never interrupted would hold in its cache."""
+        self._inner_marks = {0: inner.mark()}
+        self._heard = 0
+        """Turns of the branch that the policy's session holds: all, or none."""
+
+    async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
+        """The next turn, entered before or new. One that was entered is told in one piece."""
+        before = self._turns[-1].digest if self._turns else self._journal.root
+        asked = digest(before, asdict(key), sampling.model_dump(), [m.model_dump() for m in delta.messages], delta.token_ids)
+        place = f"turn {key.turn}.{key.retry}"
+        done = self._journal.find(place, asked)
+        if done is None:
+            completion = await self._inner.generate(self._with_unheard(delta), sampling, key, on_text)
+            self._heard = len(self._turns) + 1
+            done = _COMPLETION.dump_python(completion, mode="json")
+            self._journal.add(place, asked, done)
+        else:
+            await asyncio.sleep(0)  # a model would yield here: others run, and a cancellation arrives
+            completion = _COMPLETION.validate_python(done)
+            if on_text is not None and completion.text:
+                on_text(completion.text)
+        tokens = self._tokens() + len(delta.token_ids or ()) + len(completion.token_ids or ())
+        if completion.token_ids:
+            self._computed = tokens - 1  # the id sampled last is computed with the next turn
+        self._journal.last = digest(asked, done)
+        self._turns.append(_Turn(delta, completion, self._journal.last, tokens))
+        return completion
+
+    def _with_unheard(self, delta: Delta) -> Delta:
+        """What is new, after everything on the branch that the policy's session has not heard yet."""
+        if self._heard == len(self._turns):
+            return delta
+        messages: list[Message] = []
+        ids: list[int] = []
+        for turn in self._turns:
+            messages += [*turn.delta.messages, Message(role=Role.ASSISTANT, content=turn.completion.text)]
+            ids += [*(turn.delta.token_ids or ()), *(turn.completion.token_ids or ())]
+        new = None if delta.token_ids is None else (*ids, *delta.token_ids)
+        return Delta((*messages, *delta.messages), new, self._computed)
+
+    def _tokens(self) -> int:
+        return self._turns[-1].tokens if self._turns else 0
+
+    def mark(self) -> int:
+        """Number of turns on the branch."""
+        if self._heard == len(self._turns):
+            self._inner_marks[self._heard] = self._inner.mark()
+        return len(self._turns)
+
+    def rewind(self, mark: int) -> None:
+        """Forget the turns after ``mark``."""
+        if not 0 <= mark <= len(self._turns):
+            raise ValueError(f"mark {mark} is not on this branch of {len(self._turns)} turns")
+        del self._turns[mark:]
+        self._computed = min(self._computed, self._tokens())
+        self._heard = mark if mark in self._inner_marks else 0
+        self._inner.rewind(self._inner_marks[self._heard])
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 def digest(*values: Any) -> str:

@@ -17,9 +17,6 @@ from sanderling.core.types import Ending, ToolCall
 CUT_MARK = "\n[... cut to fit the context ...]\n"
 
 
-# -- budgets -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Allowance:
     """What the next turn may use, or why there is none: ``spent`` is the ending when answers are not forced."""
@@ -35,8 +32,8 @@ def allow(
 ) -> Allowance:
     """Decide on the next turn of an episode that took so many turns and seconds, and would show the model ``prompt_tokens``.
 
-    ``limit`` comes from :func:`context_limit`, ``turn_tokens`` is the most tokens of one turn, ``hint_tokens`` is what the
-    closing hint costs in an observation of its own.
+    ``limit``: most tokens that the model may see; ``turn_tokens``: most of one turn; ``hint_tokens``: what the closing hint
+    costs in an observation of its own.
     """
     if budgets.max_seconds is not None and seconds >= budgets.max_seconds:
         return Allowance(spent=Ending.TIME_LIMIT, detail=f"The episode's {budgets.max_seconds:g} seconds were used up.")
@@ -48,11 +45,6 @@ def allow(
         detail = f"The context was full: {prompt_tokens} of {limit} tokens, with room kept for an answer."
         return Allowance(spent=Ending.CONTEXT_EXHAUSTED, detail=detail)
     return Allowance(max_tokens=min(turn_tokens, room))
-
-
-def context_limit(budgets: Budgets, model_limit: int | None) -> int:
-    """Most tokens the model may see: the profile's budget or the model's own length, whichever is smaller."""
-    return budgets.max_context_tokens if model_limit is None else min(budgets.max_context_tokens, model_limit)
 
 
 def answer_tokens(budgets: Budgets, turn_tokens: int) -> int:
@@ -80,22 +72,14 @@ def cut_middle(text: str, cost: Callable[[str], int], most: int) -> str | None:
     return CUT_MARK
 
 
-# -- guards ------------------------------------------------------------------------------------------------------------
-
-
 class Verdict(StrEnum):
     """What one turn turned out to be."""
 
-    ANSWER = "answer"
-    """An answer and no call."""
-    CALLS = "calls"
-    """Calls, at least one of them new, and no answer."""
-    REPEATED_CALL = "repeated_call"
-    """Calls, all of them made before in this episode."""
-    MALFORMED = "malformed"
-    """Neither call nor answer, or both."""
-    REPETITIVE = "repetitive"
-    """The text goes round in circles, whatever else it holds."""
+    ANSWER = "answer"  # and no call
+    CALLS = "calls"  # at least one of them new, and no answer
+    REPEATED_CALL = "repeated_call"  # all of the calls were made before in this episode
+    MALFORMED = "malformed"  # neither call nor answer, or both
+    REPETITIVE = "repetitive"  # the text goes round in circles, whatever else it holds
 
     @property
     def acceptable(self) -> bool:
@@ -105,26 +89,15 @@ class Verdict(StrEnum):
 
 def judge_turn(text: str, calls: Sequence[ToolCall], answer: str | None, made: Container[str], guards: Guards) -> Verdict:
     """What a parsed turn is; ``made`` holds the signatures of the calls already executed."""
-    if is_repetitive(text, guards):
+    # As DR-Venus' inference counts: how often the last characters occur in the text, without overlap.
+    tail, most = guards.repetition_tail_chars, guards.repetition_count
+    if len(text) >= tail * (most + 1) and text.count(text[-tail:]) > most:
         return Verdict.REPETITIVE
     if bool(calls) == (answer is not None):
         return Verdict.MALFORMED
     if answer is not None:
         return Verdict.ANSWER
-    if all(signature(call) in made for call in calls):
-        return Verdict.REPEATED_CALL
-    return Verdict.CALLS
-
-
-def is_repetitive(text: str, guards: Guards) -> bool:
-    """Whether the text's last ``repetition_tail_chars`` characters occur in it more than ``repetition_count`` times.
-
-    Occurrences are counted without overlap, as DR-Venus' inference does (last 50 characters, more than 5 times).
-    """
-    tail = guards.repetition_tail_chars
-    if len(text) < tail * (guards.repetition_count + 1):
-        return False
-    return text.count(text[-tail:]) > guards.repetition_count
+    return Verdict.REPEATED_CALL if all(signature(call) in made for call in calls) else Verdict.CALLS
 
 
 def signature(call: ToolCall) -> str:
@@ -132,13 +105,10 @@ def signature(call: ToolCall) -> str:
 
     Keys are sorted, runs of white space are one space, a list of texts is a sorted set, and a lone text equals a list of it.
     """
-
-    def canonical(value: Any) -> Any:
-        if isinstance(value, str):
-            return [" ".join(value.split())]
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return sorted({" ".join(item.split()) for item in value})
-        return value
-
-    arguments = {key: canonical(value) for key, value in call.arguments.items()}
+    arguments: dict[str, Any] = {}
+    for key, value in call.arguments.items():
+        texts = [value] if isinstance(value, str) else value
+        if isinstance(texts, list) and all(isinstance(item, str) for item in texts):
+            value = sorted({" ".join(item.split()) for item in texts})
+        arguments[key] = value
     return json.dumps([call.name, arguments], ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)

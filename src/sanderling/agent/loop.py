@@ -1,8 +1,7 @@
 """The one research loop: data generation, RL, evaluation, the command line and the server all run episodes through it.
 
 It hands a policy only what is new, runs the calls it makes, and ends with a typed ending and a whole record, whatever happens
-on the way. Who runs it makes no difference: retries, budgets and forced answers are the profile's. Its rules are numbered and
-pinned in ``tests/agent/test_loop_rules.py``. Episodes are run by :class:`sanderling.agent.agent.Agent`.
+on the way: retries, budgets and forced answers are the profile's. Its rules are pinned in ``tests/agent/test_loop_rules.py``.
 """
 
 import asyncio
@@ -11,9 +10,9 @@ from dataclasses import dataclass
 
 from sanderling.agent.calls import CallBook, run_calls, unless_stopped
 from sanderling.agent.events import CallsMade, Event, Observed, TextDelta, TurnRejected, TurnSampled, TurnStarted
-from sanderling.agent.limits import Verdict, allow, answer_tokens, context_limit, judge_turn
-from sanderling.agent.replay import Replay
-from sanderling.agent.transcript import NEXT_RESPONSE, Draft, Transcript
+from sanderling.agent.journal import Replay
+from sanderling.agent.limits import Verdict, allow, answer_tokens, judge_turn
+from sanderling.agent.transcript import Transcript
 from sanderling.core.chat import ChatRenderer
 from sanderling.core.parse import ParsedTurn, explain, parse_turn
 from sanderling.core.profiles import Profile
@@ -21,7 +20,7 @@ from sanderling.core.prompts import render_malformed, render_system
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.policy.budget import sampled_tokens
-from sanderling.policy.contract import Completion, Delta, SampleKey, Session
+from sanderling.policy.contract import Completion, Delta, SampleKey
 from sanderling.tools.contract import Tool, tool_roles
 
 
@@ -35,20 +34,7 @@ class End:
 
 
 class Episode:
-    """One episode under way.
-
-    Args:
-        question: what is researched.
-        seeds: what keys its random numbers and its tools' faults.
-        replay: policy, clock and calls, which may answer from a journal first.
-        tools: by the names the policy calls them.
-        profile: prompts, budgets, guards.
-        on_event: hears what happens.
-        texts: whether ``on_event`` hears a turn's text as it comes.
-        stop: ends the episode when it is set.
-        finish_early: asks for the answer at the next turn once it is set.
-
-    """
+    """One episode under way; what it is given is what `Agent.run` says, ``replay`` its policy, clock and calls."""
 
     def __init__(
         self,
@@ -57,11 +43,10 @@ class Episode:
         replay: Replay,
         tools: Mapping[str, Tool],
         profile: Profile,
-        *,
-        on_event: Callable[[Event], None] | None = None,
-        texts: bool = True,
-        stop: asyncio.Event | None = None,
-        finish_early: asyncio.Event | None = None,
+        on_event: Callable[[Event], None] | None,
+        texts: bool,
+        stop: asyncio.Event | None,
+        finish_early: asyncio.Event | None,
     ) -> None:
         self._question, self._seeds, self._tools, self._profile = question, seeds, tools, profile
         self._policy, self._clock, self._replay = replay.policy, replay.clock, replay
@@ -72,17 +57,17 @@ class Episode:
         tokenizer = self._policy.tokenizer
         chat = None if tokenizer is None else ChatRenderer(tokenizer, profile)
         self._think_open = chat is not None and "<think>" in profile.think_prefix
-        self._limit = context_limit(profile.budgets, self._policy.context_length)
+        most, own = profile.budgets.max_context_tokens, self._policy.context_length
+        self._limit = most if own is None else min(most, own)
         self._transcript = Transcript(profile, chat)
         self._book = CallBook(question, seeds.episode, seeds.attempt)
         self._malformed_in_row = self._repeated_turns = 0
-        self._session: Session | None = None
+        self._session = self._policy.open(self._key(0, 0))
 
     async def run(self) -> End:
         """Turns until an ending. Raises PolicyOutageError, and Stopped when the stop event is set."""
         specs = [tool.spec for tool in self._tools.values()]
         self._transcript.open(render_system(self._profile, specs, self._clock), self._question.text)
-        self._session = self._policy.open(self._key(0, 0))
         turn = 0
         while True:
             allowance = allow(
@@ -104,9 +89,7 @@ class Episode:
             turn += 1
 
     def close(self) -> None:
-        """Free the session."""
-        if self._session is not None:
-            self._session.close()
+        self._session.close()
 
     def record(self, end: End, *, id: str, world: str) -> Trajectory:
         """The record so far, under this ending; what was queued for the next turn is part of it."""
@@ -128,8 +111,6 @@ class Episode:
             detail=end.detail,
         )
 
-    # -- one turn ------------------------------------------------------------------------------------------------------
-
     async def _turn(self, turn: int, max_tokens: int) -> End | None:
         """One standing turn and what follows from it; None: go on."""
         guards = self._profile.guards
@@ -143,7 +124,8 @@ class Episode:
             if self._malformed_in_row >= guards.max_malformed:
                 return End(Ending.MALFORMED, detail=f"{self._malformed_in_row} turns in a row could not be read.")
             notice = render_malformed(self._profile, explain(parsed.problems))
-            self._observed(turn, self._transcript.observe(notice, completion, kind=NodeKind.HINT))
+            self._transcript.observe(notice, completion, kind=NodeKind.HINT)
+            self._emit(Observed(turn, notice, (), 0.0))
             return None
         self._malformed_in_row = 0
         if verdict is Verdict.REPEATED_CALL:
@@ -154,7 +136,6 @@ class Episode:
 
     async def _sample(self, turn: int, max_tokens: int) -> tuple[Completion, ParsedTurn, Verdict]:
         """Sample until a turn is acceptable or retries are used up; rejected attempts stay as leaves."""
-        assert self._session is not None
         guards = self._profile.guards
         delta = self._transcript.delta()
         retry = 0
@@ -175,7 +156,6 @@ class Episode:
         self, delta: Delta, key: SampleKey, max_tokens: int, *, forced: bool = False
     ) -> tuple[Completion, ParsedTurn, float]:
         """One attempt at a turn: what was sampled, how that reads, and the seconds it took."""
-        assert self._session is not None
         self._emit(TurnStarted(key.turn, key.retry, forced, self._transcript.prompt_tokens))
         sampling = self._profile.sampling
         if max_tokens < sampling.max_tokens:
@@ -194,19 +174,19 @@ class Episode:
         running = run_calls(calls, self._tools, self._book, self._profile.budgets.tool_timeout_s, self._replay.run_call)
         outcomes = await unless_stopped(running, self._stop)
         seconds = self._clock.monotonic() - started
-        body = NEXT_RESPONSE.join(outcome.result.text for outcome in outcomes)
+        # Qwen3's template gives each result its own pair of tags within one user message.
+        body = "\n</tool_response>\n<tool_response>\n".join(outcome.result.text for outcome in outcomes)
         roles = tool_roles(self._profile)
         events = tuple(outcome.event(roles) for outcome in outcomes)
-        self._observed(turn, self._transcript.observe(body, completion, events=events, seconds=seconds))
+        self._transcript.observe(body, completion, events=events, seconds=seconds)
+        self._emit(Observed(turn, body, events, seconds))
         outage = next((outcome.outage for outcome in outcomes if outcome.outage), None)
         return None if outage is None else End(Ending.TOOL_OUTAGE, detail=outage)
-
-    # -- the end of a budget -------------------------------------------------------------------------------------------
 
     async def _at_budget(self, turn: int, spent: Ending, detail: str) -> End:
         """A budget is spent: ask once for the answer, with the last observation kept."""
         budgets = self._profile.budgets
-        if self._transcript.last_kind is NodeKind.QUESTION and spent is Ending.CONTEXT_EXHAUSTED:
+        if turn == 0 and spent is Ending.CONTEXT_EXHAUSTED:
             used = self._transcript.prompt_tokens
             detail = (
                 f"Instructions and question take {used} tokens, and the context of {self._limit} must also hold a turn and an "
@@ -226,6 +206,3 @@ class Episode:
 
     def _key(self, turn: int, retry: int) -> SampleKey:
         return SampleKey(self._seeds.run, self._question.id, self._seeds.attempt, turn, retry)
-
-    def _observed(self, turn: int, draft: Draft) -> None:
-        self._emit(Observed(turn, draft.body, draft.events, draft.seconds))

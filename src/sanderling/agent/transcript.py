@@ -1,8 +1,7 @@
 """The transcript of an episode under way: what goes to the policy, with its ids and cost, and the nodes of the record.
 
-A draft is a message that has not been sent yet, so a closing hint can still be added to it. For token-level policies a draft
-has the exact ids the template adds; for text-level ones ids are None, and the cost is estimated (one token for four bytes).
-Nodes are built once and only appended, so a turn costs the same at any length.
+For token-level policies a message has the exact ids that the template adds; for text-level ones ids are None, and the cost is
+estimated (one token for four bytes). Nodes are built once and only appended, so a turn costs the same at any length.
 """
 
 from collections.abc import Sequence
@@ -18,10 +17,6 @@ from sanderling.core.record import Node, NodeKind, ToolEvent
 from sanderling.core.types import Message, Role
 from sanderling.policy.contract import Completion, Delta
 
-MESSAGE_TOKENS = 6
-"""Estimated tokens of a message's scaffold, for text-level policies."""
-NEXT_RESPONSE = "\n</tool_response>\n<tool_response>\n"
-"""Between the results of one turn's calls: Qwen3's template gives each its own pair of tags within one user message."""
 FORCED = "forced_answer"
 """Problem code of a message that the closing hint was added to."""
 OBSERVATION_CUT = "observation_cut"
@@ -30,7 +25,7 @@ OBSERVATION_CUT = "observation_cut"
 
 @dataclass(frozen=True)
 class Draft:
-    """A message that is ready to be sent."""
+    """A message that is ready to be sent, and to which the closing hint can still be added."""
 
     kind: NodeKind
     body: str
@@ -47,22 +42,8 @@ class Draft:
     seconds: float = 0.0
 
     @property
-    def message(self) -> Message:
-        """The draft as a chat endpoint takes it."""
-        return Message(role=Role.SYSTEM if self.kind is NodeKind.SYSTEM else Role.USER, content=self.text)
-
-    def node(self, parent: int | None) -> Node:
-        """The draft as a node of the record."""
-        return Node(
-            parent=parent,
-            role=self.message.role,
-            kind=self.kind,
-            text=self.text,
-            token_ids=self.ids,
-            events=self.events,
-            problems=self.problems,
-            seconds=self.seconds,
-        )
+    def role(self) -> Role:
+        return Role.SYSTEM if self.kind is NodeKind.SYSTEM else Role.USER
 
 
 class Transcript:
@@ -76,16 +57,14 @@ class Transcript:
         """Context filled by what was sent and sampled on the main branch."""
         self._profile, self._chat = profile, chat
         self._pending: list[Draft] = []
-        hint = self._draft(NodeKind.HINT, self._with_hint(CUT_MARK), previous_ended=False)
-        self.hint_tokens = hint.tokens
+        self._hint = f"\n\n{profile.force_hint}"
+        self.hint_tokens = self._draft(NodeKind.HINT, CUT_MARK + self._hint, previous_ended=False).tokens
         """What the closing hint costs at most in an observation of its own."""
-
-    # -- messages ------------------------------------------------------------------------------------------------------
 
     def open(self, system: str, question: str) -> None:
         """Queue the system prompt and the question, as the profile words it."""
-        self._pending += [self._draft(NodeKind.SYSTEM, system)]
-        self._pending += [self._draft(NodeKind.QUESTION, render_question(self._profile, question))]
+        asked = render_question(self._profile, question)
+        self._pending += [self._draft(NodeKind.SYSTEM, system), self._draft(NodeKind.QUESTION, asked)]
 
     def observe(
         self,
@@ -95,12 +74,11 @@ class Transcript:
         kind: NodeKind = NodeKind.OBSERVATION,
         events: tuple[ToolEvent, ...] = (),
         seconds: float = 0.0,
-    ) -> Draft:
+    ) -> None:
         """Queue results, or a notice (kind HINT), in the observation wrapper, after the turn that they answer."""
         end_id = None if self._chat is None else self._chat.end_id
         ended = answered.token_ids is None or answered.token_ids[-1:] == (end_id,)
         self._pending.append(replace(self._draft(kind, body, previous_ended=ended), events=events, seconds=seconds))
-        return self._pending[-1]
 
     def close_with_hint(self, limit: int, answer_tokens: int) -> int | None:
         """Add the closing hint to the last queued message, cutting an observation from its middle where it must.
@@ -112,14 +90,13 @@ class Transcript:
         most = limit - before - answer_tokens
 
         def closed(body: str, *problems: str) -> Draft:
-            fresh = self._draft(draft.kind, self._with_hint(body), previous_ended=draft.previous_ended)
+            fresh = self._draft(draft.kind, body + self._hint, previous_ended=draft.previous_ended)
             return replace(fresh, events=draft.events, problems=(*draft.problems, FORCED, *problems), seconds=draft.seconds)
 
         last = closed(draft.body)
         if last.tokens > most:
-            if draft.kind is NodeKind.QUESTION:
-                return None
-            body = cut_middle(draft.body, lambda text: closed(text).tokens, most)
+            asks = draft.kind is NodeKind.QUESTION
+            body = None if asks else cut_middle(draft.body, lambda text: closed(text).tokens, most)
             if body is None:
                 return None
             last = closed(body, OBSERVATION_CUT)
@@ -128,40 +105,42 @@ class Transcript:
 
     def _draft(self, kind: NodeKind, body: str, *, previous_ended: bool = True) -> Draft:
         text = body if kind in (NodeKind.SYSTEM, NodeKind.QUESTION) else wrap_observation(body)
-        ids: Sequence[int] | None = None
-        if self._chat is not None and kind is NodeKind.SYSTEM:
+        if self._chat is None:
+            return Draft(kind, body, text, None, _tokens(text, None), previous_ended)
+        if kind is NodeKind.SYSTEM:
             ids = self._chat.system_ids(body)
-        elif self._chat is not None and kind is NodeKind.QUESTION:
+        elif kind is NodeKind.QUESTION:
             ids = self._chat.question_ids(body)
-        elif self._chat is not None:
+        else:
             ids = self._chat.observation_ids(body, previous_ended=previous_ended)
-        return Draft(kind, body, text, None if ids is None else tuple(ids), _tokens(text, ids), previous_ended)
-
-    def _with_hint(self, body: str) -> str:
-        return f"{body}\n\n{self._profile.force_hint}"
-
-    # -- turns ---------------------------------------------------------------------------------------------------------
+        return Draft(kind, body, text, tuple(ids), len(ids), previous_ended)
 
     @property
     def prompt_tokens(self) -> int:
         """Context that the next turn would start from."""
         return self.seen_tokens + sum(draft.tokens for draft in self._pending)
 
-    @property
-    def last_kind(self) -> NodeKind:
-        """What the next turn answers."""
-        return self._pending[-1].kind
-
     def delta(self) -> Delta:
         """What is new for the session: the queued messages, joined."""
         known = [draft.ids for draft in self._pending if draft.ids is not None]
         ids = tuple(chain.from_iterable(known)) if len(known) == len(self._pending) else None
-        return Delta(tuple(draft.message for draft in self._pending), ids)
+        return Delta(tuple(Message(role=draft.role, content=draft.text) for draft in self._pending), ids)
 
     def commit(self) -> None:
         """Make the queued messages nodes of the main branch."""
         for draft in self._pending:
-            self.nodes.append(draft.node(self.leaf))
+            self.nodes.append(
+                Node(
+                    parent=self.leaf,
+                    role=draft.role,
+                    kind=draft.kind,
+                    text=draft.text,
+                    token_ids=draft.ids,
+                    events=draft.events,
+                    problems=draft.problems,
+                    seconds=draft.seconds,
+                )
+            )
             self.leaf = len(self.nodes) - 1
             self.seen_tokens += draft.tokens
         self._pending.clear()
@@ -197,5 +176,5 @@ class Transcript:
 
 
 def _tokens(text: str, ids: Sequence[int] | None) -> int:
-    """What a message costs in context; estimated for a policy whose tokenizer is not known."""
-    return len(text.encode("utf-8", errors="replace")) // 4 + MESSAGE_TOKENS if ids is None else len(ids)
+    """What a message costs in context; for a policy whose tokenizer is not known estimated, with 6 for its scaffold."""
+    return len(text.encode("utf-8", errors="replace")) // 4 + 6 if ids is None else len(ids)

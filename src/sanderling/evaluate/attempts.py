@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from sanderling.agent.agent import Silence, silence
+from sanderling.agent.agent import Silence
 from sanderling.core.asking import BudgetSpentError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
@@ -183,7 +183,7 @@ async def make_attempts(
     asked = {question.id: question for question in wanted.questions}
     stored = _read(store, wanted, asked, judge.name, hear)
     with ThreadPoolExecutor(1, "writer") as writer:
-        run = _Run(wanted, rollout, judge, store, retry, hear, watch, cancel, stored, silence(concurrency), writer)
+        run = _Run(wanted, rollout, judge, store, retry, hear, watch, cancel, stored, Silence(concurrency), writer)
         watch.resumed([run.holds(row, asked[key[0]]) for key, row in stored.settled.items()])
         pending = iter([one for one in wanted.order() if (one[0].id, one[1]) not in stored.settled])
         left = len(asked) * wanted.each - len(stored.settled)

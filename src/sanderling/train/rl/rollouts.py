@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from sanderling.agent.agent import silence
+from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.train.rl.config import RlConfig, Straggler
@@ -89,7 +89,7 @@ class Rollouts:
         """Groups begun since the last step was taken."""
         self._steps_left, self._room = steps_left, room
         at_once = config.pipeline.groups_at_once(len(places), config.questions_per_step)
-        self._silence = silence(at_once * config.group_size)
+        self._silence = Silence(at_once * config.group_size)
         self._updating = False
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
