@@ -61,7 +61,7 @@ from sanderling.train.encoding import Encoding
 from sanderling.train.rl.config import PipelineConfig, RlConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Fate
 from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import LEDGER, run_rl
+from sanderling.train.rl.run import run_rl
 from sanderling.train.rl.sifting import sift
 from sanderling.train.sft import Progress
 
@@ -177,7 +177,7 @@ def measure(setting: Setting, base: Path, turn: float) -> Shares:
         try:
             runner.run(running)
         except _EnoughError:
-            return figures(setting, config, Path(out) / LEDGER, *made[0], turn / setting.turn_s)
+            return figures(setting, config, Path(out), *made[0], turn / setting.turn_s)
     raise AssertionError
 
 

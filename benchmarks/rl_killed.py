@@ -30,28 +30,32 @@ from typing import Any
 from sanderling.evaluate.paired import paired_difference
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.evaluate.result import EvalResult
+from sanderling.runs.run import DATABASE, reading
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import RlConfig
 from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import CHECKPOINTS, LEDGER, METRICS
+from sanderling.train.rl.run import CHECKPOINTS, METRICS
 
 FILE = Path(__file__).parent / "results" / "rl_tiny_async.json"
 KILLS = 10
+PROCESSES = 2
 WEIGHTS = Path("model") / "model.safetensors"
 
 
 def command(tiny: Path, out: Path) -> list[str]:
     """What is run, and killed."""
     given = ["--model", tiny / "sft-correct" / "model", "--questions", tiny / "questions" / "train-*.jsonl"]
-    given += ["--world", tiny / "worlds" / "train-*", "--out", out, "--processes", "2"]
+    given += ["--world", tiny / "worlds" / "train-*", "--out", out, "--processes", str(PROCESSES)]
     main = "from sanderling.cli.main import main; main()"
     return [sys.executable, "-c", main, "train", "rl", "--recipe", "tiny", *map(str, given)]
 
 
 def steps_settled(out: Path) -> int:
     """Steps whose groups are written down."""
-    file = out / LEDGER / "batches.jsonl"
-    return file.read_bytes().count(b"\n") if file.is_file() else 0
+    if not (out / DATABASE).is_file():
+        return 0
+    with reading(out) as tables:
+        return len(tables("batches")[0])
 
 
 def run_and_kill(tiny: Path, out: Path) -> None:
@@ -81,19 +85,18 @@ def replayed(tiny: Path, out: Path) -> bool:
         shutil.copytree(out, copy, ignore=shutil.ignore_patterns("model", CHECKPOINTS, METRICS))
         subprocess.run(command(tiny, copy), check=True)
     same = (copy / WEIGHTS).read_bytes() == (out / WEIGHTS).read_bytes()
-    return same and sorted(Ledger(copy / LEDGER).begun()) == sorted(Ledger(out / LEDGER).begun())
+    return same and all(Ledger(copy, rank).begun() == Ledger(out, rank).begun() for rank in range(PROCESSES))
 
 
 def counted(out: Path, size: int) -> dict[str, Any]:
     """The ledger's groups and rollouts, and what the steps' figures say of ages."""
-    ledger = Ledger(out / LEDGER)
-    settled = [group for batch in ledger.batches() for group in batch.groups]
+    ledgers = [Ledger(out, rank) for rank in range(PROCESSES)]
+    settled = [group for batch in ledgers[0].batches() for group in batch.groups]
     wrong = stored = 0
     for group in settled:
-        lines = (out / LEDGER / "rollouts" / f"{group.number:08d}.jsonl").read_bytes().count(b"\n")
-        stored += lines
-        whole = sorted(ledger.ended(group.number)) == list(range(group.number * size, (group.number + 1) * size))
-        wrong += lines != size or not whole
+        attempts = sorted(attempt for ledger in ledgers for attempt in ledger.ended(group.number))
+        stored += len(attempts)
+        wrong += attempts != list(range(group.number * size, (group.number + 1) * size))
     steps = read_metrics(out / METRICS)
     return {
         "steps": len(steps),

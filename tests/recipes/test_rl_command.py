@@ -19,6 +19,7 @@ from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.rl.seldom import Seldom
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import records
 from sanderling.train.metrics import read_metrics
 
 
@@ -43,7 +44,7 @@ def test_from_a_file_of_questions_to_a_model(given: Path, tmp_path: Path):
     lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     assert lines[-1]["version"] == 4 and "reward" in lines[-1]
-    stored = [one for file in sorted((tmp_path / "out" / "ledger" / "rollouts").iterdir()) for one in TrajectoryStore(file)]
+    stored = list(records(tmp_path / "out"))
     assert len(stored) == 4 * 2 * 2
     assert {one.world for one in stored} == {"encyclopedia-train-40-1"}
     assert read_config(RlRecipe, tmp_path / "out" / "rl.toml").rl == recipe.rl, "the record is a recipe"
@@ -65,7 +66,7 @@ def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_
     recipe = recipe_of(given, "rl.questions_per_step=12", "rl.steps=1")
     both = {"worlds": (given / "w1", given / "w2"), "questions": (given / "q1.jsonl", given / "q2.jsonl")}
     run(recipe.model_copy(update=both), tmp_path / "out")
-    stored = [one for file in (tmp_path / "out" / "ledger" / "rollouts").iterdir() for one in TrajectoryStore(file)]
+    stored = list(records(tmp_path / "out"))
     assert {(one.world, one.question.meta["world"]) for one in stored} == {
         ("encyclopedia-train-40-1",) * 2, ("encyclopedia-train-40-2",) * 2,
     }  # fmt: skip
@@ -191,7 +192,7 @@ def test_two_processes_share_the_work(given: Path, tmp_path: Path):
     lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
     assert len(lines) == 2 and lines[-1]["rollouts"] == 4
     assert differ(tmp_path / "out" / "model", given / "base")
-    assert {file.name for file in (tmp_path / "out" / "ledger").glob("begun-*")} == {"begun-0.jsonl", "begun-1.jsonl"}
+    assert len(list(records(tmp_path / "out"))) == 8 and (tmp_path / "out" / "rank-1.db").is_file()
 
 
 @pytest.mark.slow

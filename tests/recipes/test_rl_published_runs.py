@@ -34,6 +34,7 @@ from sanderling.recipes.rl.prepare import Order
 from sanderling.recipes.rl.run import run_rl_command
 from sanderling.recipes.run_record import flat, unlike
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import records
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.health import HealthPause
 from sanderling.train.supervised_plan import checkpoints
@@ -114,7 +115,7 @@ def check_record(name: str, shrunk: Mapping[str, Any], out: Path, *more: str) ->
 
 
 def rollouts_of(out: Path) -> list[Trajectory]:
-    return [one for file in sorted((out / "ledger" / "rollouts").iterdir()) for one in TrajectoryStore(file)]
+    return list(records(out))
 
 
 def credit_of(out: Path) -> list[list[list[CreditLine]]]:

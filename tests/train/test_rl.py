@@ -14,7 +14,7 @@ from train_records import PROFILE, WordTokenizer, record
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, Sampling
-from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import records
 from sanderling.train.config import TrainerConfig
 from sanderling.train.credit import GrpoConfig, IgpoConfig
 from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
@@ -194,8 +194,7 @@ def test_the_outcome_is_the_rule_that_is_named(tmp_path: Path, monkeypatch: pyte
     for rule, best in (("exact", 0.0), ("f1", 2 / 3)):
         train(CONFIG.model_copy(update={"steps": 1, "outcome": rule}), save_tiny(tmp_path / f"{rule}-base"), tmp_path / rule)
         (line,) = read_metrics(tmp_path / rule / "metrics.jsonl")
-        files = (tmp_path / rule / "ledger" / "rollouts").glob("*.jsonl")
-        outcomes = {round(one.meta["rl"]["outcome"], 3) for file in files for one in TrajectoryStore(file)}
+        outcomes = {round(one.meta["rl"]["outcome"], 3) for one in records(tmp_path / rule)}
         assert outcomes == {0.0, round(best, 3)} and bool(line["reward"]) == bool(best)
 
 

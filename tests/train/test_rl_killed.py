@@ -25,7 +25,7 @@ from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.contract import Actor, Fate
 from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import CHECKPOINTS, LEDGER, run_rl
+from sanderling.train.rl.run import CHECKPOINTS, run_rl
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
 KILLS = 10
@@ -91,7 +91,7 @@ def test_kills_lose_nothing(base: Path, tmp_path: Path, wanted: int):
     # Between the end of a turn and its line in the journal a kill may strike: then this one turn is said again.
     assert sum(times - 1 for times in again.values()) <= kills
 
-    ledger = Ledger(out / LEDGER)
+    ledger = Ledger(out)
     batches = ledger.batches()
     assert [batch.step for batch in batches] == list(range(rl_killed.CONFIG.steps))
     settled = [group.number for batch in batches for group in batch.groups]

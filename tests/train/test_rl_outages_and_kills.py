@@ -14,6 +14,7 @@ from train_records import PROFILE, WordTokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending
+from sanderling.runs.run import RECORDS, Run
 from sanderling.train.contract import Row
 from sanderling.train.denoise import DenoiseConfig, ExtremeConfig
 from sanderling.train.encoding import Encoding
@@ -24,7 +25,7 @@ from sanderling.train.rl.health import Alarm, HealthConfig, HealthPause
 from sanderling.train.rl.learning import Learner, dealt
 from sanderling.train.rl.ledger import Ledger
 from sanderling.train.rl.rollouts import Rollouts
-from sanderling.train.rl.run import LEDGER, apart_from, run_rl
+from sanderling.train.rl.run import apart_from, run_rl
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
 
@@ -82,13 +83,13 @@ def test_a_step_whose_rollouts_were_all_too_long_is_a_step_without_update(base: 
     assert line["updates"] == 0 and line["unscored"] == 0
 
 
-def test_a_damaged_file_of_rollouts_is_told_and_does_not_hang(base: Path, tmp_path: Path):
+def test_a_damaged_rollout_is_told_and_does_not_hang(base: Path, tmp_path: Path):
     with pytest.raises(RuntimeError, match="killed here"):
         run(CONFIG, base, tmp_path / "run", Bandit, fail_at=3 * 12 + 2)
-    ledger = Ledger(tmp_path / "run" / LEDGER)
-    settled = {g.number for b in ledger.batches() for g in b.groups}
-    left = [f for f in sorted((tmp_path / "run" / LEDGER / "rollouts").iterdir()) if int(f.stem) not in settled]
-    left[0].write_bytes(b"{nonsense}\n" + left[0].read_bytes())
+    with Run(tmp_path / "run") as held:
+        settled = {one["number"] for _, groups in held.table("batches").items() for one in groups}
+        key, told = next((key, told) for key, told in held.table(RECORDS).items() if told["group"] not in settled)
+        held.table(RECORDS).put(key, told, blob=b"{nonsense}")
 
     def connect(model) -> Actor:
         actor = Bandit(model)
@@ -314,7 +315,7 @@ def test_stragglers_are_asked_early_enough_to_answer(base: Path, tmp_path: Path)
     pipeline = PipelineConfig(max_staleness=2, straggler=Straggler.CUT_OFF)
     actor = run(changed(CONFIG, steps=6, group_size=2, pipeline=pipeline), base, tmp_path / "run", LateByATurn)
     assert 3 in actor.hurried
-    assert Fate.STALE not in [g.fate for batch in Ledger(tmp_path / "run" / LEDGER).batches() for g in batch.groups]
+    assert Fate.STALE not in [g.fate for batch in Ledger(tmp_path / "run").batches() for g in batch.groups]
 
 
 def test_the_branches_of_a_trajectory_are_trained_in_one_update():

@@ -14,13 +14,14 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
 from sanderling.policy.weight_sync import copied, copy_into
+from sanderling.runs.run import DATABASE, records
 from sanderling.train.denoise import DenoiseConfig
 from sanderling.train.encoding import Encoding
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rl.config import PipelineConfig, RlConfig, SelectionConfig, Straggler
 from sanderling.train.rl.contract import Actor, Ask, Ended, Fate, Group, oldest_version
 from sanderling.train.rl.ledger import Ledger
-from sanderling.train.rl.run import LEDGER, run_rl
+from sanderling.train.rl.run import run_rl
 from sanderling.train.rl.sifting import STALE, fate, sift
 
 pytestmark = pytest.mark.filterwarnings("ignore::sanderling.train.rl.run.HealthWarning")
@@ -119,7 +120,7 @@ def test_rollouts_go_on_while_the_model_is_trained_and_none_is_too_old(base: Pat
     log = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert actor.awake_while_training > 0
     assert max(line["age_oldest"] for line in log) in range(1, staleness + 1)
-    ledger = Ledger(tmp_path / "run" / LEDGER)
+    ledger = Ledger(tmp_path / "run")
     for batch in ledger.batches():
         for number in batch.used:
             group = ledger.group(number, {})
@@ -130,7 +131,7 @@ def test_every_attempt_is_made_once_and_everything_used_was_stored(base: Path, t
     config = changed(CONFIG, steps=8, pipeline=PipelineConfig(max_staleness=2))
     actor = run(config, base, tmp_path / "run")
     assert len(actor.attempts) == len(set(actor.attempts))
-    ledger = Ledger(tmp_path / "run" / LEDGER)
+    ledger = Ledger(tmp_path / "run")
     stored = {at for number in ledger.begun() for at in ledger.ended(number)}
     used = [number for batch in ledger.batches() for number in batch.used]
     assert len(used) == len(set(used)) == 8 * config.questions_per_step
@@ -142,7 +143,7 @@ def test_a_finished_run_is_its_ledger_replayed(base: Path, tmp_path: Path):
     run(config, base, tmp_path / "run")
     again = tmp_path / "again"
     again.mkdir()
-    (tmp_path / "run" / LEDGER).rename(again / LEDGER)
+    (tmp_path / "run" / DATABASE).rename(again / DATABASE)
     actor = run(config, base, again)
     assert actor.attempts == [], "all steps were settled: nothing is sampled"
     assert same_weights(again, tmp_path / "run")
@@ -179,7 +180,7 @@ class Late(Slow):
 def test_who_comes_too_late_is_left_out_and_replaced(base: Path, tmp_path: Path):
     config = changed(CONFIG, steps=6, group_size=2, pipeline=PipelineConfig(max_staleness=1))
     run(config, base, tmp_path / "run", Late)
-    batches = Ledger(tmp_path / "run" / LEDGER).batches()
+    batches = Ledger(tmp_path / "run").batches()
     fates = {group.number: group.fate for batch in batches for group in batch.groups}
     assert fates[1] is Fate.STALE
     assert sum(fate is Fate.USED for fate in fates.values()) == 6 * config.questions_per_step
@@ -200,7 +201,7 @@ def test_stragglers_are_asked_for_their_answer_before_they_are_too_old(base: Pat
     config = changed(CONFIG, steps=6, group_size=2, pipeline=pipeline)
     actor = run(config, base, tmp_path / "run", Late)
     assert 3 in actor.hurried
-    fates = [group.fate for batch in Ledger(tmp_path / "run" / LEDGER).batches() for group in batch.groups]
+    fates = [group.fate for batch in Ledger(tmp_path / "run").batches() for group in batch.groups]
     assert Fate.STALE not in fates
 
 
@@ -231,7 +232,7 @@ class Broken(Bandit):
 def test_an_outage_is_tried_again_and_a_group_of_outages_is_replaced(base: Path, tmp_path: Path):
     actor = run(CONFIG, base, tmp_path / "run", Broken)
     assert [actor.tries[attempt] for attempt in range(6)] == [3] * 6 and actor.tries[6] == 2
-    fates = [group.fate for group in Ledger(tmp_path / "run" / LEDGER).batches()[0].groups]
+    fates = [group.fate for group in Ledger(tmp_path / "run").batches()[0].groups]
     assert sorted(fates) == [Fate.UNSCORED, Fate.USED, Fate.USED]
 
 
@@ -243,7 +244,7 @@ def test_a_world_that_is_down_stops_the_run_with_its_reason(base: Path, tmp_path
 def test_groups_without_variance_are_replaced_until_there_are_enough(base: Path, tmp_path: Path):
     config = changed(CONFIG, steps=3, group_size=2, denoise=DenoiseConfig(drop_flat=True, most_groups=50))
     run(config, base, tmp_path / "run")
-    batches = Ledger(tmp_path / "run" / LEDGER).batches()
+    batches = Ledger(tmp_path / "run").batches()
     assert [len(batch.used) for batch in batches] == [2, 2, 2]
     flat = [group for batch in batches for group in batch.groups if group.fate is Fate.FLAT]
     assert flat and all(len(set(group.outcomes)) == 1 for group in flat)
@@ -255,7 +256,7 @@ def test_groups_without_variance_are_replaced_until_there_are_enough(base: Path,
 def test_and_not_for_ever(base: Path, tmp_path: Path):
     config = changed(CONFIG, steps=2, denoise=DenoiseConfig(drop_flat=True, most_groups=3))
     run(config, base, tmp_path / "run", score=always_right)
-    batches = Ledger(tmp_path / "run" / LEDGER).batches()
+    batches = Ledger(tmp_path / "run").batches()
     assert [(len(batch.groups), batch.used) for batch in batches] == [(6, []), (6, [])]
     assert [line["updates"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0, 0]
 
@@ -274,16 +275,16 @@ def test_the_best_model_on_held_out_questions_is_the_result(base: Path, tmp_path
 def test_rollouts_that_no_replay_needs_can_be_left_to_go(base: Path, tmp_path: Path):
     config = changed(CONFIG, steps=5, save_every=2, keep_rollouts=False, pipeline=PipelineConfig(max_staleness=1))
     run(config, base, tmp_path / "run")
-    ledger = Ledger(tmp_path / "run" / LEDGER)
+    ledger = Ledger(tmp_path / "run")
     last = {number for batch in ledger.batches() if batch.step >= 4 for number in batch.used}
-    kept = {int(file.stem) for file in (tmp_path / "run" / LEDGER / "rollouts").iterdir()}
+    kept = {one.meta["rl"]["group"] for one in records(tmp_path / "run")}
     assert kept == last, "those after the last checkpoint stay"
 
 
 def test_other_groups_do_not_go_on_with_these(base: Path, tmp_path: Path):
     run(changed(CONFIG, steps=1), base, tmp_path / "run")
     (tmp_path / "run" / "model").rename(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="made with another group_size and seed: go on with the settings of before"):
+    with pytest.raises(UserError, match=r"seed was 4 and is 9; group_size was 6 and is 4\): go on with"):
         run(changed(CONFIG, steps=2, group_size=4, seed=9), base, tmp_path / "run")
     run(changed(CONFIG, steps=2), base, tmp_path / "run")
 
@@ -316,7 +317,7 @@ def test_two_groups_of_one_question_in_a_step_are_two_groups(base: Path, tmp_pat
     asyncio.run(run_rl(config, QUESTIONS, connect, encoding, base, tmp_path / "run", on_groups=keep))
     assert len({name for _, name in learners[0]}) == 3 and len(learners[0]) == 4
     (line,) = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    ledger = Ledger(tmp_path / "run" / LEDGER)
+    ledger = Ledger(tmp_path / "run")
     outcomes = [np.array(ledger.group(number, {}).outcomes) for number in range(4)]
     sizes = [np.abs(values - values.mean()) / (values.std() + 1e-6) for values in outcomes]
     assert line["advantage_size"] == pytest.approx(np.mean(sizes), rel=1e-6), "each has a mean and a spread of its own"

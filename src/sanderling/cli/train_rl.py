@@ -83,7 +83,7 @@ def rl(
 ) -> None:
     """Train a model by reinforcement on questions, with an agent that researches worlds. Killed, the same command goes on.
 
-    Everything is checked first. OUT then holds model/, metrics.jsonl, ledger/ (every rollout) and checkpoints/, by stage.
+    Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/, by stage.
     """
     from sanderling.recipes.progress import Report
     from sanderling.recipes.rl.find import find_rl_recipe

@@ -26,6 +26,7 @@ from sanderling.data.tables import JSON_NAMES, PACKED_NAMES, PARQUET_NAMES, Item
 from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.jsonl import Lines, TrajectoryStore, is_store
 from sanderling.runs.parquet import is_trajectory_parquet, read_parquet, write_parquet
+from sanderling.runs.run import DATABASE, records
 
 _GIVE_UP = 1_000
 """Entries in no known layout at the beginning of a file, after which it is no recording."""
@@ -299,7 +300,7 @@ def import_all(*sources: Path | str, name: str = "") -> ImportResult:
 
 
 def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
-    """The trajectories of a file or a folder, one by one, with flat memory: a store, Parquet, or anything that can be imported.
+    """The trajectories of a file or a folder, one by one, with flat memory: a run, a store, Parquet, or what can be imported.
 
     A store's torn last line, and what an import could not read, are left out with a warning. Raises UserError when there are no
     trajectories to be had, and for other damage of a store.
@@ -308,7 +309,7 @@ def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
     if not path.exists():
         raise UserError(f"There is no file {path}: give a store (.jsonl), a .parquet file, or recorded files.")
     if not path.is_file():
-        return _imported(path)
+        return records(path) if (path / DATABASE).is_file() else _imported(path)
     if is_trajectory_parquet(path):
         return read_parquet(path)
     try:

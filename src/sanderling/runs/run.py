@@ -27,11 +27,14 @@ from typing import Any, ClassVar, Self
 from filelock import FileLock
 
 from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory, decode_record, decode_trajectory
 from sanderling.runs.files import close_directory
 from sanderling.runs.locks import LOCK, hold
 from sanderling.runs.settings import go_on_with
 
 DATABASE = "run.db"
+RECORDS = "records"
+"""The table of whole trajectories, each a blob (`core.record.encode_trajectory`)."""
 _FORMAT = 1
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.02
@@ -169,6 +172,13 @@ def reading(directory: Path) -> Iterator[Callable[[str], "Sequence[Table]"]]:
         yield lambda kind: [Table(database, kind) for database in databases]
 
 
+def records(directory: Path) -> Iterator[Trajectory]:
+    """The whole trajectories that a run holds, a rank's after the other's. Raises UserError for one that is damaged."""
+    with reading(directory) as tables:
+        for table in tables(RECORDS):
+            yield from map(table.record, table.keys())
+
+
 @cache
 def _zstd() -> Any:
     import pyarrow  # slow to import, and most commands keep nothing large
@@ -212,6 +222,13 @@ class Table:
         found = self._database.rows(query, (self.kind, key))
         return _zstd().decompress(found[0][1], decompressed_size=found[0][0], asbytes=True) if found else None
 
+    def record(self, key: str) -> Trajectory:
+        """The trajectory that is the large value of a key. Raises UserError for a damaged one."""
+        try:
+            return decode_trajectory(decode_record(self.blob(key) or b""))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self.path} is damaged ({self.kind} {key}: {error}): restore it, or begin again.") from error
+
     def remove(self, *keys: str, whole: str = "") -> None:
         """Forget keys, their blobs included, and all entries of the kind ``whole``, at once; what is not there is forgotten."""
         with self._database.writing(lasting=False) as run:
@@ -225,9 +242,10 @@ class Table:
         with self._database.writing(lasting=False) as run:
             run("DELETE FROM entry WHERE kind = ?", (self.kind,))
 
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """Keys and values, in the order in which the keys first came; no blob is read."""
-        found = self._database.rows("SELECT key, value FROM entry WHERE kind = ? ORDER BY number", (self.kind,))
+    def items(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """Keys and values, in the order in which the keys first came, of keys that begin so; no blob is read."""
+        query = "SELECT key, value FROM entry WHERE kind = ? AND key >= ? AND key < ? ORDER BY number"
+        found = self._database.rows(query, (self.kind, prefix, f"{prefix}\U0010ffff"))
         return ((key, json.loads(value)) for key, value in found)
 
     def keys(self) -> list[str]:

@@ -21,7 +21,7 @@ from sanderling.train.rl.config import RlConfig
 from sanderling.train.sft_config import ParallelConfig, ParallelKind
 
 _NAME = re.compile("[a-z0-9][a-z0-9-]*")
-_TAKEN = frozenset({"checkpoints", "credit", "ledger", "model", "stages"})
+_TAKEN = frozenset({"checkpoints", "credit", "model", "stages"})
 """Names in a run's directory."""
 _RL_TRAINER = RlConfig().trainer
 

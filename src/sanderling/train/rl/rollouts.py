@@ -236,11 +236,6 @@ class Rollouts:
         number, size = group.begun.number, self._config.group_size
         seed = episode_seed(self._config.seed, number, group.question)
         for attempt, ended in self._ledger.ended(number).items():
-            if ended.trajectory.question.id != group.question.id:
-                raise UserError(
-                    f"Group {number} was begun for question {group.question.id!r}, and its rollouts are of "
-                    f"{ended.trajectory.question.id!r}: begin the run again, in another directory."
-                )
             if ended.outcome is None:
                 group.unscored[attempt] = ended.trajectory
                 continue

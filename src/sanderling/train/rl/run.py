@@ -45,7 +45,7 @@ from sanderling.train.sft import OnProgress, Progress, RunResult
 from sanderling.train.team import SOLO, Team, joined, share
 from sanderling.train.trainer import NotFiniteError
 
-LEDGER, METRICS, CHECKPOINTS, CREDIT = "ledger", "metrics.jsonl", "checkpoints", "credit"
+METRICS, CHECKPOINTS, CREDIT = "metrics.jsonl", "checkpoints", "credit"
 P = ParamSpec("P")
 T = TypeVar("T")
 Connect = Callable[[PreTrainedModel], Actor]
@@ -78,7 +78,7 @@ async def run_rl(
     team: Team = SOLO,
     device: torch.device | str = "cpu",
 ) -> RunResult:
-    """Train the model at ``model_dir`` and write ``out_dir/model``, ``metrics.jsonl``, ``ledger/`` and checkpoints.
+    """Train the model at ``model_dir`` and write ``out_dir/model``, ``metrics.jsonl``, ``run.db`` and checkpoints.
 
     In a team, every rank calls this with the same arguments; rank 0 writes models and metrics, and it alone calls back.
     Raises UserError when there are no questions, no model, rollouts that cannot be trained on, or a step that is not finite;
@@ -89,9 +89,10 @@ async def run_rl(
         return RunResult(final, config.steps, trained=False)
     check_run(config, questions, held_out, encoding)
     check_placement(config, sharded=team.sharded)
-    with apart_from(device) as apart:
+    with apart_from(device) as apart, Ledger(out_dir, team.rank) as ledger:
         learner = await apart(open_learner, config, encoding, model_dir, out_dir, team, device)
-        run = _Run(learner, connect(learner.model), questions, held_out, out_dir)
+        batches = await apart(claimed, ledger, team, config, questions)
+        run = _Run(learner, connect(learner.model), questions, held_out, out_dir, ledger, batches)
         alarms = await run.catch_up(apart, progress)
         await run.publish(await apart(learner.weights))
         if alarms:
@@ -123,26 +124,36 @@ async def run_rl(
     return RunResult(final, config.steps, trained=True)
 
 
+def claimed(ledger: Ledger, team: Team, config: RlConfig, questions: Sequence[Question]) -> list[Batch]:
+    """The steps settled before, once rank 0 has seen that groups still mean the same. Collective; raises UserError."""
+    if team.rank == 0:
+        ledger.claim(_meaning(config, questions))
+    return team.gather(ledger.batches() if team.rank == 0 else [])[0]
+
+
 class _Run:
     """A run under way, but for its rollouts: the learner, who acts, and what is on disk."""
 
     def __init__(
-        self, learner: Learner, actor: Actor, questions: Sequence[Question], held_out: Sequence[Question], out_dir: Path
+        self,
+        learner: Learner,
+        actor: Actor,
+        questions: Sequence[Question],
+        held_out: Sequence[Question],
+        out_dir: Path,
+        ledger: Ledger,
+        batches: list[Batch],
     ) -> None:
-        self.learner, self.actor, self.out_dir = learner, actor, out_dir
+        self.learner, self.actor, self.out_dir, self.ledger, self.batches = learner, actor, out_dir, ledger, batches
         self.config, self.team = learner.config, learner.team
         self.leads = self.team.rank == 0
         self.questions = {question.id: question for question in questions}
-        self.ledger = Ledger(out_dir / LEDGER, self.team.rank)
         self.curriculum = Curriculum(self.config.curriculum, questions, self.config.seed)
         places = share(self.team, range(self.config.questions_per_step))
         at_once = self.config.pipeline.groups_at_once(len(places), self.config.questions_per_step) * self.config.group_size
         self.room = asyncio.Semaphore(max(self.config.group_size, at_once))
         """For the rollouts that this rank makes at once, held-out ones included: what `train plan` reckons with."""
         self.selection = Selection(self.config, held_out, actor, self.score, learner, out_dir, self.room)
-        if self.leads:
-            self.ledger.claim(_meaning(self.config, questions))
-        self.batches = self.ledger.batches()
         for batch in self.batches[: learner.step]:
             self.hear(batch)
         earlier = [line for line in read_metrics(out_dir / METRICS) if line["step"] <= learner.step]
@@ -235,8 +246,13 @@ class _Run:
     # -- in the thread that computes; collective in a team -------------------------------------------------------------
 
     def read(self, batch: Batch) -> list[tuple[Group, Fate]]:
-        """A settled step's groups."""
-        return [(self.ledger.group(one.number, self.questions), one.fate) for one in batch.groups]
+        """A settled step's groups, each as its rank has it. Raises UserError when the rollouts of one are gone."""
+        fates = {one.number: one.fate for one in batch.groups}
+        own = [group for number in fates if (group := self.ledger.group(number, self.questions))]
+        found = sorted(joined(self.team, own), key=lambda group: group.number)
+        if gone := fates.keys() - {group.number for group in found}:
+            raise UserError(f"The rollouts of group {min(gone)} are gone from {self.out_dir}: begin the run again.")
+        return [(group, fates[group.number]) for group in found]
 
     def settle(self, own: Sequence[tuple[Group, Fate]]) -> list[tuple[Group, Fate]]:
         """All ranks' groups together; what becomes of each is written down before anything changes."""
@@ -284,12 +300,13 @@ class _Run:
         """A checkpoint where it is time, or cause."""
         if (now or self.learner.step % self.config.save_every == 0) and 0 < self.learner.step < self.config.steps:
             self.learner.save(self.out_dir / CHECKPOINTS)
-            if self.leads and not self.config.keep_rollouts:
+            if not self.config.keep_rollouts:
                 self.forget()
 
     def forget(self) -> None:
         """Remove the rollouts that no kept checkpoint would be continued with."""
-        oldest = min(int(load_state(one)["rl_step"]) for one in checkpoints(self.out_dir / CHECKPOINTS))
+        kept = checkpoints(self.out_dir / CHECKPOINTS) if self.leads else []
+        oldest = self.team.gather(min((int(load_state(one)["rl_step"]) for one in kept), default=0))[0]
         self.ledger.forget(settled_numbers(self.batches[self.forgotten : oldest]))
         self.forgotten = oldest
 
