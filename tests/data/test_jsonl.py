@@ -64,7 +64,7 @@ def test_a_torn_only_line_and_a_long_torn_line(tmp_path):
     store = TrajectoryStore(tmp_path / "s.jsonl")
     store.path.write_bytes(b'{"id": "' + b"x" * 200_000)
     with pytest.warns(TornLineWarning):
-        assert store.read_all() == []
+        assert list(store) == []
     with pytest.warns(TornLineWarning):
         store.append(make("a"))
     assert store.path.read_bytes() == encode_trajectory(make("a")) + b"\n"
@@ -78,7 +78,7 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path, damage):
         file.write(damage)
     store.append(make("b"))
     with pytest.raises(UserError, match=r"Line 2 of .*s\.jsonl"):
-        store.read_all()
+        list(store)
     assert store.path.read_bytes().count(b"\n") == 3
 
 
@@ -86,7 +86,7 @@ def test_a_newer_schema_is_refused_with_advice(tmp_path):
     store = TrajectoryStore(tmp_path / "s.jsonl")
     store.path.write_text(json.dumps({"schema_version": 99, "id": "x"}) + "\n")
     with pytest.raises(UserError, match=r"^Line 1 of .* cannot be read yet: .*: update sanderling\.$"):
-        store.read_all()
+        list(store)
 
 
 def test_a_record_of_before_turns_said_what_they_took_is_read(tmp_path):
@@ -96,13 +96,13 @@ def test_a_record_of_before_turns_said_what_they_took_is_read(tmp_path):
     for one in old["nodes"]:
         del one["prompt_tokens"], one["sampled_tokens"]
     store.path.write_text(json.dumps(old) + "\n")
-    (read,) = store.read_all()
+    (read,) = list(store)
     assert (read.schema_version, read.nodes[0].prefilled_tokens, read.nodes[0].sampled_tokens) == (1, 5, 0)
 
 
 def test_missing_store_is_empty_and_directories_are_made(tmp_path):
     store = TrajectoryStore(tmp_path / "deep" / "s.jsonl")
-    assert store.read_all() == [] and store.ids() == set()
+    assert list(store) == [] and store.ids() == set()
     store.append(make("a"))
     store.append(make("b"))
     assert store.ids() == {"a", "b"}
@@ -113,7 +113,7 @@ def test_unwritable_places_are_one_sentence(tmp_path):
     with pytest.raises(UserError, match="choose another place"):
         TrajectoryStore(tmp_path / "file" / "s.jsonl").append(make())
     with pytest.raises(UserError, match="check the path"):
-        TrajectoryStore(tmp_path).read_all()
+        list(TrajectoryStore(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["A diary, last line cut", '{\n "format": 1\n}\n', "x\n" * 99, "[]", "\n{}"])
@@ -141,7 +141,7 @@ def test_empty_torn_and_whole_stores_can_be_added_to(tmp_path, head):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TornLineWarning)
         store.append(make("b"))
-        assert store.read_all()[-1] == make("b")
+        assert list(store)[-1] == make("b")
 
 
 def test_a_device_keeps_nothing():
@@ -184,7 +184,7 @@ def test_what_a_model_can_write_is_kept(tmp_path):
     node = Node(parent=None, role=Role.ASSISTANT, kind=NodeKind.TURN, text="\x00 \ud83d", calls=(call,))
     store = TrajectoryStore(tmp_path / "s.jsonl")
     store.append(make(nodes=(node,)))
-    (again,) = store.read_all()
+    (again,) = list(store)
     assert again.nodes[0].calls[0].arguments["query"] == "\ud83d"
     assert repr(again.nodes[0]) == repr(node)
 
@@ -199,11 +199,11 @@ def test_log_round_trip_and_torn_line(tmp_path):
     rows = [{"step": 1, "loss": -0.0}, {"step": 2, "text": "é\u2028"}]
     for row in rows:
         log.append(row)
-    assert repr(log.read_all()) == repr(rows)
+    assert repr(list(log)) == repr(rows)
     with log.path.open("ab") as file:
         file.write(b'{"step": 3')
     with pytest.warns(TornLineWarning):
-        assert log.read_all() == rows
+        assert list(log) == rows
     with pytest.raises(UserError, match="record"):
         log.append({"x": (1,)})
 

@@ -99,4 +99,4 @@ def test_stores_hold_them_exactly(tmp_path):
     store = TrajectoryStore(tmp_path / "t.jsonl")
     for t in trajectories:
         store.append(t)
-    assert store.read_all() == trajectories
+    assert list(store) == trajectories

@@ -98,7 +98,7 @@ def content(out: Path) -> list[Trajectory]:
 async def test_every_attempt_is_made_judged_and_in_order(tmp_path: Path) -> None:
     with billing(turn) as server:
         made = await run(tmp_path / "t.jsonl", agent_at(server.url))
-    found = TrajectoryStore(tmp_path / "t.jsonl").read_all()
+    found = list(TrajectoryStore(tmp_path / "t.jsonl"))
     assert [trajectory.id for trajectory in found] == [f"q{n}-{a}" for n in range(6) for a in range(2)]
     assert [trajectory.meta[META_KEY]["correct"] for trajectory in found] == [n % 2 == 0 for n in range(6) for _ in range(2)]
     assert len(made.episodes) == 12 and not made.stopped and len(server.asked) == 36
@@ -167,7 +167,7 @@ async def test_a_masked_page_is_neither_found_nor_opened(tmp_path: Path) -> None
         Question(id="open", text="?", answers=("Oslo",)),
     ]
     await run(tmp_path / "t.jsonl", teach, questions=questions, attempts=1)
-    masked, free = TrajectoryStore(tmp_path / "t.jsonl").read_all()
+    masked, free = list(TrajectoryStore(tmp_path / "t.jsonl"))
     seen = {found.id: "\n".join(n.text for n in found.nodes if n.kind is NodeKind.OBSERVATION) for found in (masked, free)}
     assert "flows to Oslo" in seen["open-0"] and "River kent" in seen["open-0"]
     assert "kent flows" not in seen["masked-0"] and "River kent" not in seen["masked-0"] and "River tay" in seen["masked-0"]

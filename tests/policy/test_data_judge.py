@@ -59,7 +59,7 @@ def test_failures_are_unscored_with_a_reason_and_made_good_by_the_next_run(file:
         judge(file, out, [f"{server.url}?retries=1#m"], **options)
         assert len(server.asked) == asked + 1, "what was said before, readable or not, is remembered"
     assert verdicts(out) == [*WANTED[:8], True, *WANTED[9:]]
-    meta = TrajectoryStore(out).read_all()[0].meta[META_KEY]
+    meta = next(iter(TrajectoryStore(out))).meta[META_KEY]
     assert meta["model"] == "m" and meta["reason"] == "number 0" and meta["prompt"].startswith("judge ") and meta["cost"] > 0
 
 
@@ -91,7 +91,7 @@ def test_rules_come_first_and_save_the_model(file: Path, tmp_path: Path) -> None
         judge(file, tmp_path / "out.jsonl", ["contains", f"{server.url}#m"], cache=tmp_path / "c", keep=Keep.ALL)
         assert len(server.asked) == 11
     judge(file, tmp_path / "rule.jsonl", ["contains"], keep=Keep.CORRECT)
-    assert TrajectoryStore(tmp_path / "rule.jsonl").read_all() == []
+    assert list(TrajectoryStore(tmp_path / "rule.jsonl")) == []
 
 
 def test_a_person_outweighs_the_judge(file: Path, tmp_path: Path) -> None:

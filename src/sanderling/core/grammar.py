@@ -1,20 +1,16 @@
 r"""The strict check of a turn's form, which reward uses. Apart from the tolerant parser on purpose: it shares no code with it.
 
-The grammar is DR-Venus's (arXiv 2604.19859: one reasoning block, then one tool call or the answer), as its released format
-checker applies it per assistant turn::
+The grammar is DR-Venus's (arXiv 2604.19859), as its released format checker applies it per assistant turn::
 
     turn     := think (call | answer)
     think    := "<think>" non-blank "</think>"          nothing but white space before it
     call     := "<tool_call>" object "</tool_call>"     strict JSON with a string name and an object of arguments
     answer   := "<answer>" non-blank "</answer>"
 
-with white space allowed between and around the parts, and no tag of one part inside another. Where the prompt already holds
-``<think>``, the turn begins inside the reasoning. Deliberate differences from the released checker: reasoning must be non-empty
-and comes once (it accepts several blocks); ``<tool_response>`` is forbidden everywhere, because generation and reading stop
-there; a tag mentioned within the reasoning is no other violation unless it is a think tag.
-Tool names are not checked, as there: an unknown tool is the tool layer's business. The end token is not part of the text.
-
-Pure; linear in the text; raises nothing for any text.
+with white space between and around the parts, and no tag of one part inside another. Deliberate differences from that checker:
+reasoning must be non-empty and comes once (it accepts several blocks); ``<tool_response>`` is forbidden everywhere, because
+generation and reading stop there; an action's tag mentioned within the reasoning does no harm. Names of tools are not checked,
+as there. The end token is not part of the text.
 """
 
 import json
@@ -61,12 +57,28 @@ def check_turn(text: str, *, think_open: bool) -> tuple[Violation, ...]:
 
     ``think_open``: the prompt already ended in ``<think>``, so the text begins inside the reasoning.
     """
-    violations, rest = _check_think(f"<think>{text}" if think_open else text)
+    text = f"<think>{text}" if think_open else text
+    violations: list[Violation] = []
+    tags = list(_THINK_TAGS.finditer(text))
+    rest: str | None = text
+    """What follows the reasoning; None where that cannot be told."""
+    if not tags:
+        violations.append(Violation.NO_THINK)
+    elif [tag[0] for tag in tags] != ["<think>", "</think>"]:
+        violations.append(Violation.THINK_UNORDERED)
+        rest = text[tags[-1].end() :] if tags[-1][0] == "</think>" else None
+    else:
+        opened, closed = tags
+        rest = text[closed.end() :]
+        if text[: opened.start()].strip():
+            violations.append(Violation.THINK_NOT_FIRST)
+        if not text[opened.end() : closed.start()].strip():
+            violations.append(Violation.THINK_EMPTY)
     if rest is not None:
         violations += _check_action(rest)
     if "<tool_response>" in text:
         violations.append(Violation.RESPONSE_TAG)
-    return tuple(dict.fromkeys(violations))
+    return tuple(violations)
 
 
 def check_final(text: str, *, think_open: bool) -> tuple[Violation, ...]:
@@ -77,57 +89,33 @@ def check_final(text: str, *, think_open: bool) -> tuple[Violation, ...]:
     return violations
 
 
-def _check_think(text: str) -> tuple[list[Violation], str | None]:
-    """Violations of the reasoning, and what follows it (None where that cannot be told)."""
-    found = list(_THINK_TAGS.finditer(text))
-    if not found:
-        return [Violation.NO_THINK], text
-    if [tag[0] for tag in found] != ["<think>", "</think>"]:
-        last = found[-1]
-        return [Violation.THINK_UNORDERED], text[last.end() :] if last[0] == "</think>" else None
-    opened, closed = found
-    violations = [Violation.THINK_NOT_FIRST] if text[: opened.start()].strip() else []
-    if not text[opened.end() : closed.start()].strip():
-        violations.append(Violation.THINK_EMPTY)
-    return violations, text[closed.end() :]
-
-
 def _check_action(rest: str) -> list[Violation]:
     """Violations of what follows the reasoning."""
-    found = list(_ACTION_TAGS.finditer(rest))
-    calls, answers = (sum(tag[0] == name for tag in found) for name in ("<tool_call>", "<answer>"))
-    if not found:
+    tags = list(_ACTION_TAGS.finditer(rest))
+    names = [tag[0] for tag in tags]
+    calls, answers = names.count("<tool_call>"), names.count("<answer>")
+    if not tags:
         return [Violation.NO_ACTION]
-    violations = [
-        violation
-        for violation, broken in (
-            (Violation.BOTH_ACTIONS, calls > 0 and answers > 0),
-            (Violation.SEVERAL_CALLS, calls > 1),
-            (Violation.SEVERAL_ANSWERS, answers > 1),
-        )
-        if broken
-    ]
-    if violations:
-        return violations
-    if [tag[0] for tag in found] not in (["<tool_call>", "</tool_call>"], ["<answer>", "</answer>"]):
+    several = {
+        Violation.BOTH_ACTIONS: calls > 0 and answers > 0,
+        Violation.SEVERAL_CALLS: calls > 1,
+        Violation.SEVERAL_ANSWERS: answers > 1,
+    }
+    if any(several.values()):
+        return [violation for violation, broken in several.items() if broken]
+    if names not in (["<tool_call>", "</tool_call>"], ["<answer>", "</answer>"]):
         return [Violation.ACTION_UNORDERED]
-    opened, closed = found
-    if rest[: opened.start()].strip() or rest[closed.end() :].strip():
-        violations.append(Violation.STRAY_TEXT)
+    opened, closed = tags
     body = rest[opened.end() : closed.start()]
-    if calls:
-        return violations + _check_call(body)
-    return violations if body.strip() else [*violations, Violation.ANSWER_EMPTY]
-
-
-def _check_call(body: str) -> list[Violation]:
+    violations = [Violation.STRAY_TEXT] if rest[: opened.start()].strip() or rest[closed.end() :].strip() else []
+    if answers:
+        return violations if body.strip() else [*violations, Violation.ANSWER_EMPTY]
     try:
         call: Any = json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        return [Violation.CALL_NOT_JSON]
+        return [*violations, Violation.CALL_NOT_JSON]
     if not isinstance(call, dict):
-        return [Violation.CALL_NOT_OBJECT]
-    violations: list[Violation] = []
+        return [*violations, Violation.CALL_NOT_OBJECT]
     name = call.get("name")
     if not isinstance(name, str) or not name.strip():
         violations.append(Violation.CALL_NAME)

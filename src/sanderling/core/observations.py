@@ -1,14 +1,14 @@
 """Reading what recorded tools returned: search results in JSON or numbered Markdown links, and page extracts.
 
-Contract: pure functions over an observation's text, in or out of its ``<tool_response>`` wrapper; they never raise, and what
-could not be read is named by a code. URLs keep their parentheses, titles their brackets, queries their quotes; ``Date
-published`` lines become dates. A truncated JSON list yields every entry that is whole.
+Nothing here raises: what could not be read is named by a code. URLs keep their parentheses, titles their brackets, queries
+their quotes; ``Date published`` lines become dates. A truncated JSON list yields every entry that is whole.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from sanderling.core.types import ToolStatus
@@ -16,6 +16,9 @@ from sanderling.core.types import ToolStatus
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 _NEXT = re.compile(r"</tool_response>\s*<tool_response>")
 _DECODER = json.JSONDecoder(strict=False)
+_SEARCH = "search google_search web_search websearch search_web internet_search bing_search serper_search"
+_VISIT = "visit browse fetch_url visit_page visit_url visit_webpage open_url read_page read_url web_visit web_fetch jina_reader"
+_ROLES = {name: role for role, names in (("search", _SEARCH), ("visit", _VISIT)) for name in names.split()}
 _HEADER = re.compile(
     r"^A Google search for '((?:(?!\n=======\n).)*?)' found (\d+) results?:[ ]*\n+## Web Results[ ]*(?:\n|\Z)", re.M | re.S
 )
@@ -31,6 +34,7 @@ _DEAD = re.compile(r"could not be (?:accessed|processed|fully loaded|loaded|retr
 _DEAD_CHARS = 400
 """A notice of failure is short; longer evidence that says "could not be accessed" is a page about something else."""
 _QUERY = re.compile(r'\{\s*"query"\s*:\s*')
+_BETWEEN = re.compile(r"[, \n\r\t]*")
 _LIST = re.compile(r'\s*,\s*"web_page_info_list"\s*:\s*\[\s*')
 
 
@@ -86,11 +90,13 @@ class Reading:
     ``tool_failed``."""
 
 
-def unwrap(text: str) -> str:
-    """An observation without its wrapper; exactly what stood between, or the text itself where the wrapper is not whole.
+def tool_role(name: str) -> str:
+    """``"search"``, ``"visit"``, or ``""`` for any other tool."""
+    return _ROLES.get(name.strip().lower(), "")
 
-    Blanks around the wrapper, and a wrapper without its line breaks, do no harm.
-    """
+
+def unwrap(text: str) -> str:
+    """What stands in an observation's wrapper, exactly; the text itself where the wrapper is not whole."""
     bare = text.strip()
     if bare.startswith(_OPEN) and bare.endswith(_CLOSE) and len(bare) >= len(_OPEN) + len(_CLOSE):
         return bare[len(_OPEN) : -len(_CLOSE)].removeprefix("\n").removesuffix("\n")
@@ -137,50 +143,47 @@ def _read_part(body: str) -> Reading:
     return Reading(problems=("unknown_layout",))
 
 
+def _searched(blocks: list[SearchBlock], problems: list[str]) -> Reading:
+    status = ToolStatus.OK if any(block.hits for block in blocks) else ToolStatus.EMPTY
+    return Reading(blocks=tuple(blocks), status=status, problems=tuple(problems))
+
+
 def _json_results(body: str) -> Reading:
     decoded = _decode(body, 0)
-    if decoded is None:
-        blocks, problems = _salvaged(body)
-        return _searched(blocks, ["truncated_results", *problems])
-    value, end = decoded
-    problems = ["unknown_layout"] if body[end:].strip() else []
-    blocks = []
-    for item in value:
+    items, problems = (_salvaged(body), ["truncated_results"]) if decoded is None else (decoded[0], [])
+    if decoded is not None and body[decoded[1] :].strip():
+        problems.append("unknown_layout")
+    blocks: list[SearchBlock] = []
+    for item in items:
         if not isinstance(item, dict) or not isinstance(item.get("web_page_info_list"), list):
             problems.append("odd_block")
             continue
-        hits = [_hit(entry) for entry in item["web_page_info_list"]]
-        problems += ["odd_hit"] * hits.count(None)
-        found = tuple(hit for hit in hits if hit)
-        blocks.append(SearchBlock(str(item.get("query", "")), found, _text(item.get("error"))))
+        hits: list[ListedPage] = []
+        for entry in item["web_page_info_list"]:
+            url = entry.get("url") if isinstance(entry, dict) else None
+            if not isinstance(url, str) or not url.strip():
+                problems.append("odd_hit")
+                continue
+            date, snippet = _dated(_text(entry.get("snippet")))
+            date = _text(entry.get("date")) or date
+            hits.append(ListedPage(_text(entry.get("title")).strip(), url.strip(), snippet.strip(), date))
+        blocks.append(SearchBlock(str(item.get("query", "")), tuple(hits), _text(item.get("error"))))
     return _searched(blocks, problems)
 
 
-def _salvaged(body: str) -> tuple[list[SearchBlock], list[str]]:
-    """The whole entries of a list that was cut off or damaged."""
-    blocks: list[SearchBlock] = []
-    problems: list[str] = []
+def _salvaged(body: str) -> Iterator[dict[str, Any]]:
+    """The blocks of a list that was cut off or damaged, with the entries that are whole."""
     for found in _QUERY.finditer(body):
-        decoded = _decode(body, found.end())
-        opening = None if decoded is None else _LIST.match(body, decoded[1])
-        if decoded is None or opening is None:
+        query = _decode(body, found.end())
+        opening = None if query is None else _LIST.match(body, query[1])
+        if query is None or opening is None:
             continue
-        hits = [_hit(entry) for entry in _entries(body, opening.end())]
-        problems += ["odd_hit"] * hits.count(None)
-        blocks.append(SearchBlock(str(decoded[0]), tuple(hit for hit in hits if hit)))
-    return blocks, problems
-
-
-def _entries(body: str, at: int) -> Iterator[Any]:
-    """JSON values from ``at`` on, separated by commas, as far as they can be read."""
-    while at < len(body) and body[at] == "{":
-        decoded = _decode(body, at)
-        if decoded is None:
-            return
-        yield decoded[0]
-        at = decoded[1]
-        while at < len(body) and body[at] in ", \n\r\t":
-            at += 1
+        entries, at = [], opening.end()
+        while body.startswith("{", at) and (entry := _decode(body, at)) is not None:
+            entries.append(entry[0])
+            between = _BETWEEN.match(body, entry[1])
+            at = between.end() if between else entry[1]
+        yield {"query": query[0], "web_page_info_list": entries}
 
 
 def _decode(body: str, at: int) -> tuple[Any, int] | None:
@@ -188,16 +191,6 @@ def _decode(body: str, at: int) -> tuple[Any, int] | None:
         return _DECODER.raw_decode(body, at)
     except (ValueError, RecursionError):
         return None
-
-
-def _hit(entry: Any) -> ListedPage | None:
-    """One entry of a JSON list; None when it has no URL."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("url"), str) or not entry["url"].strip():
-        return None
-    date, snippet = _dated(_text(entry.get("snippet")))
-    return ListedPage(
-        _text(entry.get("title")).strip(), entry["url"].strip(), snippet.strip(), _text(entry.get("date")) or date
-    )
 
 
 def _text(value: Any) -> str:
@@ -212,132 +205,77 @@ def _dated(text: str) -> tuple[str, str]:
     return (found[1].strip() if found else ""), (rest[source.end() :] if source else rest)
 
 
+def _sections(heads: list[re.Match[str]], body: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Each head and the text below it."""
+    for head, following in zip_longest(heads, heads[1:]):
+        yield head, body[head.end() : following.start() if following else len(body)]
+
+
 def _markdown_results(body: str) -> Reading:
     heads = sorted([*_HEADER.finditer(body), *_FAILED.finditer(body)], key=re.Match.start)
     problems = ["unknown_layout"] if body[: heads[0].start()].strip() else []
     blocks: list[SearchBlock] = []
-    for head, end in _sections(heads, len(body)):
+    for head, below in _sections(heads, body):
         if head.re is _FAILED:
             blocks.append(SearchBlock(head[1], (), head[2].strip()))
             continue
-        hits, odd = _markdown_hits(_SEPARATOR.sub("", body[head.end() : end].rstrip()))
-        problems += odd
+        section = _SEPARATOR.sub("", below.rstrip())
+        starts: list[re.Match[str]] = []
+        for found in _ENTRY.finditer(section):  # numbers only rise: a list within a snippet is not taken for entries
+            if not starts or int(found[1]) > int(starts[-1][1]):
+                starts.append(found)
+        hits: list[ListedPage] = []
+        for _, entry in _sections(starts, section):
+            line, _, rest = entry.partition("\n")
+            link = read_link(f"[{line}")
+            if link is None:
+                problems.append("unread_entry")
+                continue
+            date, snippet = _dated(rest)
+            hits.append(ListedPage(*link, snippet.strip(), date))
         blocks.append(SearchBlock(head[1], tuple(hits)))
     return _searched(blocks, problems)
 
 
-def _sections(heads: list[re.Match[str]], size: int) -> Iterator[tuple[re.Match[str], int]]:
-    """Each head and where its section ends."""
-    ends = [*(head.start() for head in heads[1:]), size]
-    return zip(heads, ends[: len(heads)], strict=True)
-
-
-def _markdown_hits(section: str) -> tuple[list[ListedPage], list[str]]:
-    """The entries of one block. Numbers only rise (some are left out), so a list within a snippet is not taken for entries."""
-    starts: list[re.Match[str]] = []
-    for found in _ENTRY.finditer(section):
-        if not starts or int(found[1]) > int(starts[-1][1]):
-            starts.append(found)
-    hits: list[ListedPage] = []
-    problems: list[str] = []
-    for start, end in _sections(starts, len(section)):
-        line, _, rest = section[start.end() - 1 : end].partition("\n")
-        link = read_link(line)
-        if link is None:
-            problems.append("unread_entry")
-            continue
-        date, snippet = _dated(rest)
-        hits.append(ListedPage(link[0], link[1], snippet.strip(), date))
-    return hits, problems
-
-
 def read_link(line: str) -> tuple[str, str] | None:
     """Title and URL of ``[title](url)`` that begins a line, with any brackets in the title and parentheses in the URL."""
-    split = _title_end(line)
-    if split is None:
+    split = _balanced(line, "[]")
+    if split is None or not line.startswith("](", split):
+        split = line.rfind("](http" if "](http" in line else "](")
+    if split <= 0:
         return None
-    rest = line[split + 2 :].strip()
-    end = _closing(rest)
-    if (end is None or rest[end + 1 :].strip()) and rest.endswith(")") and not re.search(r"\s", rest):
+    rest = line[split + 1 :].strip()
+    end = _balanced(rest, "()")
+    if (end is None or rest[end + 1 :].strip()) and rest.endswith(")") and not re.search(r"\s", rest[1:].strip()):
         end = len(rest) - 1  # a URL with a parenthesis of its own that nothing closes
-    url = rest[:end].strip() if end is not None else ""
+    url = "" if end is None else rest[1:end].strip()
     return (line[1:split].strip(), url) if url else None
 
 
-def _title_end(line: str) -> int | None:
-    """Index of the ``](`` that ends a title: where its brackets balance, or else before the last address."""
+def _balanced(text: str, brackets: str) -> int | None:
+    """Index of the bracket that closes the first one."""
     depth = 0
-    for index, char in enumerate(line):
-        depth += (char == "[") - (char == "]")
-        if depth == 0:
-            if line.startswith("](", index):
-                return index
-            break
-    at = max(line.rfind("](http"), -1)
-    at = at if at >= 0 else line.rfind("](")
-    return at if at > 0 else None
-
-
-def _closing(rest: str) -> int | None:
-    """Index of the parenthesis that closes a URL whose opening one stands before ``rest``."""
-    depth = 1
-    for index, char in enumerate(rest):
-        depth += (char == "(") - (char == ")")
+    for index, char in enumerate(text):
+        depth += (char == brackets[0]) - (char == brackets[1])
         if depth == 0:
             return index
     return None
 
 
-def _searched(blocks: list[SearchBlock], problems: list[str]) -> Reading:
-    status = ToolStatus.OK if any(block.hits for block in blocks) else ToolStatus.EMPTY
-    return Reading(blocks=tuple(blocks), status=status, problems=tuple(problems))
-
-
 def _extracts(body: str) -> Reading:
     heads = list(_EXTRACT.finditer(body))
     problems = ("unknown_layout",) if body[: heads[0].start()].strip() else ()
-    found = tuple(
-        _extract(head[1], head[2], _SEPARATOR.sub("", body[head.end() : end].rstrip()))
-        for head, end in _sections(heads, len(body))
-    )
-    status = ToolStatus.NOT_FOUND if all(extract.dead for extract in found) else ToolStatus.OK
-    return Reading(extracts=found, status=status, problems=problems)
-
-
-def _extract(url: str, goal: str, section: str) -> Extract:
-    label = _EVIDENCE.match(section)
-    rest = section[label.end() :] if label else section
-    *_, last = None, *_SUMMARY.finditer(rest)  # the page may have a line "Summary:" of its own
-    evidence, summary = (rest[: last.start()].strip(), rest[last.end() :].strip()) if last else (rest.strip(), "")
-    told = evidence or summary
-    dead = len(told) < _DEAD_CHARS and bool(_DEAD.search(f"{told}\n{summary[:_DEAD_CHARS]}"))
-    return Extract(url, goal, evidence, summary, dead=dead or not told)
-
-
-_ROLES = {
-    "search": "search",
-    "google_search": "search",
-    "web_search": "search",
-    "websearch": "search",
-    "search_web": "search",
-    "internet_search": "search",
-    "bing_search": "search",
-    "serper_search": "search",
-    "visit": "visit",
-    "browse": "visit",
-    "fetch_url": "visit",
-    "visit_page": "visit",
-    "visit_url": "visit",
-    "visit_webpage": "visit",
-    "open_url": "visit",
-    "read_page": "visit",
-    "read_url": "visit",
-    "web_visit": "visit",
-    "web_fetch": "visit",
-    "jina_reader": "visit",
-}
-
-
-def tool_role(name: str) -> str:
-    """``"search"``, ``"visit"``, or ``""`` for any other tool."""
-    return _ROLES.get(name.strip().lower(), "")
+    extracts: list[Extract] = []
+    for head, below in _sections(heads, body):
+        section = _SEPARATOR.sub("", below.rstrip())
+        label = _EVIDENCE.match(section)
+        evidence, summary = section[label.end() :] if label else section, ""
+        *_, last = None, *_SUMMARY.finditer(evidence)  # the page may have a line "Summary:" of its own
+        if last is not None:
+            evidence, summary = evidence[: last.start()], evidence[last.end() :].strip()
+        evidence = evidence.strip()
+        told = evidence or summary
+        dead = len(told) < _DEAD_CHARS and bool(_DEAD.search(f"{told}\n{summary[:_DEAD_CHARS]}"))
+        extracts.append(Extract(head[1], head[2], evidence, summary, dead=dead or not told))
+    status = ToolStatus.NOT_FOUND if all(extract.dead for extract in extracts) else ToolStatus.OK
+    return Reading(extracts=tuple(extracts), status=status, problems=problems)

@@ -1,10 +1,7 @@
 """The tolerant parser: what a turn means, however untidily it is written.
 
-Reads a turn's text and never edits it: the context stays exactly as it was sampled, and what was odd is told in codes. Never
-raises for any text; time is linear in its length. It does not know which tools exist (an unknown name is kept as written)
-and it does not judge: the strict check that reward uses is ``grammar.py``.
-
-Rules, in order:
+It never raises, takes time linear in the text, keeps unknown tools' names as written, and tells in codes what was odd. The
+strict check that reward uses is ``grammar.py``. Rules, in order:
 
 1. Text from the first ``<tool_response>`` on is cut: the model was inventing the observation (the systems stop there too).
 2. Reasoning ends at the first ``</think>`` after it opened. A tag within reasoning is a mention, not an action. If reasoning
@@ -85,7 +82,7 @@ class ParsedTurn:
     """Reasoning, without tags and outer blanks; None: there was none."""
     calls: tuple[ToolCall, ...] = ()
     answer: str | None = None
-    """Never empty, never from inside reasoning."""
+    """Never empty."""
     problems: tuple[ParseProblem, ...] = ()
     """Each code once, in order of appearance."""
     left: tuple[str, ...] = field(default=(), compare=False)
@@ -105,10 +102,9 @@ def parse_turn(text: str, *, think_open: bool = False, names: ToolNames | None =
     ``names``: bring arguments into this family's form (:func:`normalise_arguments`); None: leave them as written.
     """
     parsed = _Reader(without_surrogates(text), think_open).read()
-    if names is None:
-        return parsed
-    calls = tuple(normalise_arguments(call, names) for call in parsed.calls)
-    return replace(parsed, calls=calls)
+    if names is not None:
+        parsed = replace(parsed, calls=tuple(normalise_arguments(call, names) for call in parsed.calls))
+    return parsed
 
 
 _SENTENCES = {
@@ -123,10 +119,8 @@ _SENTENCES = {
 
 def explain(problems: Collection[ParseProblem]) -> str:
     """One sentence on why a turn could not be used, for the malformed hint; the most telling code speaks."""
-    for problem, sentence in _SENTENCES.items():
-        if problem in problems:
-            return sentence
-    return "The turn does not have the required form."
+    found = (sentence for problem, sentence in _SENTENCES.items() if problem in problems)
+    return next(found, "The turn does not have the required form.")
 
 
 @dataclass
@@ -146,45 +140,42 @@ class _Reader:
     """Calls tried so far."""
     last_answer_end: int = -1
 
+    def flag(self, problem: ParseProblem, found: bool = True) -> None:
+        if found:
+            self.problems.setdefault(problem)
+
     def read(self) -> ParsedTurn:
-        cut = self.text.find(_RESPONSE)
-        if cut >= 0:
-            self.text = self.text[:cut]
-            self.flag(ParseProblem.CUT_AT_RESPONSE)
-        self.last_answer_end = self.text.rfind(ANSWER_END)
-        at = self.enter()
-        while at < len(self.text):
-            at = self.step(at)
-        return self.result()
-
-    def flag(self, problem: ParseProblem) -> None:
-        self.problems.setdefault(problem)
-
-    def enter(self) -> int:
-        """Deal with reasoning that has no opening tag of its own in the text."""
+        self.flag(ParseProblem.CUT_AT_RESPONSE, _RESPONSE in self.text)
+        text = self.text = self.text.partition(_RESPONSE)[0]
+        self.last_answer_end = text.rfind(ANSWER_END)
+        at, opened, closed = 0, text.find(THINK), text.find(THINK_END)
         if self.think_open:
-            return self.think(0)
-        opened, closed = self.text.find(THINK), self.text.find(THINK_END)
-        begins_with_action = self.text.lstrip().startswith((CALL, ANSWER))
-        if closed >= 0 and not 0 <= opened < closed and not begins_with_action:
+            at = self.think(0)
+        elif closed >= 0 and not 0 <= opened < closed and not text.lstrip().startswith((CALL, ANSWER)):
             self.flag(ParseProblem.MISSING_THINK_OPEN)
-            return self.think(0)
-        return 0
-
-    def step(self, at: int) -> int:
-        """Read the next thing outside reasoning; returns where it ended."""
-        found = _OPENERS.search(self.text, at)
-        self.outside(self.text[at : found.start() if found else len(self.text)])
-        if found is None:
-            return len(self.text)
-        if found[0] == THINK:
-            if self.thoughts:
-                self.flag(ParseProblem.DOUBLED_THINK)
-            return self.think(found.end())
-        self.acted = True
-        return self.call(found.end()) if found[0] == CALL else self.answer(found.end())
+            at = self.think(0)
+        while at < len(text):
+            found = _OPENERS.search(text, at)
+            self.outside(text[at : found.start() if found else len(text)])
+            if found is None:
+                break
+            if found[0] == THINK:
+                self.flag(ParseProblem.DOUBLED_THINK, bool(self.thoughts))
+                at = self.think(found.end())
+            else:
+                self.acted = True
+                at = self.call(found.end()) if found[0] == CALL else self.answer(found.end())
+        self.flag(ParseProblem.MISSING_THINK, not self.thoughts)
+        self.flag(ParseProblem.SEVERAL_CALLS, len(self.calls) > 1)
+        self.flag(ParseProblem.SEVERAL_ANSWERS, len(self.answers) > 1)
+        self.flag(ParseProblem.BOTH, bool(self.calls and self.answers))
+        self.flag(ParseProblem.NO_ACTION, not self.calls and not self.answers)
+        think = "\n".join(piece.strip() for piece in self.thoughts if piece.strip()) if self.thoughts else None
+        left = tuple(piece.strip() for piece in (*self.left, *self.answers[:-1]) if piece.strip())
+        return ParsedTurn(think, tuple(self.calls), self.answers[-1] if self.answers else None, tuple(self.problems), left)
 
     def outside(self, piece: str) -> None:
+        """Text outside reasoning, up to the next tag."""
         if self.thoughts and not self.acted and THINK_END in piece:
             # A second </think> right after the first: what lies between belongs to the reasoning.
             self.flag(ParseProblem.DOUBLED_THINK)
@@ -195,47 +186,38 @@ class _Reader:
             self.left.append(piece)
 
     def think(self, start: int) -> int:
-        """Reasoning from ``start`` to its end tag, or to the end of the text."""
+        """Reasoning from ``start`` to its end tag; where it never ends, calls in it count only when no action is outside."""
         end = self.text.find(THINK_END, start)
+        rest = self.text[start : end if end >= 0 else len(self.text)]
+        after = start + len(rest) + len(THINK_END)
         if end < 0:
-            return self.unclosed(start)
-        self.thought(self.text[start:end])
-        return end + len(THINK_END)
-
-    def thought(self, piece: str) -> None:
-        if THINK in piece:
-            self.flag(ParseProblem.DOUBLED_THINK)
-        self.thoughts.append(piece.replace(THINK, ""))
-
-    def unclosed(self, start: int) -> int:
-        """Reasoning that never ends: calls in it count only when there is no action outside."""
-        self.flag(ParseProblem.UNCLOSED_THINK)
-        rest = self.text[start:]
-        if ANSWER in rest:
-            self.flag(ParseProblem.ANSWER_IN_THINK)
-        first = len(rest)
-        if not self.acted:
-            at, read = rest.find(CALL), 0
+            self.flag(ParseProblem.UNCLOSED_THINK)
+            self.flag(ParseProblem.ANSWER_IN_THINK, ANSWER in rest)
+            at, first, read = -1 if self.acted else rest.find(CALL), None, 0
             while at >= 0:
                 before = len(self.calls)
                 end = self.call(start + at + len(CALL), mention=True) - start
                 if len(self.calls) > before:
-                    if first < len(rest):
+                    if first is None:
+                        first = at
+                        self.flag(ParseProblem.CALL_IN_THINK)
+                    else:
                         self.left.append(rest[read:at])
-                    first, read = min(first, at), end
-                    self.flag(ParseProblem.CALL_IN_THINK)
+                    read = end
                 at = rest.find(CALL, end)
-            if first < len(rest):
+            if first is not None:
                 self.left.append(rest[read:])
-        self.thought(rest[:first])
-        return len(self.text)
+                rest = rest[:first]
+        self.flag(ParseProblem.DOUBLED_THINK, THINK in rest)
+        self.thoughts.append(rest.replace(THINK, ""))
+        return after
 
     def answer(self, start: int) -> int:
         """An answer from ``start``; returns where it ended. The innermost of nested answers is the answer."""
         if start <= self.last_answer_end:
             end = self.text.find(ANSWER_END, start)
             after = end + len(ANSWER_END)
-        else:
+        else:  # told without a search, which many open answers would make quadratic
             self.flag(ParseProblem.UNCLOSED_ANSWER)
             following = _OPENERS.search(self.text, start)
             end = after = following.start() if following else len(self.text)
@@ -258,152 +240,109 @@ class _Reader:
                 self.left.append(self.text[start:])
             return len(self.text)
         self.tried += 1
-        body = read_body(self.text, start)
-        if not body.calls and not mention:
-            self.left.append(self.text[start : body.end])
-        if len(body.calls) > _MAX_CALLS - len(self.calls):
-            self.flag(ParseProblem.TOO_MANY_CALLS)
-        self.calls.extend(body.calls[: _MAX_CALLS - len(self.calls)])
-        if body.calls or not mention:
-            self.problems.update(dict.fromkeys(body.problems))
-        return body.end
-
-    def result(self) -> ParsedTurn:
-        if not self.thoughts:
-            self.flag(ParseProblem.MISSING_THINK)
-        if len(self.calls) > 1:
-            self.flag(ParseProblem.SEVERAL_CALLS)
-        if len(self.answers) > 1:
-            self.flag(ParseProblem.SEVERAL_ANSWERS)
-        if self.calls and self.answers:
-            self.flag(ParseProblem.BOTH)
-        if not self.calls and not self.answers:
-            self.flag(ParseProblem.NO_ACTION)
-        think = "\n".join(piece.strip() for piece in self.thoughts if piece.strip()) if self.thoughts else None
-        answer = self.answers[-1] if self.answers else None
-        left = tuple(piece.strip() for piece in (*self.left, *self.answers[:-1]) if piece.strip())
-        return ParsedTurn(think, tuple(self.calls), answer, tuple(self.problems), left)
-
-
-# -- the body of one call: where it ends, and which calls it holds -------------------------------------------------------
+        calls, end, problems = _read_calls(self.text, start)
+        if not calls and not mention:
+            self.left.append(self.text[start:end])
+        room = _MAX_CALLS - len(self.calls)
+        self.flag(ParseProblem.TOO_MANY_CALLS, len(calls) > room)
+        self.calls += calls[:room]
+        if calls or not mention:
+            self.problems.update(dict.fromkeys(problems))
+        return end
 
 
 @dataclass(frozen=True)
-class CallBody:
-    """What one ``<tool_call>`` held."""
-
-    calls: tuple[ToolCall, ...]
-    end: int
-    """Index in the text after everything that belongs to it, its close tag included."""
-    problems: tuple[ParseProblem, ...]
-
-
-@dataclass(frozen=True)
-class _Extent:
-    """Where a body lies: its raw text, the JSON value if there is one, the code if there is any."""
+class _Body:
+    """What stands in one ``<tool_call>``: its raw text, the JSON value if there is one, the code if there is any."""
 
     raw: str
     end: int
+    """Index in the text after everything that belongs to it, its close tag included."""
     closed: bool
-    value: Any = None
-    code: str | None = None
-    lenient: bool = False
+    value: Any
+    code: str | None
+    lenient: bool
 
 
-def read_body(text: str, start: int) -> CallBody:
-    """Read the body that begins at ``start``, just after its open tag.
+def _read_calls(text: str, start: int) -> tuple[list[ToolCall], int, list[ParseProblem]]:
+    """The calls of the body that begins at ``start``, just after its open tag; where it ends, and what was odd about it.
 
     Accepts a JSON object (or a list of them) with a name and arguments; arguments that are a JSON string; ``parameters`` or
     ``args`` for arguments; the ``{"function": {...}}`` form; arguments beside the name; a ``<code>`` block as Tongyi
     DeepResearch and AgentCPM write it for PythonInterpreter, which becomes the argument ``code``.
     """
-    extent = _with_value(text, start) or _by_tags(text, start)
-    problems = [] if extent.closed else [ParseProblem.UNCLOSED_CALL]
-    if extent.lenient:
+    body = _with_value(text, start) or _by_tags(text, start)
+    problems = [] if body.closed else [ParseProblem.UNCLOSED_CALL]
+    if body.lenient:
         problems.append(ParseProblem.LENIENT_CALL)
-    items = extent.value if isinstance(extent.value, list) else [extent.value]
-    if extent.value is None and extent.code is not None:
-        named = _NAME.search(extent.raw)
+    items = body.value if isinstance(body.value, list) else [body.value]
+    if body.value is None and body.code is not None:
+        named = _NAME.search(body.raw)
         items = [{"name": named[1] if named else _PYTHON, "arguments": {}}]
         problems.append(ParseProblem.LENIENT_CALL)
     calls: list[ToolCall] = []
     for item in items:
-        call, odd = _one_call(item, extent)
-        problems.extend(odd)
-        if call is not None:
-            calls.append(call)
-    if not calls and ParseProblem.UNREADABLE_CALL not in problems:
+        is_wrapped = isinstance(item, dict) and "name" not in item and isinstance(item.get("function"), dict)
+        if is_wrapped:
+            item = item["function"]
+        name = item.get("name") if isinstance(item, dict) else None
+        if not isinstance(name, str) or not name.strip():
+            problems.append(ParseProblem.UNREADABLE_CALL)
+            continue
+        arguments, odd = _arguments(item)
+        problems += [ParseProblem.LENIENT_CALL, *odd] if is_wrapped else odd
+        if body.code is not None:
+            arguments.setdefault("code", body.code)
+        calls.append(ToolCall(name=name.strip(), arguments=arguments, raw=body.raw))
+    if not calls:
         problems.append(ParseProblem.UNREADABLE_CALL)
-    return CallBody(tuple(calls), extent.end, tuple(dict.fromkeys(problems)))
+    return calls, body.end, problems
 
 
-def _with_value(text: str, start: int) -> _Extent | None:
+def _with_value(text: str, start: int) -> _Body | None:
     """A body that begins with a JSON value: the value's own end decides, so tags within its strings do no harm."""
     at = _blank(text, start)
     found = decode_json(text, at) if text[at : at + 1] in ("{", "[") else None
     if found is None:
         return None
     value, at, lenient = found
-    code, at, closed_at = _code_and_close(text, at)
+    closed_at, code = None, None
+    for _ in range(2):  # a code block and the close tag, in either order
+        following = _blank(text, at)
+        if closed_at is None and text.startswith(CALL_END, following):
+            closed_at, at = following, following + len(CALL_END)
+        elif code is None and text.startswith(CODE, following):
+            code, at = _code(text, following + len(CODE))
     if closed_at is None and code is None:
         boundary = _BOUNDARY.search(text, at)
         if boundary is not None and boundary[0] == CALL_END:  # junk before the close tag, such as a brace too many
             closed_at, at, lenient = boundary.start(), boundary.end(), True
     raw = text[start : at if closed_at is None else closed_at]
-    return _Extent(raw, at, closed_at is not None, value, code, lenient)
-
-
-def _code_and_close(text: str, at: int) -> tuple[str | None, int, int | None]:
-    """An optional ``<code>`` block and the close tag, in either order: code, index after both, index of the close tag."""
-    closed_at, code = None, None
-    for _ in range(2):
-        next_at = _blank(text, at)
-        if closed_at is None and text.startswith(CALL_END, next_at):
-            closed_at, at = next_at, next_at + len(CALL_END)
-        elif code is None and text.startswith(CODE, next_at):
-            code, at = _code(text, next_at + len(CODE))
-    return code, at, closed_at
+    return _Body(raw, at, closed_at is not None, value, code, lenient)
 
 
 def _code(text: str, start: int) -> tuple[str, int]:
     """A code block from ``start``: the code, and the index after its close tag (or where it must have ended)."""
     end = text.find(CODE_END, start)
-    if end >= 0:
-        return text[start:end].strip("\n"), end + len(CODE_END)
-    end = text.find(CALL_END, start)
-    end = len(text) if end < 0 else end
-    return text[start:end].strip("\n"), end
+    after = end + len(CODE_END)
+    if end < 0:
+        closed = text.find(CALL_END, start)
+        end = after = len(text) if closed < 0 else closed
+    return text[start:end].strip("\n"), after
 
 
-def _by_tags(text: str, start: int) -> _Extent:
+def _by_tags(text: str, start: int) -> _Body:
     """A body that is no plain JSON: it ends at the next tag. JSON5, or code alone, may still be in it."""
     boundary = _BOUNDARY.search(text, start)
-    stop = boundary.start() if boundary else len(text)
+    stop, code = boundary.start() if boundary else len(text), None
     opened = text.find(CODE, start, stop)
+    value = decode_json5(text[start : stop if opened < 0 else opened])
     if opened >= 0:
-        code, at = _code(text, opened + len(CODE))
-        at = _blank(text, at)
-        closed = text.startswith(CALL_END, at)
-        value = decode_json5(text[start:opened])
-        return _Extent(text[start:at], at + len(CALL_END) if closed else at, closed, value, code, value is not None)
-    closed = boundary is not None and boundary[0] == CALL_END
-    value = decode_json5(text[start:stop])
-    end = boundary.end() if boundary is not None and closed else stop
-    return _Extent(text[start:stop], end, closed, value, None, value is not None)
-
-
-def _one_call(item: Any, extent: _Extent) -> tuple[ToolCall | None, list[ParseProblem]]:
-    problems: list[ParseProblem] = []
-    if isinstance(item, dict) and "name" not in item and isinstance(item.get("function"), dict):
-        item = item["function"]
-        problems.append(ParseProblem.LENIENT_CALL)
-    name = item.get("name") if isinstance(item, dict) else None
-    if not isinstance(name, str) or not name.strip():
-        return None, [ParseProblem.UNREADABLE_CALL]
-    arguments, odd = _arguments(item)
-    if extent.code is not None:
-        arguments.setdefault("code", extent.code)
-    return ToolCall(name=name.strip(), arguments=arguments, raw=extent.raw), problems + odd
+        code, stop = _code(text, opened + len(CODE))
+        stop = _blank(text, stop)
+    closed = text.startswith(CALL_END, stop)
+    end = stop + len(CALL_END) if closed else stop
+    return _Body(text[start:stop], end, closed, value, code, value is not None)
 
 
 def _arguments(item: dict[str, Any]) -> tuple[dict[str, Any], list[ParseProblem]]:
@@ -416,18 +355,15 @@ def _arguments(item: dict[str, Any]) -> tuple[dict[str, Any], list[ParseProblem]
         found = decode_json(value.strip())
         value = found[0] if found else decode_json5(value)
         problems.append(ParseProblem.LENIENT_CALL)
-    if isinstance(value, dict):
-        return dict(value), problems
-    return {}, [*problems, ParseProblem.BAD_ARGUMENTS]
+    if not isinstance(value, dict):
+        return {}, [*problems, ParseProblem.BAD_ARGUMENTS]
+    return dict(value), problems
 
 
 def _blank(text: str, at: int) -> int:
     """Index of the first character from ``at`` on that is no white space."""
     found = _BLANK.match(text, at)
     return found.end() if found else at
-
-
-# -- arguments in one family's form --------------------------------------------------------------------------------------
 
 
 def normalise_arguments(call: ToolCall, names: ToolNames) -> ToolCall:

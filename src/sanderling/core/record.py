@@ -1,11 +1,8 @@
 """The record of an episode: a small message graph.
 
-A node holds only what it adds: role, kind, text, token ids, loss mask, log-probabilities, policy versions. A branch is the path
-from the root to a leaf: what a model once saw. A plain run is one branch; a rejected attempt stays as a leaf of its own; a
-history reset is another branch. Concatenating the token ids along a branch gives exactly what the model saw and sampled.
-
-Where a policy gives token ids they are the truth and text is derived from them. Imports and chat endpoints have text only:
-``token_ids`` is then None, never guessed. Stores, training, evaluation and the viewer all read this one record.
+A node holds only what it adds. A branch is the path from the root to a leaf, and its token ids, joined, are exactly what the
+model once saw and sampled: a plain run is one branch, a rejected attempt a leaf of its own, a history reset another branch.
+Where a policy gives token ids they are the truth; imports and chat endpoints have text only: no ids, never guessed ones.
 """
 
 import hashlib
@@ -93,8 +90,7 @@ class Node(Frozen):
     def _parallel(self) -> Self:
         size = None if self.token_ids is None else len(self.token_ids)
         for name in ("loss_mask", "logprobs", "versions"):
-            values = getattr(self, name)
-            if values is not None and len(values) != size:
+            if (values := getattr(self, name)) is not None and len(values) != size:
                 raise ValueError(f"{name} has {len(values)} entries for {size} token ids")
         return self
 
@@ -188,7 +184,7 @@ class Trajectory(Frozen):
         for node in self.branch(leaf):
             if node.token_ids is None:
                 return None
-            ids.extend(node.token_ids)
+            ids += node.token_ids
         return ids
 
 

@@ -14,18 +14,20 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count, islice
 from operator import eq
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import decode_trajectory, encode_record
 from sanderling.data.importing import open_trajectories
-from sanderling.runs.jsonl import Shelf, shelved, write_lines, write_trajectories
+from sanderling.runs.jsonl import JsonlLog, Line, TrajectoryStore, is_store, write_lines, write_trajectories
 
 _FARTHEST_SWAP = 1_000
 _COPY = re.compile(r"~[0-9]+\Z")
@@ -183,33 +185,39 @@ class Resampling:
 
 def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampling:
     """Write the resampled trajectories of a file. Raises UserError for repeated ids, and for files it cannot read or write."""
-    ids, turns = _index(source)
-    result = resample(ids, turns, schedule, seed)
-    taken = frozenset(id for id in ids if _COPY.search(id))
-    with shelved(source, open_trajectories(source), out) as shelf:
-        if len(shelf) != len(ids):
-            raise UserError(f"{source} changed while it was read: run the command when nothing writes to it.")
+    with ExitStack() as stack:
+        store = TrajectoryStore(source)
+        if not _is_store(source):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            place = stack.enter_context(TemporaryDirectory(dir=out.parent, prefix=f".{out.name}."))
+            store = TrajectoryStore(Path(place) / "copied.jsonl")
+            write_trajectories(store.path, open_trajectories(source))
+        lines: list[Line] = []
+        turns: dict[str, int] = {}
+        for line, trajectory in store.since(0):
+            if trajectory.id in turns:
+                twice = f"the id {trajectory.id!r} more than once"
+                raise UserError(f"{source} holds {twice}: give each trajectory an id of its own first.")
+            lines.append(line)
+            turns[trajectory.id] = sum(1 for _ in trajectory.turns())
+        ids = list(turns)
+        result = resample(ids, list(turns.values()), schedule, seed)
+        taken = frozenset(id for id in ids if _COPY.search(id))
+        log = JsonlLog(store.path)
+        copies = (
+            log.at(lines[row]) | {"id": copy_id(ids[row], copy, taken)}
+            for row, copy in zip(result.rows, result.copies, strict=True)
+        )
         if out.suffix == ".parquet":
-            written = write_trajectories(out, map(decode_trajectory, _copies(shelf, result, taken)))
+            written = write_trajectories(out, map(decode_trajectory, copies))
         else:
-            written = write_lines(out, map(encode_record, _copies(shelf, result, taken)))
+            written = write_lines(out, map(encode_record, copies))
     return Resampling(len(ids), written, result, len(taken))
 
 
-def _index(source: Path) -> tuple[list[str], list[int]]:
-    ids: list[str] = []
-    turns: list[int] = []
-    for trajectory in open_trajectories(source):
-        ids.append(trajectory.id)
-        turns.append(sum(1 for _ in trajectory.turns()))
-    if len(set(ids)) < len(ids):
-        seen: set[str] = set()
-        twice = next(id for id in ids if id in seen or seen.add(id))
-        raise UserError(f"{source} holds the id {twice!r} more than once: give each trajectory an id of its own first.")
-    return ids, turns
-
-
-def _copies(shelf: Shelf, result: Resampled, taken: Container[str]) -> Iterator[dict]:
-    for row, copy in zip(result.rows, result.copies, strict=True):
-        record = shelf.record(row)
-        yield record | {"id": copy_id(record["id"], copy, taken)}
+def _is_store(source: Path) -> bool:
+    if not source.is_file():
+        return False
+    with source.open("rb") as file:
+        head = file.read(64)
+    return bool(head.strip()) and is_store(head)

@@ -1,12 +1,14 @@
-"""Files that appear whole or not at all, names that last, and patterns. Knows no format; raises OSError as the system does."""
+"""Files that appear whole or not at all, patterns, and what must not be written over."""
 
 import errno
 import glob
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 from sanderling.core.errors import UserError
 
@@ -39,6 +41,52 @@ def replace_file(path: Path, data: str | bytes, *, durable: bool = False, privat
         raise
     if durable:
         sync(path.parent)
+
+
+class WholeFile:
+    """A file in the making: it takes its place when the block ends well, and leaves no trace otherwise. Raises UserError."""
+
+    is_wanted = True
+    """Where it is not, no file stands there afterwards, not even an earlier one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._partial = path.with_name(f".{path.name}.partial")
+        with cannot_write(path):
+            refuse_device(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.file = self._partial.open("wb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with cannot_write(self.path):
+            try:
+                if kind is not None:
+                    with suppress(OSError):  # what is thrown away needs no room, and why it is matters more
+                        self.file.close()
+                    return
+                try:
+                    self.file.flush()
+                    os.fsync(self.file.fileno())
+                finally:
+                    self.file.close()  # which writes again what could not be flushed, and may fail as well
+                if self.is_wanted:
+                    self._partial.replace(self.path)
+                else:
+                    self.path.unlink(missing_ok=True)
+            finally:
+                self._partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def cannot_write(path: Path) -> Iterator[None]:
+    """Turn the system's errors into a sentence about the file that was to be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
 
 
 def close_directory(path: Path) -> None:
@@ -74,25 +122,25 @@ def matching(path: Path) -> list[Path]:
 def check_places(sources: Sequence[Path], targets: Sequence[Path]) -> None:
     """Before long work: nothing that is read may be written, nor two things to one place.
 
-    Raises UserError for a target that is a source, lies in a folder that is read (the next run would read it), is a folder
-    or a device, or is named twice.
+    Raises UserError.
     """
     read = {source.resolve() for source in sources}
     taken: set[Path] = set()
     for target in targets:
         place = target.resolve()
+        wrong = ""
         if place in read:
-            raise UserError(f"{target} is read and would be written: choose another place for the output.")
-        if read & set(place.parents):
-            raise UserError(
-                f"{target} lies in a folder that is read, so that the next run would read it: choose another place."
-            )
-        if place.is_dir():
-            raise UserError(f"{target} is a folder: name a file.")
-        if place.exists() and not place.is_file():
-            raise UserError(f"{target} is no plain file, and would be replaced by one: name a file.")
-        if place in taken:
-            raise UserError(f"{target} would be written twice: give each output a place of its own.")
+            wrong = "is read and would be written: choose another place for the output"
+        elif read & set(place.parents):
+            wrong = "lies in a folder that is read, so that the next run would read it: choose another place"
+        elif place.is_dir():
+            wrong = "is a folder: name a file"
+        elif place.exists() and not place.is_file():
+            wrong = "is no plain file, and would be replaced by one: name a file"
+        elif place in taken:
+            wrong = "would be written twice: give each output a place of its own"
+        if wrong:
+            raise UserError(f"{target} {wrong}.")
         taken.add(place)
 
 

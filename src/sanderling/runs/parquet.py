@@ -7,8 +7,6 @@ the other columns. Writing is atomic: the file appears complete or not at all. M
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import pyarrow.parquet as pq
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, Trajectory, decode_record, decode_trajectory, encode_trajectory
-from sanderling.runs.files import refuse_device
+from sanderling.runs.files import WholeFile, cannot_write
 
 _GROUP_ROWS = 256
 _GROUP_BYTES = 64 << 20
@@ -96,24 +94,21 @@ SCHEMA = pa.schema(
 def write_parquet(path: Path | str, trajectories: Iterable[Trajectory]) -> int:
     """Write trajectories by row groups; returns how many. Raises UserError when the place cannot be written."""
     path = Path(path)
-    try:
-        refuse_device(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as error:
-        raise UserError(f"Cannot write {path} ({error.strerror}): choose another place.") from error
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            count = _write_groups(file, trajectories)
-            file.flush()
-            os.fsync(file.fileno())
-        part.chmod(0o644)
-        part.replace(path)
-    except OSError as error:
-        raise UserError(f"Cannot write {path} ({error.strerror}): free some space and run again.") from error
-    finally:
-        part.unlink(missing_ok=True)
+    count, held, size = 0, [], 0
+    with (
+        cannot_write(path),
+        WholeFile(path) as whole,
+        pq.ParquetWriter(whole.file, SCHEMA, compression="zstd") as writer,
+    ):
+        for trajectory in trajectories:
+            held.append(_table(trajectory))
+            size += held[-1].nbytes
+            count += 1
+            if len(held) >= _GROUP_ROWS or size >= _GROUP_BYTES:
+                writer.write_table(pa.concat_tables(held).combine_chunks())
+                held, size = [], 0
+        if held:
+            writer.write_table(pa.concat_tables(held).combine_chunks())
     return count
 
 
@@ -144,22 +139,6 @@ def is_trajectory_parquet(path: Path) -> bool:
             return set(SCHEMA.names) <= set(found.schema_arrow.names)
     except (pa.ArrowException, OSError, ValueError):
         return False
-
-
-def _write_groups(file: Any, trajectories: Iterable[Trajectory]) -> int:
-    count, held, size = 0, [], 0
-    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        for trajectory in trajectories:
-            table = _table(trajectory)
-            held.append(table)
-            size += table.nbytes
-            count += 1
-            if len(held) >= _GROUP_ROWS or size >= _GROUP_BYTES:
-                writer.write_table(pa.concat_tables(held).combine_chunks())
-                held, size = [], 0
-        if held:
-            writer.write_table(pa.concat_tables(held).combine_chunks())
-    return count
 
 
 def _table(trajectory: Trajectory) -> pa.Table:

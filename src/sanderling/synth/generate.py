@@ -20,7 +20,7 @@ from sanderling.evaluate.begun import JUDGE, require_begun_with
 from sanderling.evaluate.rollouts import rollout_of
 from sanderling.evaluate.watch import Watch
 from sanderling.judge.verdict import Judge
-from sanderling.runs.jsonl import Shelf, TrajectoryStore, write_lines
+from sanderling.runs.jsonl import JsonlLog, TrajectoryStore, write_lines
 from sanderling.runs.run import Run, beside
 
 
@@ -61,14 +61,10 @@ async def generate(
 
 def put_in_order(store: Path, ids: Sequence[str]) -> None:
     """Write a store anew with these ids first, in this order, and each id's last record alone; in memory is one line."""
-    shelf = Shelf(store)
-    try:
-        last: dict[str, int] = {}
-        for number in range(len(shelf)):
-            last[shelf.record(number)["id"]] = number
-        known = set(ids)
-        wanted = [last[id] for id in (*ids, *(id for id in last if id not in known)) if id in last]
-        if wanted != list(range(len(shelf))):
-            write_lines(store, (encode_record(shelf.record(number)) for number in wanted))
-    finally:
-        shelf.close()
+    log = JsonlLog(store)
+    lines = [(line, record["id"]) for line, record in log.since(0)]
+    last = {id: line for line, id in lines}
+    known = set(ids)
+    wanted = [last[id] for id in (*ids, *(id for id in last if id not in known)) if id in last]
+    if wanted != [line for line, _ in lines]:
+        write_lines(store, (encode_record(log.at(line)) for line in wanted))

@@ -36,7 +36,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
     Raises UserError for any other line that is not the metrics of a step.
     """
-    lines = JsonlLog(path).read_all()
+    lines = list(JsonlLog(path))
     if any(not isinstance(line.get("step"), int) for line in lines):
         raise UserError(f"{path} holds lines without a step: remove it, or begin the run again.")
     return lines
