@@ -137,11 +137,11 @@ def test_a_text_that_two_questions_have_is_not_meant_by_chance(tmp_path: Path) -
     mine.write_text("question,answer,correct\nb/0,x,yes\nWho?,x,yes\n")
     _, said = again(directory, booked(directory, EXACT, None, by_hand_of(directory, mine)))
     assert {id: one.correct for id, one in said.items()} == {"b/0-0": True, "b/1-0": False, "b/2-0": True}
-    assert by_hand_of(directory, None).said == by_hand_of(directory, mine).said
+    assert by_hand_of(directory, None).lines == by_hand_of(directory, mine).lines
 
 
 def test_what_the_judge_had_said_before_a_person_did_is_compared(directory: RunDirectory) -> None:
-    by_hand = ByHand.of_ids({"q0-0": True, "q0-1": True, "q1-0": False, "q2-1": True})
+    by_hand = ByHand({("q0-0",): True, ("q0-1",): True, ("q1-0",): False, ("q2-1",): True})
     result, said = again(directory, booked(directory, EXACT, Milder(), by_hand))
     assert {id: one.overruled for id, one in said.items()} == {
         "q0-0": True, "q0-1": False, "q1-0": False, "q1-1": None, "q2-0": None, "q2-1": None,
@@ -164,7 +164,7 @@ def test_what_they_differ_on_is_written_to_be_settled(directory: RunDirectory, t
     assert write_to_settle(tmp_path / "settle.csv", [*found.differing, said["q2-0"]], rows) == 1
     head, line = (tmp_path / "settle.csv").read_text().splitlines()
     assert head == "question,answer,correct,note" and line.startswith("q0,a9,,")
-    assert not ByHand.read(tmp_path / "settle.csv").said, "what is not filled in is still to be settled"
+    assert not ByHand.read(tmp_path / "settle.csv").lines, "what is not filled in is still to be settled"
     (tmp_path / "settle.csv").write_text(f"{head}\n{line.replace(',,', ',yes,', 1)}\n")
     assert ByHand.read(tmp_path / "settle.csv").verdict(attempt(QUESTIONS[0], 1, "a9")) is True
 
@@ -215,8 +215,8 @@ def test_a_list_without_its_result_is_told_apart(directory: RunDirectory, monkey
 
 def test_a_person_who_takes_it_back_leaves_the_judge_as_it_was(directory: RunDirectory) -> None:
     before, said = again(directory, booked(directory, Milder(), None, ByHand()))
-    again(directory, judges_again(directory, None, None, ByHand.of_ids({"q0-1": False})))
-    _, settled = again(directory, judges_again(directory, None, None, ByHand.of_ids({"q0-1": False})))
+    again(directory, judges_again(directory, None, None, ByHand({("q0-1",): False})))
+    _, settled = again(directory, judges_again(directory, None, None, ByHand({("q0-1",): False})))
     assert settled["q0-1"].before["reason"] == "by its letter" and settled["q0-1"].correct is False
     after, back = again(directory, judges_again(directory, None, None, ByHand()))
     assert back == said and after.questions == before.questions

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.judge.book import CachedJudge, VerdictBook, judge_each, judge_stream
+from sanderling.judge.book import CachedJudge, VerdictBook, judge_stream
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.verdict import (
     BY_HAND,
@@ -131,9 +131,9 @@ def by_answer(trajectory: Trajectory) -> Verdict:
 EPISODES = [episode(f"{('right', 'wrong', 'down')[n % 3]} {n}", id=f"t{n}") for n in range(30)]
 
 
-async def test_a_stream_keeps_its_order_and_loses_nothing() -> None:
+def test_a_stream_keeps_its_order_and_loses_nothing() -> None:
     judge = Prepared(by=by_answer)
-    found = [judged async for judged in judge_each(EPISODES, judge, concurrency=3)]
+    found = list(judge_stream(EPISODES, judge, concurrency=3))
     assert [judged.trajectory.id for judged in found] == [trajectory.id for trajectory in EPISODES]
     assert [judged.verdict.correct for judged in found] == [True, False, None] * 10
     assert [verdict_of(judged.trajectory, "said") for judged in found] == [True, False, None] * 10
@@ -156,47 +156,47 @@ def test_the_stream_without_an_event_loop_is_lazy() -> None:
     assert len(list(stream)) == 29
 
 
-async def test_what_is_the_same_is_judged_once() -> None:
+def test_what_is_the_same_is_judged_once() -> None:
     judge = Prepared(by=by_answer)
     copies = [episode("right 1", id=f"t{n}") for n in range(20)]
-    found = [judged async for judged in judge_each(copies, judge)]
+    found = list(judge_stream(copies, judge))
     assert len(judge.asked) == 1 and [judged.fresh for judged in found] == [True] + [False] * 19
     assert all(judged.verdict.correct for judged in found)
 
 
-async def test_a_book_remembers_verdicts_and_no_failures(tmp_path: Path) -> None:
+def test_a_book_remembers_verdicts_and_no_failures(tmp_path: Path) -> None:
     first, second = Prepared(by=by_answer), Prepared(by=by_answer)
-    before = [judged async for judged in judge_each(EPISODES, first, book=book_in(tmp_path / "book"))]
-    after = [judged async for judged in judge_each(EPISODES, second, book=book_in(tmp_path / "book"))]
+    before = list(judge_stream(EPISODES, first, book=book_in(tmp_path / "book")))
+    after = list(judge_stream(EPISODES, second, book=book_in(tmp_path / "book")))
     assert sorted(second.asked) == sorted(trajectory.answer for trajectory in EPISODES if trajectory.answer[0] == "d")
     assert [judged.trajectory for judged in before] == [judged.trajectory for judged in after]
     other = Prepared(by=by_answer, name="other")
-    assert len([judged async for judged in judge_each(EPISODES, other, book=book_in(tmp_path / "book"))]) == 30
+    assert len(list(judge_stream(EPISODES, other, book=book_in(tmp_path / "book")))) == 30
     assert len(other.asked) == 30
 
 
-async def test_a_new_question_or_answer_is_judged_anew(tmp_path: Path) -> None:
+def test_a_new_question_or_answer_is_judged_anew(tmp_path: Path) -> None:
     judge = Prepared(by=by_answer)
     changed = [episode("right"), episode("right", text="??"), episode("right", ("Oslo", "Rome")), episode("right x")]
     book = book_in(tmp_path / "book")
-    assert Counter([judged.fresh async for judged in judge_each([*changed, *changed], judge, book=book)])[True] == 4
+    assert Counter([judged.fresh for judged in judge_stream([*changed, *changed], judge, book=book)])[True] == 4
 
 
-async def test_a_person_has_the_last_word() -> None:
+def test_a_person_has_the_last_word() -> None:
     judge = Prepared(by=by_answer)
-    found = [judged async for judged in judge_each(EPISODES[:3], judge, by_hand=ByHand.of_ids({"t0": False, "t2": True}))]
+    found = list(judge_stream(EPISODES[:3], judge, by_hand=ByHand({("t0",): False, ("t2",): True})))
     assert [judged.verdict.correct for judged in found] == [False, False, True]
     assert found[0].trajectory.meta[META_KEY]["judge"] == BY_HAND and judge.asked == ["wrong 1"]
 
 
-async def test_a_programming_error_in_a_judge_is_raised_and_leaves_nothing_running() -> None:
+def test_a_programming_error_in_a_judge_is_raised_and_leaves_nothing_running() -> None:
     def broken(trajectory: Trajectory) -> Verdict:
         raise RuntimeError("a bug")
 
-    with pytest.raises(RuntimeError, match="a bug"):
-        async for _ in judge_each(EPISODES, Prepared(by=broken)):
-            pass
-    assert len(asyncio.all_tasks()) == 1
+    with asyncio.Runner() as runner:
+        with pytest.raises(RuntimeError, match="a bug"):
+            list(judge_stream(EPISODES, Prepared(by=broken), runner=runner))
+        assert not asyncio.all_tasks(runner.get_loop())
 
 
 def test_a_book_that_is_none_is_told(tmp_path: Path) -> None:
@@ -206,12 +206,12 @@ def test_a_book_that_is_none_is_told(tmp_path: Path) -> None:
             VerdictBook(run.table("verdicts")).find("x")
 
 
-async def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
+def test_two_models_of_one_name_share_no_verdicts(tmp_path: Path) -> None:
     """A book knows servers apart; what neither of them is asked for again is in it."""
     here, there = Prepared(by=by_answer, places=("http://a/v1",)), Prepared(by=lambda _: WRONG, places=("http://b/v1",))
     for judge, corrects in ((here, [True, False]), (there, [False, False]), (here, [True, False])):
         book = book_in(tmp_path / "book")
-        found = [judged.verdict.correct async for judged in judge_each(EPISODES[:2], judge, book=book)]
+        found = [judged.verdict.correct for judged in judge_stream(EPISODES[:2], judge, book=book)]
         assert found == corrects
     assert len(here.asked) == len(there.asked) == 2
 

@@ -1,5 +1,6 @@
 """A person's verdicts: the two layouts, what a line matches, what goes first, and files that are none."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.judge.book import judge_each, judge_file
+from sanderling.judge.book import judge_file, judge_stream
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Code, rule_on, verdict_of
@@ -84,12 +85,12 @@ def test_a_line_about_the_attempt_goes_before_one_about_its_answer() -> None:
 
 @given(st.lists(st.tuples(st.text("abc", min_size=1), st.booleans()), unique_by=lambda one: one[0]))
 def test_what_is_not_used_is_told(lines: list[tuple[str, bool]]) -> None:
-    by_hand = ByHand.of_ids(dict(lines))
+    by_hand = ByHand({(id,): correct for id, correct in lines})
     seen = episode(id="a")
     assert by_hand.unused(by_hand.lines_about(seen)) == [id for id, _ in lines if id != "a"]
 
 
-async def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge() -> None:
+def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge() -> None:
     episodes = [
         episode(None, "q1-0", ending=Ending.TOOL_OUTAGE),
         episode(None, "q1-1", ending=Ending.TURN_LIMIT),
@@ -99,10 +100,10 @@ async def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge() -> 
     ]
     by_hand = ByHand({("q1-0",): True, ("q1-1",): True, ("q1-2",): False, ("q1", "Oslo"): True, ("q1-4",): False})
     judge = rule_judge("exact")
-    found = [one.verdict async for one in judge_each(episodes, judge, by_hand=by_hand)]
+    found = [one.verdict for one in judge_stream(episodes, judge, by_hand=by_hand)]
     assert [verdict.correct for verdict in found] == [True, True, False, True, False]
     assert {verdict.code for verdict in found} == {Code.BY_HAND}
-    assert [(await rule_on(one, judge)).correct for one in episodes] == [None, False, True, False, False]
+    assert [asyncio.run(rule_on(one, judge)).correct for one in episodes] == [None, False, True, False, False]
 
 
 def test_a_file_judged_tells_lines_that_match_nothing(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_any_bytes_are_read_or_told(tmp_path_factory: pytest.TempPathFactory, da
     path = tmp_path_factory.getbasetemp() / "bytes.csv"
     path.write_bytes(data)
     try:
-        assert all(isinstance(correct, bool) for correct in ByHand.read(path).said.values())
+        assert all(isinstance(correct, bool) for correct in ByHand.read(path).lines.values())
     except UserError as error:
         assert str(path) in str(error)
 

@@ -13,7 +13,7 @@ from sanderling.core.asking import AskingOutageError, AskingRefusedError, Budget
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Message, Role
-from sanderling.judge.book import VerdictBook, judge_each
+from sanderling.judge.book import VerdictBook, judge_stream
 from sanderling.judge.model import ModelJudge
 from sanderling.judge.prompts import PROMPTS, JudgePrompt, get_prompt
 from sanderling.judge.verdict import META_KEY, Code, Ruling, recorded, rule_on
@@ -181,7 +181,7 @@ async def test_equal_texts_pass_without_asking_where_the_prompt_has_it_so(key: s
         assert (await ModelJudge([client], PROMPTS[key])(episode("oslo"))).code is Code.JUDGED
 
 
-async def test_the_same_answer_of_sixty_attempts_is_asked_about_once(tmp_path: Path) -> None:
+def test_the_same_answer_of_sixty_attempts_is_asked_about_once(tmp_path: Path) -> None:
     """And again for another prompt, another model, another accepted answer; another run goes on from the book."""
     path = tmp_path / "book"
     attempts = [episode(id=f"t{number}") for number in range(60)]
@@ -196,18 +196,18 @@ async def test_the_same_answer_of_sixty_attempts_is_asked_about_once(tmp_path: P
         client = Replies(RIGHT[form], name=model)
         judge = ModelJudge([client], PROMPTS[form])
         asked = [one.model_copy(update={"question": episode("", accepted).question}) for one in attempts]
-        found = [one async for one in judge_each(asked, judge, book=book_in(path))]
+        found = list(judge_stream(asked, judge, book=book_in(path)))
         assert len(found) == 60 and all(one.verdict.correct for one in found)
         assert {one.verdict.confidence for one in found} == {70.0}
         calls[name] = len(client.asked)
     assert calls == {"first": 1, "again": 0, "form": 1, "model": 1, "answers": 1}
 
 
-async def test_details_outlive_the_process_and_stand_in_the_record(tmp_path: Path) -> None:
+def test_details_outlive_the_process_and_stand_in_the_record(tmp_path: Path) -> None:
     reply = RIGHT["sets"].replace('"Excessive Answers": []', '"Excessive Answers": ["Bergen"]')
     for _ in range(2):
         judge = ModelJudge([client := Replies(reply)], PROMPTS["sets"])
-        [found] = [one async for one in judge_each([episode()], judge, book=book_in(tmp_path / "book"))]
+        [found] = judge_stream([episode()], judge, book=book_in(tmp_path / "book"))
         assert (found.verdict.correct, found.verdict.score) == (False, pytest.approx(2 / 3))
         meta = found.trajectory.meta[META_KEY]
         assert (meta["grade"], meta["parts"], meta["excessive"]) == ("correct_with_extra", {"Oslo": True}, ["Bergen"])

@@ -12,7 +12,6 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.judge.rules import (
     OUTCOMES,
-    PUBLISHED,
     RULES,
     RuleJudge,
     answer_tokens,
@@ -166,15 +165,18 @@ SAME = [
     ("-5", "−5"), ("–5", "-5"), ("1,500", "1500"), ("1,234.5", "1234.5"), (".5", "0.5"), ("５", "5"), ("5%", "5 %"), ("٥", "5"),
 ]  # fmt: skip
 
+# Rules that follow a benchmark's own to the letter take some different answers for the same.
+OWN = [name for name in RULES if name not in ("gaia", "squad_em", "squad_f1")]
 
-@pytest.mark.parametrize("judge", sorted(set(RULES) - PUBLISHED))
+
+@pytest.mark.parametrize("judge", OWN)
 @pytest.mark.parametrize(("one", "other"), OTHERS)
 async def test_answers_that_differ_by_a_sign(judge: str, one: str, other: str) -> None:
     for answer, accepted in ((one, other), (other, one), (f"It is {one}.", other), (f"It is {other}.", one)):
         assert (await rule_judge(judge)(episode(answer, (accepted,)))).ruling is not Ruling.CORRECT, (answer, accepted)
 
 
-@pytest.mark.parametrize("judge", sorted(set(RULES) - PUBLISHED - {"verbatim"}))
+@pytest.mark.parametrize("judge", [name for name in OWN if name != "verbatim"])
 @pytest.mark.parametrize(("one", "other"), SAME)
 async def test_answers_that_are_only_written_otherwise(judge: str, one: str, other: str) -> None:
     for answer, accepted in ((one, other), (other, one)):

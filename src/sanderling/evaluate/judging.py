@@ -283,8 +283,8 @@ def by_hand_of(directory: RunDirectory, given: Path | None) -> ByHand:
     new = ByHand.read(given)
     new.require_clear(directory.questions())
     answers = {row.id: row.answer for row in directory.attempts.rows()}
-    found = dict(held.said)
-    for (what, *answer), correct in new.said.items():
+    found = dict(held.lines)
+    for (what, *answer), correct in new.lines.items():
         found[what, answer[0] if answer else plain(answers.get(what) or "")] = correct
     lines = [(what, answer, "yes" if correct else "no", "") for (what, answer), correct in found.items() if answer]
     _write_table(directory.by_hand_file, lines, durable=True)
@@ -293,7 +293,7 @@ def by_hand_of(directory: RunDirectory, given: Path | None) -> ByHand:
 
 def unused_by_hand(directory: RunDirectory, by_hand: ByHand) -> list[str]:
     """What a person judged and no attempt of the run is, in words."""
-    if not by_hand.said:
+    if not by_hand.lines:
         return []
     questions = {one.id: one for one in directory.questions()}
     known = (row for row in directory.attempts.rows() if row.episode.question in questions)

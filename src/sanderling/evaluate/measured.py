@@ -159,7 +159,7 @@ async def measured(
     except BudgetSpentError as error:
         return replace(made, stopped=str(error))
     directory.finish(run)
-    if not judges.by_hand.said:
+    if not judges.by_hand.lines:
         return made
     word = {one.key: one.correct for one in read_judged(directory.judged_file)}
     return replace(made, episodes={key: replace(one, correct=word[key]) for key, one in made.episodes.items()})

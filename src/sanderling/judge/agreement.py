@@ -1,11 +1,9 @@
 """How far two judges agree, and how far answers are as sure as they are right.
 
-Cohen, "A coefficient of agreement for nominal scales" (1960): kappa = (observed - expected) / (1 - expected), where expected is
-the agreement of two judges who decide right and wrong as often as these, but independently. Verdicts that one of the two could
-not give are counted beside, never as a disagreement.
-
-Guo et al., "On calibration of modern neural networks" (2017): answers are put in bins of equal width by the confidence that
-they claim; the error is the mean distance of a bin's confidence from its share of right ones, weighted by its answers.
+Cohen (1960): kappa = (observed - expected) / (1 - expected), where expected is the agreement of two judges who decide right and
+wrong as often as these, but independently. Verdicts that one of the two could not give are counted beside, never as a
+disagreement. Guo et al. (2017): answers are put in bins of equal width by the confidence that they claim; the error is the mean
+distance of a bin's confidence from its share of right ones, weighted by its answers.
 """
 
 from collections import Counter
@@ -41,11 +39,11 @@ class Agreement:
     @property
     def kappa(self) -> float | None:
         """None where it is not defined: nothing scored by both, or both always of the one same verdict."""
-        if not self.scored:
+        if self.agreed is None:
             return None
         first, second = (self.both + self.first_only) / self.scored, (self.both + self.second_only) / self.scored
         expected = first * second + (1 - first) * (1 - second)
-        return None if expected == 1.0 else ((self.both + self.neither) / self.scored - expected) / (1 - expected)
+        return None if expected == 1.0 else (self.agreed - expected) / (1 - expected)
 
 
 def agreement(verdicts: Iterable[tuple[bool | None, bool | None]]) -> Agreement:
@@ -57,7 +55,7 @@ def agreement(verdicts: Iterable[tuple[bool | None, bool | None]]) -> Agreement:
         first_only=counts[True, False],
         second_only=counts[False, True],
         first_unscored=sum(count for (first, _), count in counts.items() if first is None),
-        second_unscored=sum(count for (first, second), count in counts.items() if first is not None and second is None),
+        second_unscored=counts[True, None] + counts[False, None],
     )
 
 
@@ -79,13 +77,8 @@ class Calibration:
     bins: tuple[Bin, ...]
     answers: int
     left_out: int  # scored answers that claim no confidence, or one on an unknown scale
-
-    @property
-    def error(self) -> float | None:
-        """Expected calibration error, in points of percent; None without answers. Small bins and the last one count too."""
-        held = [(one.answers, one.confidence, one.right) for one in self.bins]
-        gaps = [count * abs(sure - right) for count, sure, right in held if sure is not None and right is not None]
-        return sum(gaps) / self.answers if self.answers else None
+    error: float | None
+    """Expected calibration error, in points of percent; None without answers. Small bins and the last one count too."""
 
 
 def calibration(answers: Iterable[tuple[float | None, bool | None]], *, bins: int = BINS) -> Calibration:
@@ -101,13 +94,16 @@ def calibration(answers: Iterable[tuple[float | None, bool | None]], *, bins: in
             left_out += 1
         else:
             held[bin_of(confidence, bins)].append((confidence, correct))
-    made = []
+    made: list[Bin] = []
+    total, gaps = sum(map(len, held)), list[float]()
     for at, found in enumerate(held):
-        count = len(found)
-        sure = sum(confidence for confidence, _ in found) / count if count else None
-        right = 100.0 * sum(correct for _, correct in found) / count if count else None
-        made.append(Bin(100.0 * at / bins, 100.0 * (at + 1) / bins, count, sure, right))
-    return Calibration(tuple(made), sum(map(len, held)), left_out)
+        sure = right = None
+        if found:
+            sure = sum(confidence for confidence, _ in found) / len(found)
+            right = 100.0 * sum(correct for _, correct in found) / len(found)
+            gaps.append(len(found) * abs(sure - right))
+        made.append(Bin(100.0 * at / bins, 100.0 * (at + 1) / bins, len(found), sure, right))
+    return Calibration(tuple(made), total, left_out, sum(gaps) / total if total else None)
 
 
 def has_known_scale(confidence: float) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -71,21 +71,13 @@ class CachedJudge:
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """The book's verdict, or the judge's, which is then in the book. Raises what the judge raises."""
         key = key_of(trajectory, self._judge)
-        while (known := self._book.find(key)) is None:
-            coming = self._under_way.get(key)
-            if coming is None:
-                return await self._ask(trajectory, key)
+        while (known := self._book.find(key)) is None and (coming := self._under_way.get(key)) is not None:
             await asyncio.wait([coming])
             if not coming.cancelled():  # or whoever asked was stopped, and another one asks
                 known = coming.result()
                 break
-        return replace(known, remembered=True, cost=0.0)
-
-    def known(self, trajectory: Trajectory) -> Verdict | None:
-        """The book's verdict; None: there is none."""
-        return self._book.find(key_of(trajectory, self._judge))
-
-    async def _ask(self, trajectory: Trajectory, key: str) -> Verdict:
+        if known is not None:
+            return replace(known, remembered=True, cost=0.0)
         coming = self._under_way[key] = asyncio.get_running_loop().create_future()
         try:
             verdict = await self._judge(trajectory)
@@ -96,8 +88,10 @@ class CachedJudge:
             coming.cancel()
         return verdict
 
+    def known(self, trajectory: Trajectory) -> Verdict | None:
+        """The book's verdict; None: there is none."""
+        return self._book.find(key_of(trajectory, self._judge))
 
-# Streams ------------------------------------------------------------------------------------------------------------------
 
 _AHEAD = 4
 """Trajectories read ahead for each one that is being judged, so that a slow verdict holds nobody up."""
@@ -111,29 +105,28 @@ class Judged:
     verdict: Verdict
     fresh: bool  # the verdict was asked for in this run, for this trajectory
     key: str  # trajectories that agree in it share one verdict
+    before: bool | None  # the verdict that it came with
 
 
-async def judge_each(
+def judge_stream(
     trajectories: Iterable[Trajectory],
     judge: Judge,
     *,
     concurrency: int = 8,
     book: VerdictBook | None = None,
     by_hand: ByHand | None = None,
-) -> AsyncGenerator[Judged]:
-    """Judge trajectories, at most ``concurrency`` at a time, and yield them all in their order.
+    runner: asyncio.Runner | None = None,
+) -> Generator[Judged]:
+    """Judge trajectories, at most ``concurrency`` at a time, and yield them all in their order; outside of an event loop.
 
-    ``by_hand``: a person's verdicts, which need no judge. What the judge raises is raised.
+    ``by_hand``: a person's verdicts, which need no judge. ``runner``: the loop that the judge's connections belong to, if they
+    have one already. What the judge raises is raised.
+
+    Example: ``(judged.trajectory for judged in judge_stream(store, rule_judge("exact")) if judged.verdict.correct)``
     """
     turns = asyncio.Semaphore(concurrency)
     under_way: dict[str, asyncio.Task[Verdict]] = {}
     queue: deque[tuple[Trajectory, str, asyncio.Task[Verdict] | Verdict, bool]] = deque()
-
-    def known(trajectory: Trajectory, key: str) -> Verdict | None:
-        correct = by_hand.verdict(trajectory) if by_hand is not None else None
-        if correct is not None:
-            return decided(correct, "a person said so", Code.BY_HAND)
-        return book.find(key) if book is not None else None
 
     async def ask(trajectory: Trajectory, key: str) -> Verdict:
         async with turns:
@@ -142,51 +135,38 @@ async def judge_each(
             book.keep(key, verdict)
         return verdict
 
-    async def first() -> Judged:
-        trajectory, key, coming, fresh = queue.popleft()
-        verdict = coming if isinstance(coming, Verdict) else await coming
-        under_way.pop(key, None)
-        name = BY_HAND if verdict.code is Code.BY_HAND else judge.name
-        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh, key)
+    async def settled(coming: asyncio.Task[Verdict]) -> Verdict:
+        return await coming
 
-    try:
-        for trajectory in trajectories:
-            key = key_of(trajectory, judge)
-            verdict = known(trajectory, key)
-            fresh = verdict is None and key not in under_way
-            if fresh:
-                under_way[key] = asyncio.create_task(ask(trajectory, key))
-            queue.append((trajectory, key, verdict or under_way[key], fresh))
-            if len(queue) > concurrency * _AHEAD:
-                yield await first()
-        while queue:
-            yield await first()
-    finally:
+    async def stop() -> None:
         for task in under_way.values():
             task.cancel()
         await asyncio.gather(*under_way.values(), return_exceptions=True)
 
-
-def judge_stream(
-    trajectories: Iterable[Trajectory], judge: Judge, *, runner: asyncio.Runner | None = None, **how: Any
-) -> Generator[Judged]:
-    """:func:`judge_each` for callers outside of an event loop: a stream of trajectories in, the same with verdicts out.
-
-    ``runner``: the loop that the judge's connections belong to, if they have one already.
-
-    Example: ``(judged.trajectory for judged in judge_stream(store, rule_judge("exact")) if judged.verdict.correct)``
-    """
-
-    async def following() -> Judged | None:
-        return await anext(stream, None)
+    def first() -> Judged:
+        trajectory, key, coming, fresh = queue.popleft()
+        verdict = coming if isinstance(coming, Verdict) else loop.run(settled(coming))
+        under_way.pop(key, None)
+        name = BY_HAND if verdict.code is Code.BY_HAND else judge.name
+        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh, key, verdict_of(trajectory))
 
     with nullcontext(runner) if runner is not None else asyncio.Runner() as loop:
-        stream = judge_each(trajectories, judge, **how)
         try:
-            while (judged := loop.run(following())) is not None:
-                yield judged
+            for trajectory in trajectories:
+                key = key_of(trajectory, judge)
+                verdict = None if book is None else book.find(key)
+                if by_hand is not None and (correct := by_hand.verdict(trajectory)) is not None:
+                    verdict = decided(correct, "a person said so", Code.BY_HAND)
+                fresh = verdict is None and key not in under_way
+                if fresh:
+                    under_way[key] = loop.get_loop().create_task(ask(trajectory, key))
+                queue.append((trajectory, key, verdict or under_way[key], fresh))
+                if len(queue) > concurrency * _AHEAD:
+                    yield first()
+            while queue:
+                yield first()
         finally:
-            loop.run(stream.aclose())
+            loop.run(stop())
 
 
 # Files --------------------------------------------------------------------------------------------------------------------
@@ -215,14 +195,14 @@ class JudgeReport:
     asked: int = 0  # verdicts that were made in this run
     tokens: int = 0  # of all verdicts in the file, whenever they were made; trajectories that share a verdict share its tokens
     cost: float = 0.0
-    earlier: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter, repr=False)
+    earlier: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter)
     """The verdict that a trajectory came with, and this one; how often."""
-    seen: set[str] = field(default_factory=set, repr=False)  # keys of those that a model judged
+    seen: set[str] = field(default_factory=set)  # keys of those that a model judged
     unused_by_hand: list[str] = field(default_factory=list)
     """What a person judged and no trajectory is: ids, or questions with answers."""
 
     def add(self, judged: Judged, before: bool | None) -> None:
-        """Count one; ``before``: the verdict that it came with."""
+        """Count one; ``before``: the verdict that it came with, to be compared."""
         verdict = judged.verdict
         self.trajectories += 1
         self.rulings[verdict.ruling] += 1
@@ -254,26 +234,18 @@ class JudgeReport:
 
     def as_json(self) -> dict[str, Any]:
         """For the file beside the output."""
-        found: dict[str, Any] = {
-            "judge": self.judge,
-            "trajectories": self.trajectories,
-            "written": self.written,
-            **{ruling.value: self.rulings[ruling] for ruling in Ruling},
-            "codes": {code.value: count for code, count in sorted(self.codes.items())},
-            "examples": {code.value: ids for code, ids in sorted(self.examples.items())},
-            "asked": self.asked,
-            "tokens": self.tokens,
-            "cost": self.cost,
-            "unused_by_hand": self.unused_by_hand,
-        }
+        found: dict[str, Any] = {name: getattr(self, name) for name in ("judge", "trajectories", "written")}
+        found |= {ruling.value: self.rulings[ruling] for ruling in Ruling}
+        found |= {"codes": dict(sorted(self.codes.items())), "examples": dict(sorted(self.examples.items()))}
+        found |= {name: getattr(self, name) for name in ("asked", "tokens", "cost", "unused_by_hand")}
         if self.grades:
             found["grades"] = dict(sorted(self.grades.items()))
         if self.is_graded:
             found["mean_score"] = self.mean_score
         if self.earlier:
             both = agreement(self.earlier.elements())
-            told = {**asdict(both), "scored": both.scored, "agreed": both.agreed, "kappa": both.kappa}
-            found["agreement_with_earlier_verdicts"] = told
+            derived = {"scored": both.scored, "agreed": both.agreed, "kappa": both.kappa}
+            found["agreement_with_earlier_verdicts"] = asdict(both) | derived
         return found
 
 
@@ -284,31 +256,22 @@ def judge_file(
     *,
     keep: Keep = Keep.ALL,
     by_hand: ByHand | None = None,
-    concurrency: int = 8,
     on_progress: Callable[[JudgeReport], None] | None = None,
-    runner: asyncio.Runner | None = None,
+    **how: Any,
 ) -> JudgeReport:
     """Judge a stream into a file, which appears whole, in the order of its source. Raises UserError for unwritable places.
 
     Beside ``OUT`` stand ``OUT.run``, whose book a killed run goes on with, and ``OUT.judge.json``, the report.
-    Where a verdict could not be had it says why, and the next run asks for that one again. ``runner``: the event loop that the
-    judge's connections belong to.
+    Where a verdict could not be had it says why, and the next run asks for that one again. ``how``: see :func:`judge_stream`.
     """
     if out.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"{out} is neither .jsonl nor .parquet: end its name in one of these.")
-    report = JudgeReport(judge.name)
-    by_hand = by_hand or ByHand()
-    before: deque[bool | None] = deque()
+    report, by_hand = JudgeReport(judge.name), by_hand or ByHand()
     used: set[Name] = set()
 
-    def noted() -> Iterator[Trajectory]:
-        for trajectory in source:
-            before.append(verdict_of(trajectory))
-            yield trajectory
-
-    def judged() -> Iterator[Trajectory]:
-        for found in judge_stream(noted(), judge, concurrency=concurrency, book=book, by_hand=by_hand, runner=runner):
-            report.add(found, before.popleft())
+    def judged(book: VerdictBook) -> Iterator[Trajectory]:
+        for found in judge_stream(source, judge, book=book, by_hand=by_hand, **how):
+            report.add(found, found.before)
             used.update(by_hand.lines_about(found.trajectory))
             if on_progress is not None:
                 on_progress(report)
@@ -316,8 +279,7 @@ def judge_file(
                 yield found.trajectory
 
     with Run(beside(out)) as run:
-        book = VerdictBook(run.table("verdicts"))
-        report.written = write_trajectories(out, judged())
+        report.written = write_trajectories(out, judged(VerdictBook(run.table("verdicts"))))
     report.unused_by_hand = by_hand.unused(used)
     text = json.dumps(report.as_json(), ensure_ascii=False, indent=1)
     replace_file(out.with_name(out.name + ".judge.json"), text.encode("utf-8", "replace") + b"\n")

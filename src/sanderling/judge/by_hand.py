@@ -9,14 +9,15 @@ word is still to be settled, and decides nothing. A line about a trajectory's id
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 
-_YES, _NO = frozenset({"1", "true", "yes", "correct"}), frozenset({"0", "false", "no", "incorrect"})
+_YES, _NO = ("1", "true", "yes", "correct"), ("0", "false", "no", "incorrect")
 _IDS = ("id", "correct")
 _ANSWERS = ("question", "answer", "correct")
 
@@ -28,87 +29,72 @@ Name = tuple[str, ...]
 class ByHand:
     """A person's verdicts.
 
-    Example: ``ByHand.of_ids({"q1-0": True}).verdict(trajectory)``
+    Example: ``ByHand({("q1-0",): True, ("q1", "Oslo"): False}).verdict(trajectory)``
     """
 
-    said: Mapping[Name, bool] = field(default_factory=dict[Name, bool])
-
-    @classmethod
-    def of_ids(cls, said: Mapping[str, bool]) -> "ByHand":
-        """Verdicts by the trajectory's id."""
-        return cls({(id_,): correct for id_, correct in said.items()})
+    lines: Mapping[Name, bool] = field(default_factory=dict[Name, bool])
 
     @classmethod
     def read(cls, path: Path) -> "ByHand":
         """From a file. Raises UserError for lines that are none, and for two that contradict each other."""
-        found: dict[Name, bool] = {}
-        for number, name, word, may_be_open in _lines(path):
-            if not word and may_be_open:
-                continue
-            if word.casefold() not in _YES | _NO:
+        try:
+            with io.StringIO(path.read_text(encoding="utf-8-sig"), newline="") as file:
+                reader = csv.reader(file, strict=True)
+                rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise UserError(f"Cannot read {path} ({error}): give a CSV file of id,correct in UTF-8.") from error
+        heading = tuple(cell.casefold() for cell in rows[0][1]) if rows else ()
+        by_answer = heading in (_ANSWERS, (*_ANSWERS, "note"))
+        lines: dict[Name, bool] = {}
+        for number, cells in rows[1:] if by_answer or heading == _IDS else rows:
+            if by_answer and len(cells) in (len(_ANSWERS), len(heading)) and cells[0] and cells[1]:
+                name = plain(cells[0]), plain(cells[1])
+            elif not by_answer and len(cells) == len(_IDS) and cells[0]:
+                name = (cells[0],)
+            else:
+                wanted, example = (_ANSWERS, "Oslo?,Bergen,no") if by_answer else (_IDS, "q17-0,yes")
+                raise UserError(f"Line {number} of {path} is not {','.join(wanted)}: write for example {example}.")
+            word = cells[len(name)]
+            if not word and len(heading) > len(_ANSWERS):
+                continue  # still to be settled
+            if word.casefold() not in (*_YES, *_NO):
                 raise UserError(f"Line {number} of {path} ends in {word!r}, which is no verdict: write yes or no.")
             correct = word.casefold() in _YES
-            if found.setdefault(name, correct) is not correct:
+            if lines.setdefault(name, correct) is not correct:
                 raise UserError(f"{path} says both yes and no of {' '.join(name)!r}: remove one of the lines.")
-        return cls(found)
+        return cls(lines)
+
+    def lines_about(self, trajectory: Trajectory) -> list[Name]:
+        """The lines that it matches, the closest first: that one decides."""
+        names: list[Name] = [(trajectory.id,)]
+        if trajectory.answer is not None:
+            meant = (trajectory.id, trajectory.question.id, trajectory.question.text)
+            names += [(plain(question), plain(trajectory.answer)) for question in meant]
+        return [name for name in names if name in self.lines]
 
     def verdict(self, trajectory: Trajectory) -> bool | None:
         """What was said of it; None: nothing."""
-        return next((self.said[name] for name in _names(trajectory) if name in self.said), None)
+        about = self.lines_about(trajectory)
+        return self.lines[about[0]] if about else None
 
     def require_clear(self, questions: Iterable[Question]) -> None:
         """Raises UserError for a line that several of these questions match: their accepted answers need not be the same."""
-        named = {name[0] for name in self.said if len(name) == len(_ANSWERS) - 1}
-        meant: dict[str, list[str]] = {}
+        named = {name[0] for name in self.lines if len(name) > 1}
+        meant: defaultdict[str, list[str]] = defaultdict(list)
         for question in questions:
             for name in {plain(question.id), plain(question.text)} & named:
-                meant.setdefault(name, []).append(question.id)
+                meant[name].append(question.id)
         for name, ids in meant.items():
             if len(ids) > 1:
-                told = ", ".join(map(repr, ids[:3])) + (" …" if len(ids) > 3 else "")
+                shown = ", ".join(map(repr, ids[:3])) + (" …" if len(ids) > 3 else "")
                 raise UserError(
-                    f"{len(ids):,} questions are meant by {name!r} in the verdicts: write the id ({told}) in its place."
+                    f"{len(ids):,} questions are meant by {name!r} in the verdicts: write the id ({shown}) in its place."
                 )
-
-    def lines_about(self, trajectory: Trajectory) -> set[Name]:
-        """The lines that it matches, whichever of them decided."""
-        return {name for name in _names(trajectory) if name in self.said}
 
     def unused(self, used: Iterable[Name]) -> list[str]:
         """Lines that match none of what was seen, each in words."""
-        left = dict.fromkeys(self.said)
-        for name in used:
-            left.pop(name, None)
-        return [": ".join(name) for name in left]
-
-
-def _names(trajectory: Trajectory) -> Iterator[Name]:
-    """All by which a trajectory may be meant, the closest first."""
-    yield (trajectory.id,)
-    if trajectory.answer is not None:
-        for question in (trajectory.id, trajectory.question.id, trajectory.question.text):
-            yield plain(question), plain(trajectory.answer)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, Name, str, bool]]:
-    """Number, name and word of each line, and whether it may go without one."""
-    try:
-        with io.StringIO(path.read_text(encoding="utf-8-sig"), newline="") as file:
-            reader = csv.reader(file, strict=True)
-            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"Cannot read {path} ({error}): give a CSV file of id,correct in UTF-8.") from error
-    heading = tuple(cell.casefold() for cell in rows[0][1]) if rows else ()
-    by_answer = heading in (_ANSWERS, (*_ANSWERS, "note"))
-    for number, cells in rows[1:] if by_answer or heading == _IDS else rows:
-        if by_answer and len(cells) in (len(_ANSWERS), len(heading)) and cells[0] and cells[1]:
-            yield number, (plain(cells[0]), plain(cells[1])), cells[2], len(heading) > len(_ANSWERS)
-        elif not by_answer and len(cells) == len(_IDS) and cells[0]:
-            yield number, (cells[0],), cells[1], False
-        else:
-            wanted = "question,answer,correct" if by_answer else "id,correct"
-            hint = "Oslo?,Bergen,no" if by_answer else "q17-0,yes"
-            raise UserError(f"Line {number} of {path} is not {wanted}: write for example {hint}.")
+        seen = set(used)
+        return [": ".join(name) for name in self.lines if name not in seen]
 
 
 def plain(text: str) -> str:

@@ -8,7 +8,7 @@ verdict, or with two that differ, is none: asked for again, then unscored.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sanderling.core.asking import Asker, AskingOutageError, AskingRefusedError, BudgetSpentError, Read, first_readable
+from sanderling.core.asking import Asker, AskingOutageError, AskingRefusedError, BudgetSpentError, first_readable
 from sanderling.core.record import Trajectory
 from sanderling.judge.prompts import DEFAULT_PROMPT, PROMPTS, JudgePrompt
 from sanderling.judge.rules import rule_judge
@@ -27,14 +27,12 @@ class ModelJudge:
         """``tries``: how often each model is asked while its replies cannot be read. At least one asker. Raises ValueError."""
         if not askers:
             raise ValueError("a judge needs a model to ask")
-        self._askers = tuple(askers)
-        self._prompt = prompt
-        self._tries = tries
+        self._askers, self._prompt, self._tries = tuple(askers), prompt, tries
         self.name = f"model {' or '.join(asker.name for asker in askers)} ({prompt.name})"
         self.places = tuple(asker.place for asker in askers)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
-        """See `verdict.Judge`."""
+        """The verdict with its reason in short, the model that gave it, and what all replies took."""
         question, answer, prompt = trajectory.question, trajectory.answer, self._prompt
         if answer is None:
             return unscored(Code.NOT_ENDED, "there is no answer to judge")
@@ -55,20 +53,16 @@ class ModelJudge:
             return unscored(Code.REFUSED, str(error))
         except AskingOutageError as error:
             return unscored(Code.OUTAGE, str(error))
-        return self._with_usage(found)
-
-    def _with_usage(self, found: Read[Verdict]) -> Verdict:
-        """The verdict with its reason in short, the model that gave it, and what all replies took."""
         usages, last = [reply.usage for reply in found.replies], found.replies[-1].text
-        verdict = found.value or unscored(Code.UNREADABLE, "")
-        reason = (
-            f"no verdict in {len(usages)} replies: {_short(last)!r}" if found.value is None else _short(verdict.reason or last)
-        )
+        if found.value is None:
+            verdict, reason = unscored(Code.UNREADABLE, ""), f"no verdict in {len(usages)} replies: {_short(last)!r}"
+        else:
+            verdict, reason = found.value, _short(found.value.reason or last)
         return replace(
             verdict,
             reason=reason,
             model=usages[-1].model,
-            prompt=self._prompt.name,
+            prompt=prompt.name,
             tokens=sum(usage.prompt_tokens + usage.sampled_tokens for usage in usages),
             cost=sum(usage.cost for usage in usages),
             remembered=all(usage.remembered for usage in usages),
@@ -89,12 +83,10 @@ def judge_named(
     ``askers``: of the models, opened already; ``names_model`` tells which names are models. None where nobody is named. Raises
     UserError for a rule that there is not.
     """
-    judges: list[Judge] = []
-    has_models = False
-    for spec in dict.fromkeys(specs):
-        if not names_model(spec):
-            judges.append(rule_judge(spec))
-        elif not has_models:
-            judges.append(ModelJudge(askers, prompt))
-            has_models = True
-    return in_order(judges) if judges else None
+    judges: dict[str | None, Judge] = {}  # all models under None, in the place of the first one
+    for spec in specs:
+        is_model = names_model(spec)
+        key = None if is_model else spec
+        if key not in judges:
+            judges[key] = ModelJudge(askers, prompt) if is_model else rule_judge(spec)
+    return in_order(list(judges.values())) if judges else None

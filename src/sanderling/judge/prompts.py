@@ -59,15 +59,15 @@ class JudgePrompt:
         return self.reader(reply, question, self.labels)
 
 
-def _prompt(key: str, entry: Mapping[str, Any]) -> JudgePrompt:
-    def filled(text: str) -> str:
-        for name, value in _SHARED.items():
-            text = text.replace(f"{{{name}}}", value)
-        return text
+_TABLE = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))
+_SHARED = _TABLE.pop("shared")
 
-    system, reminder = filled(entry["system"]), filled(entry.get("reminder", ""))
-    shown = [_CASE, system, *([reminder] if reminder else []), entry["reader"]]
-    version = hashlib.sha256("\x1e".join(shown).encode()).hexdigest()[:12]
+
+def _prompt(key: str, entry: Mapping[str, Any]) -> JudgePrompt:
+    texts = [entry["system"], entry.get("reminder", "")]
+    for name, value in _SHARED.items():
+        texts = [text.replace(f"{{{name}}}", value) for text in texts]
+    version = hashlib.sha256("\x1e".join([_CASE, *filter(None, texts), entry["reader"]]).encode()).hexdigest()[:12]
     labels = entry.get("labels", {})
     labels = dict(_TABLE[labels]["labels"] if isinstance(labels, str) else labels)
     words = dict.fromkeys(labels.pop("yes", ()), True) | dict.fromkeys(labels.pop("no", ()), False)
@@ -75,17 +75,14 @@ def _prompt(key: str, entry: Mapping[str, Any]) -> JudgePrompt:
         key=key,
         about=entry["about"],
         name=f"{entry.get('name', key)} {version}",
-        system=system,
+        system=texts[0],
         reader=READERS[entry["reader"].split()[0]],
         labels=Labels({label: name for name, written in labels.items() for label in written}, words),
-        reminder=reminder,
-        max_tokens=entry.get("max_tokens", 2_048),
-        same_text_is_right=entry.get("same_text_is_right", False),
+        reminder=texts[1],
+        **{name: entry[name] for name in ("max_tokens", "same_text_is_right") if name in entry},
     )
 
 
-_TABLE = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))
-_SHARED = _TABLE.pop("shared")
 PROMPTS = {key: _prompt(key, entry) for key, entry in _TABLE.items()}
 DEFAULT_PROMPT = "ours"
 

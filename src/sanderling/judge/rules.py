@@ -4,10 +4,9 @@ A rule is named as ``exact``, ``contains``, ``f1:0.8``, ``numeric``, ``verbatim`
 ``file.py:name`` and ``package.module:name``: a function of two texts that gives a score, or a judge (`verdict.Judge`).
 
 Normalisation follows SQuAD (lower case, no punctuation, no English articles, white space collapsed; Rajpurkar et al. 2016),
-after Unicode's NFKC and case folding. Chinese, Japanese and Korean script is compared character by character, since it has no
-spaces. Unlike in SQuAD, what makes another answer is kept: symbols such as ``+`` or ``$`` and the ``#`` of C#, a sign before a
-number, a point within it; other punctuation between two numbers divides them. So C++ is not C, -5 not 5, 1.5 not 15, and 3/4
-not 34. Left out is ``%``: whoever asks for a share knows that it is one.
+after Unicode's NFKC and case folding; Chinese, Japanese and Korean script is compared character by character. Unlike in SQuAD,
+what makes another answer is kept: C++ is not C, -5 not 5, 1.5 not 15, 3/4 not 34. Left out is ``%``: whoever asks for a share
+knows that it is one.
 """
 
 import inspect
@@ -19,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import cast
 
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
@@ -134,20 +133,20 @@ def gaia_match(answer: str, accepted: str) -> float:
 
     Example: ``gaia_match("$1,234", "1234") == 1.0``
     """
-    if _gaia_number(accepted) is not None:
-        return float(_gaia_same(answer, accepted))
-    if _DIVIDER.search(accepted):
-        given, wanted = _DIVIDER.split(answer), _DIVIDER.split(accepted)
-        return float(len(given) == len(wanted) and all(map(_gaia_same, given, wanted)))
-    plain = _squeezed(accepted).translate(_PUNCTUATION)
-    return float(_squeezed(answer).translate(_PUNCTUATION) == plain if plain else _gaia_same(answer, accepted))
+    given, wanted = [answer], [accepted]
+    if _gaia_number(accepted) is None:
+        if _DIVIDER.search(accepted):
+            given, wanted = _DIVIDER.split(answer), _DIVIDER.split(accepted)
+        elif plain := _squeezed(accepted).translate(_PUNCTUATION):
+            return float(_squeezed(answer).translate(_PUNCTUATION) == plain)
+    return float(len(given) == len(wanted) and all(map(_gaia_same, given, wanted)))
 
 
 def _gaia_same(answer: str, accepted: str) -> bool:
     number = _gaia_number(accepted)
-    return (
-        _squeezed(answer) == _squeezed(accepted) if number is None else _gaia_number(answer.translate(_NUMBER_MARKS)) == number
-    )
+    if number is None:
+        return _squeezed(answer) == _squeezed(accepted)
+    return _gaia_number(answer.translate(_NUMBER_MARKS)) == number
 
 
 def _squeezed(text: str) -> str:
@@ -169,9 +168,9 @@ OUTCOMES: dict[str, Outcome] = {"exact": exact_match, "f1": token_f1}
 
 
 def score_trajectory(trajectory: Trajectory, outcome: Outcome) -> float | None:
-    """The outcome of the trajectory's own answer, with the best accepted one; 0 without one, None where it may not be scored.
+    """The outcome of the trajectory's own answer, with the best accepted one; 0 without an answer.
 
-    Unscored are outages and cancellation, and imports that tell neither an ending nor an answer. Raises UserError for a
+    None for outages and cancellation, and for imports that tell neither an ending nor an answer. Raises UserError for a
     question without accepted answers.
     """
     accepted = trajectory.question.answers
@@ -204,40 +203,19 @@ class RuleJudge:
         return decided(score >= self.threshold, f"{self.name} score {score:.2f}", score=score)
 
 
-def _plain(name: str, outcome: Outcome) -> Callable[[float | None], Judge]:
-    """A rule that is right or wrong."""
-
-    def make(number: float | None) -> Judge:
-        if number is not None:
-            raise UserError(f"The judge {name!r} takes no number: leave :{number:g} out.")
-        return RuleJudge(name, outcome)
-
-    return make
-
-
-def _graded(name: str, outcome: Outcome) -> Callable[[float | None], Judge]:
-    """A rule whose number is the least score that is right, 0.8 without one."""
-
-    def make(number: float | None) -> Judge:
-        threshold = 0.8 if number is None else number
-        return RuleJudge(f"{name}:{threshold:g}", outcome, threshold)
-
-    return make
-
-
-RULES: dict[str, Callable[[float | None], Judge]] = {
-    "contains": _plain("contains", contains),
-    "exact": _plain("exact", exact_match),
-    "f1": _graded("f1", token_f1),
-    "normalised": _plain("exact", exact_match),  # the other name by which people know it
-    "numeric": NumericJudge,
-    "verbatim": _plain("verbatim", verbatim),
-    "gaia": _plain("gaia", gaia_match),
-    "squad_em": _plain("squad_em", squad_match),
-    "squad_f1": _graded("squad_f1", squad_overlap),
+RULES: dict[str, Outcome | None] = {
+    "contains": contains,
+    "exact": exact_match,
+    "f1": token_f1,
+    "normalised": exact_match,  # the other name by which people know it
+    "numeric": None,  # a judge of its own
+    "verbatim": verbatim,
+    "gaia": gaia_match,
+    "squad_em": squad_match,
+    "squad_f1": squad_overlap,
 }
-PUBLISHED = frozenset({"gaia", "squad_em", "squad_f1"})
-"""Rules that follow a benchmark's own to the letter, so that figures compare; they take some different answers for the same."""
+_GRADED = ("f1", "squad_f1")
+"""Rules whose number is the least score that is right."""
 
 
 def rule_judge(spec: str, models: str = "http://host:port/v1#model, or a model's directory with a slash") -> Judge:
@@ -245,28 +223,33 @@ def rule_judge(spec: str, models: str = "http://host:port/v1#model, or a model's
 
     ``models``: how a model may be named instead, for the error.
     """
-    name, colon, number = spec.partition(":")
-    if name in RULES:
-        return RULES[name](_number(number, spec) if colon else None)
-    if is_outside(spec):
-        return _outside(load_outside(spec), spec)
-    near = get_close_matches(name, RULES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RULES)}, {models}."
-    raise UserError(f"There is no judge {name!r}: {hint}")
-
-
-def _number(text: str, spec: str) -> float:
+    name, colon, text = spec.partition(":")
+    if name not in RULES:
+        if is_outside(spec):
+            return _outside(spec)
+        near = get_close_matches(name, RULES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RULES)}, {models}."
+        raise UserError(f"There is no judge {name!r}: {hint}")
     try:
-        found = float(text)
+        number = float(text) if colon else None
     except ValueError:
-        found = -1.0
-    if not 0.0 <= found <= 1.0:
+        number = math.nan
+    if number is not None and not 0.0 <= number <= 1.0:
         raise UserError(f"The number of the judge {spec!r} is not between 0 and 1: write for example f1:0.8.")
-    return found
+    outcome = RULES[name]
+    if outcome is None:
+        return NumericJudge(number)
+    if name in _GRADED:
+        threshold = 0.8 if number is None else number
+        return RuleJudge(f"{name}:{threshold:g}", outcome, threshold)
+    if number is not None:
+        raise UserError(f"The judge {name!r} takes no number: leave :{number:g} out.")
+    return RuleJudge("exact" if name == "normalised" else name, outcome)
 
 
-def _outside(found: Any, spec: str) -> Judge:
+def _outside(spec: str) -> Judge:
     """A judge from outside: one as it is, a class without arguments made, a function of two texts as a rule."""
+    found = load_outside(spec)
     if inspect.isfunction(found):
         return RuleJudge(spec, found)
     judge = found() if inspect.isclass(found) else found
