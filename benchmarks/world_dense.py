@@ -16,7 +16,7 @@ import numpy as np
 
 from sanderling.world.dense.embedders import HashedEmbedder, Kind, Vectors
 from sanderling.world.dense.index import DenseIndex
-from sanderling.world.dense.vectors import DenseInfo, DenseWriter, read_arrays, settings_for
+from sanderling.world.dense.vectors import settings_for
 from sanderling.world.encyclopedia import generate_pages
 
 CENTRES, SPREAD = 2_000, 0.7
@@ -72,15 +72,14 @@ def main() -> None:
     words = sum(len(text.split()) for text in texts)
     print(f"hashed embedder: {len(texts) / spent:,.0f} pages/s, {words / spent:,.0f} words/s")
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        info = DenseInfo(settings=settings_for(drawn), embedder="drawn")
-        writer = DenseWriter(place, info)
+        shape, file = (options.pages, options.dimension), Path(folder) / "vectors.bin"
+        vectors = np.memmap(file, "float16", "w+", shape=shape)
         for first in range(0, options.pages, 10_000):
-            numbers = list(range(first, min(first + 10_000, options.pages)))
-            writer.append(numbers, drawn.draw(len(numbers)), numbers[-1] + 1, "")
-        writer.close()
+            vectors[first : first + 10_000] = drawn.draw(min(10_000, options.pages - first))
+        vectors.flush()
         start = time.perf_counter()
-        index = DenseIndex(writer.info, *read_arrays(place, writer.info), drawn)
+        owners = np.arange(options.pages, dtype=np.uint32)
+        index = DenseIndex(settings_for(drawn), np.memmap(file, "float16", "r", shape=shape), owners, drawn)
         print(f"{options.pages:,} x {options.dimension}, float16: opened in {time.perf_counter() - start:.2f} s")
         measure(index, "exact", options.calls)
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")

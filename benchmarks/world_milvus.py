@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sanderling.world.contract import World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.dense.index import SearchChoice, SearchMode, ranked_world
+from sanderling.world.dense.index import SearchMode, ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
@@ -68,8 +68,7 @@ def main() -> None:
         print(f"{world.page_count:,} pages, {embedder.model}, {options.vectors}: pushed in {time.perf_counter() - began:.0f} s")
         queries = asked(world, options.queries, options.seed)
         for mode in SearchMode:
-            choice = SearchChoice(mode)
-            print(f"{mode:<8} {compared(ranked_world(source, world, choice), MilvusWorld(target, choice), queries)}")
+            print(f"{mode:<8} {compared(ranked_world(source, world, mode), MilvusWorld(target, mode), queries)}")
 
 
 if __name__ == "__main__":

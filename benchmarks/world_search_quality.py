@@ -19,7 +19,7 @@ from typing import NamedTuple
 from sanderling.synth.questions import chain_questions
 from sanderling.world.contract import World, answered
 from sanderling.world.dense.embedders import open_embedder
-from sanderling.world.dense.index import HybridRanker, open_dense
+from sanderling.world.dense.index import SearchMode, ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
@@ -93,11 +93,10 @@ def main() -> None:
         build_world(place, (item.page for item in truth.pages), name="quality", source="quality")
         world, embedder = open_world(place), open_embedder(options.embedder)
         embed_world(place, world, embedder, settings_for(embedder), spec=options.embedder)
-        dense = open_dense(place, world.pages_fingerprint, world.page_count, embedder)
         print(f"{world.page_count:,} pages, {options.queries} queries of each kind, {embedder.model}; recall@{K}, MRR@{K}")
-        for name, ranker in (("lexical", world.lexical), ("dense", dense), ("hybrid", HybridRanker([world.lexical, dense]))):
-            figures = {kind: found(world.with_ranker(ranker), group) for kind, group in items.items()}
-            print(f"{name:<8}" + "".join(f"   {kind} {each.recall:.3f}, {each.mrr:.3f}" for kind, each in figures.items()))
+        for mode in SearchMode:
+            figures = {kind: found(ranked_world(place, world, mode), group) for kind, group in items.items()}
+            print(f"{mode:<8}" + "".join(f"   {kind} {each.recall:.3f}, {each.mrr:.3f}" for kind, each in figures.items()))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from sanderling.cli.world import app as world_command
 from sanderling.serve.world.app import create_app
 from sanderling.serve.world.settings import ServerSettings
-from sanderling.world.dense.index import SearchChoice, SearchMode
+from sanderling.world.dense.index import SearchMode
 from sanderling.world.faults.profiles import get_faults
 from sanderling.world.opening import open_as_met
 
@@ -67,7 +67,7 @@ def served(
     place: Path, faults: str | None = None, mode: str = "lexical", seed: int = 0, **settings: Any
 ) -> Iterator[TestClient]:
     """A client of a world as it is met."""
-    world = open_as_met(place, faults, seed, SearchChoice(SearchMode(mode)))
+    world = open_as_met(place, faults, seed, SearchMode(mode))
     with TestClient(create_app(world, ServerSettings(**settings)), base_url=HERE) as client:
         yield client
 

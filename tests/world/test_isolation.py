@@ -15,7 +15,7 @@ from sanderling.tools.world_tools import PacedTool, world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.dense.index import SearchChoice, SearchMode
+from sanderling.world.dense.index import SearchMode
 from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.disk.duplicates import near_duplicates
 from sanderling.world.disk.store import build_world, open_world
@@ -65,7 +65,7 @@ def worlds(directory: Path) -> Iterator[World]:
     embed_world(directory / "w", stored, embedder, settings_for(embedder), spec="hashed:64")
     harsh = PROFILES["hostile"].model_copy(update={"pages": PageNoise(stale=0.5, injected=0.5)})
     yield from (local, stored, masked)
-    yield from (open_as_met(directory / "w", search=SearchChoice(mode)) for mode in SearchMode)
+    yield from (open_as_met(directory / "w", search=mode) for mode in SearchMode)
     yield from (FaultyWorld(masked, profile, seed=1) for profile in (*PROFILES.values(), harsh))
 
 

@@ -18,8 +18,8 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder, Kind
-from sanderling.world.dense.index import HybridRanker, open_dense
-from sanderling.world.dense.vectors import embed_world, settings_for
+from sanderling.world.dense.index import DenseIndex, HybridRanker
+from sanderling.world.dense.vectors import DIRECTORY, embed_world, read_arrays, settings_for
 from sanderling.world.disk.index import IndexBuilder, TextIndex
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.faults.profiles import PROFILES
@@ -260,8 +260,8 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[LocalWorld, Coun
     place = tmp_path_factory.mktemp("many") / "w"
     build_world(place, PAGES, name="t", source="test")
     world, embedder = open_world(place), CountingEmbedder(64)
-    embed_world(place, world, embedder, settings_for(embedder), spec="hashed:64")
-    dense = open_dense(place, world.fingerprint, world.page_count, embedder)
+    info = embed_world(place, world, embedder, settings_for(embedder), spec="hashed:64")
+    dense = DenseIndex(info.settings, *read_arrays(place / DIRECTORY, info), embedder)
     return world.with_ranker(HybridRanker([world.lexical, dense])), embedder
 
 

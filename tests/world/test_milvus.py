@@ -21,7 +21,7 @@ from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
-from sanderling.world.dense.index import SearchChoice, SearchMode, ranked_world
+from sanderling.world.dense.index import SearchMode, ranked_world
 from sanderling.world.dense.vectors import embed_world, settings_for
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
@@ -70,7 +70,7 @@ def pushed(tmp_path_factory: pytest.TempPathFactory) -> Pushed:
 
 
 def pair(pushed: Pushed, mode: SearchMode) -> tuple[World, World]:
-    return ranked_world(pushed.source, pushed.local, SearchChoice(mode)), MilvusWorld(pushed.pointer, SearchChoice(mode))
+    return ranked_world(pushed.source, pushed.local, mode), MilvusWorld(pushed.pointer, mode)
 
 
 def urls(world: World, query: str, limit: int = 10) -> list[str]:
@@ -141,9 +141,9 @@ def test_snippets_visits_and_pages_are_the_same(pushed: Pushed) -> None:
 
 def test_the_pointer_is_accepted_as_a_world_and_masks_like_one(pushed: Pushed) -> None:
     assert is_pointer(pushed.pointer) and not is_pointer(pushed.source)
-    world = open_as_met(pushed.pointer, "web", 1, SearchChoice(SearchMode.HYBRID))
+    world = open_as_met(pushed.pointer, "web", 1, SearchMode.HYBRID)
     assert answered(world.search("mayor festival")) == answered(
-        open_as_met(pushed.pointer, "web", 1, SearchChoice(SearchMode.HYBRID)).search("mayor festival")
+        open_as_met(pushed.pointer, "web", 1, SearchMode.HYBRID).search("mayor festival")
     )
     (pushed.pointer / "blocklist.txt").write_text("same.example\n")
     try:
@@ -207,10 +207,10 @@ def test_another_world_and_another_model_are_never_taken_for_what_was_pushed_bef
         world, embedder = open_world(source), HashedEmbedder(dimension)
         embed_world(source, world, embedder, settings_for(embedder), spec=f"hashed:{dimension}")
         push_world(source, world, uri, target, collection="mine", vector_index=VectorIndex.FLAT)
-        there = MilvusWorld(target, SearchChoice(SearchMode.DENSE))
+        there = MilvusWorld(target, SearchMode.DENSE)
         assert list(there.all_pages()) == list(world.all_pages())
         assert [there.frequency(word) for word in ("town", "school")] == ([300, 1] if number == 1 else [1, 300])
-        here = ranked_world(source, world, SearchChoice(SearchMode.DENSE))
+        here = ranked_world(source, world, SearchMode.DENSE)
         scores = [[hit.score for hit in answered(each.search("school t7")).hits] for each in (here, there)]
         assert scores[1] == pytest.approx(scores[0], abs=1e-4)
     (source / "blocklist.txt").write_text("leaks.example")
@@ -234,7 +234,7 @@ async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tm
     for name in ("milvus.json", WORDS):
         (tmp_path / name).write_bytes((pushed.pointer / name).read_bytes())
     with pytest.raises(UserError, match="no dense index"):
-        MilvusWorld(tmp_path, SearchChoice(SearchMode.DENSE))
+        MilvusWorld(tmp_path, SearchMode.DENSE)
     there = MilvusWorld(pushed.pointer)
     store = MilvusStore(pushed.uri, "other")
     store.create(None, VectorIndex.FLAT)

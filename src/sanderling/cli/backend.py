@@ -8,7 +8,6 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from sanderling.cli.world_embed import search_choice
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.policy.contract import Policy
@@ -102,5 +101,5 @@ class Place:
             return web_backend(profile, self.search_url, self.reader_url, guard)
         if self.search_url is not None or self.reader_url is not None:
             raise UserError("--search-url and --reader-url are the live web's: give --web with them, and no --world.")
-        world = open_as_met(self.world, self.dynamics, self.world_seed, search_choice(self.mode), self.injected, guard)
+        world = open_as_met(self.world, self.dynamics, self.world_seed, self.mode, self.injected, guard)
         return world_backend(world, profile, self.pace)

@@ -13,7 +13,7 @@ from rich.text import Text
 from sanderling.cli.world_agents import agents
 from sanderling.cli.world_build import AGAIN, add, build_from
 from sanderling.cli.world_dynamics import Dynamics, WorldSeed, duplicates, fit_dynamics
-from sanderling.cli.world_embed import Search, dense_line, embed, search_choice
+from sanderling.cli.world_embed import Search, dense_line, embed
 from sanderling.cli.world_fidelity import fidelity, read_recorded
 from sanderling.cli.world_links import links
 from sanderling.cli.world_obedience import obedience
@@ -164,13 +164,13 @@ def search(
     if profile is not None:
         chosen = changed(get_profile(profile), results_per_query=limit)
         with readable(directory):
-            opened = open_as_met(directory, dynamics, world_seed, search_choice(mode))
+            opened = open_as_met(directory, dynamics, world_seed, mode)
             tool = world_tools(opened, chosen)[chosen.tools.search]
             result = asyncio.run(tool({chosen.tools.search_query: [query]}, ToolContext()))
             Console().print(Text(visible(result.text)), soft_wrap=True)
         return
     with readable(directory):
-        opened = open_as_met(directory, dynamics, world_seed, search_choice(mode))
+        opened = open_as_met(directory, dynamics, world_seed, mode)
         reply = answered(opened.search(query, limit=limit or 10))
     console = Console()
     if reply.status is not ToolStatus.OK:

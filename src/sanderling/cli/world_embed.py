@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sanderling.cli import exits
 from sanderling.core.errors import UserError
 from sanderling.world.dense.embedders import FORMS, CachedEmbedder, Embedder, Prefixes, open_embedder, opens_socket
-from sanderling.world.dense.index import SearchChoice, SearchMode
+from sanderling.world.dense.index import SearchMode
 from sanderling.world.dense.vectors import (
     DIRECTORY,
     Chunking,
@@ -26,11 +26,6 @@ from sanderling.world.local import LocalWorld
 Search = Annotated[
     SearchMode, typer.Option("--search", help="Rank by words, by nearness, or by both fused; the last two want `world embed`.")
 ]
-
-
-def search_choice(mode: SearchMode) -> SearchChoice:
-    """The choice that the options make."""
-    return SearchChoice(mode)
 
 
 def dense_line(directory: Path) -> str:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 import sanderling
-from sanderling.cli.world_embed import Search, search_choice
+from sanderling.cli.world_embed import Search
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.core.types import ToolStatus
@@ -54,7 +54,7 @@ def fidelity(
         raise UserError(f"--p is {p:g}: give a number between 0 and 1, such as 0.9.")
     started, console = time.perf_counter(), Console(stderr=True)
     manifest, known = read_manifest(directory), read_built_from(directory)
-    opened = open_as_met(directory, search=search_choice(mode))
+    opened = open_as_met(directory, search=mode)
     _make(out)
     subject = Subject(opened, partial(_holds, opened), manifest.source, known)
     with console.status("comparing"):

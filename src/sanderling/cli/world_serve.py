@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from sanderling.cli.world_dynamics import Dynamics, Inject, Pace, WorldSeed
-from sanderling.cli.world_embed import Search, search_choice
+from sanderling.cli.world_embed import Search
 from sanderling.core.errors import UserError
 from sanderling.world.dense.index import SearchMode
 from sanderling.world.opening import open_as_met
@@ -48,7 +48,7 @@ def serve(
     if mcp_stdio:
         from sanderling.serve.world.mcp import serve_stdio
 
-        serve_stdio(open_as_met(directory, dynamics, world_seed, search_choice(mode), inject), threads, pace)
+        serve_stdio(open_as_met(directory, dynamics, world_seed, mode, inject), threads, pace)
         return
     settings = ServerSettings(
         host=host,
@@ -65,7 +65,7 @@ def serve(
     check_binding(settings)
     from sanderling.serve.world.run import serve as run
 
-    world = open_as_met(directory, dynamics, world_seed, search_choice(mode), inject)
+    world = open_as_met(directory, dynamics, world_seed, mode, inject)
 
     def ready(url: str) -> None:
         Console(stderr=True).print(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sanderling.world.contract import World
-from sanderling.world.dense.index import LEXICAL, SearchChoice, ranked_world
+from sanderling.world.dense.index import SearchMode, ranked_world
 from sanderling.world.disk.store import open_world
 from sanderling.world.faults.profiles import FaultProfile, get_faults, with_injections
 from sanderling.world.faults.world import FaultyWorld
@@ -16,7 +16,7 @@ def open_as_met(
     directory: Path,
     dynamics: str | None = None,
     world_seed: int = 0,
-    search: SearchChoice = LEXICAL,
+    search: SearchMode = SearchMode.LEXICAL,
     injected: float = 0.0,
     guard: Guard | None = None,
 ) -> World:

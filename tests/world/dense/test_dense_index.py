@@ -8,10 +8,9 @@ from dense_fakes import TableEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanderling.core.errors import UserError
 from sanderling.world.dense import index as dense_index
-from sanderling.world.dense.index import DenseIndex, HybridRanker, fuse
-from sanderling.world.dense.vectors import DenseInfo, settings_for
+from sanderling.world.dense.index import DenseIndex, HybridRanker
+from sanderling.world.dense.vectors import settings_for
 from sanderling.world.disk.index import Ranked, Ranker
 
 AXES = {"east": [1.0, 0.0], "north": [0.0, 1.0], "between": [1.0, 1.0], "west": [-1.0, 0.0]}
@@ -21,8 +20,7 @@ def index_of(rows: list[list[float]], owners: list[int], table: dict | None = No
     vectors = np.array(rows, np.float32).reshape(len(owners), -1 if rows else 2)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     embedder = TableEmbedder(AXES if table is None else table, vectors.shape[1])
-    info = DenseInfo(settings=settings_for(embedder), embedder="table", pages=9, rows=len(owners))
-    return DenseIndex(info, vectors.astype(np.float16), np.array(owners, np.uint32), embedder)
+    return DenseIndex(settings_for(embedder), vectors.astype(np.float16), np.array(owners, np.uint32), embedder)
 
 
 def test_a_page_is_as_near_as_its_nearest_passage() -> None:
@@ -53,13 +51,6 @@ def test_a_query_that_says_nothing_finds_nothing(query: str) -> None:
 def test_an_index_without_rows_finds_nothing() -> None:
     assert index_of([], []).rank("east", 5) == []
     assert index_of([[1, 0]], [0]).rank("east", 0) == []
-
-
-def test_another_embedder_is_refused() -> None:
-    index = index_of([[1, 0]], [0])
-    other = TableEmbedder(AXES, 3)
-    with pytest.raises(UserError, match="made by table with 2 dimensions, and table has 3"):
-        DenseIndex(index._info, np.zeros((0, 2)), np.zeros(0, np.uint32), other)
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,7 +109,7 @@ class Fixed(Ranker):
 
 
 def test_the_formula_of_cormack_2009() -> None:
-    fused = dict(fuse([[(7, 9.0), (3, 1.0)], [(3, 0.5), (8, 0.4)]], 10))
+    fused = dict(HybridRanker([Fixed([7, 3]), Fixed([3, 8])]).rank("q", 10))
     assert fused == pytest.approx({3: 1 / 62 + 1 / 61, 7: 1 / 61, 8: 1 / 62})
 
 
@@ -144,6 +135,6 @@ def test_hidden_pages_leave_no_trace() -> None:
 
 def test_a_batch_asks_each_ranker_once() -> None:
     first, second = Fixed([1]), Fixed([2])
-    HybridRanker([first, second], depth=50).rank_many(["a", "b", "c"], 10)
-    assert first.asked == second.asked == [(("a", "b", "c"), 50)]
-    assert HybridRanker([first, Fixed([], "x")], 50).identity == "rrf-60-50:lexical+x"
+    HybridRanker([first, second]).rank_many(["a", "b", "c"], 10)
+    assert first.asked == second.asked == [(("a", "b", "c"), 100)]
+    assert HybridRanker([first, Fixed([], "x")]).identity == "rrf-60-100:lexical+x"

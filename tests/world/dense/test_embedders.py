@@ -35,7 +35,7 @@ from sanderling.world.dense.embedders import (
     embed_units,
     open_embedder,
 )
-from sanderling.world.dense.index import SearchChoice, SearchMode
+from sanderling.world.dense.index import SearchMode
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.opening import open_as_met
 
@@ -259,7 +259,7 @@ def test_a_torn_vector_is_one_sentence(tmp_path: Path) -> None:
     cached.embed(["river"], Kind.QUERY)
     with sqlite3.connect(tmp_path / "c") as connection:
         connection.execute("UPDATE vectors SET vector = x'010203'")
-    with pytest.raises(UserError, match=r"cannot be read .* remove it"):
+    with pytest.raises(UserError, match=r"cannot be used .* remove it"):
         cached.embed(["river"], Kind.QUERY)
 
 
@@ -416,12 +416,12 @@ async def test_a_world_over_an_endpoint_from_the_command_line_to_an_outage(serve
     assert done.exit_code == 0 and "30 pages as 30 passages of 32 dimensions by m" in done.output
     passages = [text for body in server.bodies for text in body["input"] if text != "dimension"]
     assert len(passages) == 30 and all(text.startswith("passage: ") for text in passages)
-    hybrid = open_as_met(tmp_path / "w", search=SearchChoice(SearchMode.HYBRID))
+    hybrid = open_as_met(tmp_path / "w", search=SearchMode.HYBRID)
     asked = len(server.bodies)
     first = await hybrid.search_many(["river stone", "poet"])
     assert [body["input"] for body in server.bodies[asked:]] == [["query: river stone", "query: poet"]]
     server.stop()
-    again = open_as_met(tmp_path / "w", search=SearchChoice(SearchMode.HYBRID))
+    again = open_as_met(tmp_path / "w", search=SearchMode.HYBRID)
     assert (await again.search_many(["river stone", "poet"])) == first, "queries that were asked once need no server"
     profile = get_profile("tiny")
     with pytest.raises(ToolOutageError, match="no embeddings"):

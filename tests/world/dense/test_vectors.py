@@ -14,7 +14,7 @@ from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.dense import vectors as build
 from sanderling.world.dense.embedders import HashedEmbedder, Prefixes
-from sanderling.world.dense.index import SearchChoice, SearchMode, open_dense, ranked_world
+from sanderling.world.dense.index import SearchMode, ranked_world
 from sanderling.world.dense.vectors import (
     DIRECTORY,
     Chunking,
@@ -106,7 +106,7 @@ def test_killed_while_it_writes_it_goes_on_to_the_same_bytes(
     before = read_info(tmp_path / "killed" / DIRECTORY)
     assert before is None or (before.world, before.pages % 10) == ("", 0)
     with pytest.raises(UserError, match="world embed"):
-        open_dense(tmp_path / "killed", world.fingerprint, world.page_count, EMBEDDER)
+        ranked_world(tmp_path / "killed", world, SearchMode.DENSE)
     embedded(tmp_path / "killed", world)
     assert {**files(tmp_path / "killed"), "dense.json.partial": b""} == {
         **files(tmp_path / "whole"),
@@ -130,7 +130,7 @@ def test_new_pages_alone_are_embedded(tmp_path: Path) -> None:
     world = world_at(tmp_path / "grown", pages)
     (tmp_path / "old" / DIRECTORY).rename(tmp_path / "grown" / DIRECTORY)
     with pytest.raises(UserError, match=r"holds 20 pages .* \(30 pages\): run `sanderling world embed"):
-        open_dense(tmp_path / "grown", world.fingerprint, world.page_count, EMBEDDER)
+        ranked_world(tmp_path / "grown", world, SearchMode.DENSE)
     counting = Counting(32)
     seen: list[int] = []
     embed_world(tmp_path / "grown", world, counting, SETTINGS, spec="hashed:32", progress=seen.append)
@@ -151,7 +151,7 @@ def test_changed_pages_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not those"):
         embedded(tmp_path / "new", changed)
     with pytest.raises(UserError, match="not of the world as it is"):
-        open_dense(tmp_path / "new", changed.fingerprint, changed.page_count, EMBEDDER)
+        ranked_world(tmp_path / "new", changed, SearchMode.DENSE)
     fewer = world_at(tmp_path / "fewer", pages[:6])
     (tmp_path / "new" / DIRECTORY).rename(tmp_path / "fewer" / DIRECTORY)
     with pytest.raises(UserError, match="not those"):
@@ -186,7 +186,7 @@ def test_torn_files_are_told(tmp_path: Path, name: str, harm: str) -> None:
     else:
         file.unlink()
     with pytest.raises(UserError, match="torn"):
-        open_dense(tmp_path / "w", world.fingerprint, world.page_count, EMBEDDER)
+        ranked_world(tmp_path / "w", world, SearchMode.DENSE)
     with pytest.raises(UserError, match="torn"):
         embedded(tmp_path / "w", world)
 
@@ -197,7 +197,14 @@ def test_a_damaged_manifest_is_told(tmp_path: Path, text: str) -> None:
     embedded(tmp_path / "w", world)
     (tmp_path / "w" / DIRECTORY / "dense.json").write_text(text)
     with pytest.raises(UserError, match="embed again"):
-        ranked_world(tmp_path / "w", world, SearchChoice(SearchMode.DENSE))
+        ranked_world(tmp_path / "w", world, SearchMode.DENSE)
+
+
+def test_another_embedder_is_refused(tmp_path: Path) -> None:
+    world = world_at(tmp_path / "w", made_pages(2))
+    embed_world(tmp_path / "w", world, EMBEDDER, SETTINGS, spec="hashed:64")
+    with pytest.raises(UserError, match="made by hashed-1:32 with 32 dimensions, and hashed-1:64 has 64"):
+        ranked_world(tmp_path / "w", world, SearchMode.DENSE)
 
 
 def test_two_at_a_time_are_refused(tmp_path: Path) -> None:
@@ -216,5 +223,5 @@ def test_a_world_without_an_index_says_how_to_make_one(tmp_path: Path) -> None:
     world = world_at(tmp_path / "w", made_pages(2))
     for mode in (SearchMode.DENSE, SearchMode.HYBRID):
         with pytest.raises(UserError, match="no dense index: make one with `sanderling world embed"):
-            ranked_world(tmp_path / "w", world, SearchChoice(mode))
-    assert ranked_world(tmp_path / "w", world, SearchChoice()) is world
+            ranked_world(tmp_path / "w", world, mode)
+    assert ranked_world(tmp_path / "w", world, SearchMode.LEXICAL) is world

@@ -16,14 +16,13 @@ import math
 import os
 import sqlite3
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
@@ -100,10 +99,6 @@ def embed_units(embedder: Embedder, texts: Sequence[str], kind: Kind, prefixes: 
 
 # By name
 
-_DEFAULT_KEY = "OPENAI_API_KEY"
-_NUMBERS = {"batch": (64, 1), "retries": (5, 0)}
-"""Options of an endpoint that are numbers: the usual and the smallest."""
-
 
 def opens_socket(spec: str) -> bool:
     """Whether an embedder lives on a server, so that a world that asks it does not answer by itself."""
@@ -120,17 +115,17 @@ def open_embedder(spec: str, dimension: int = 0) -> Embedder:
             raise UserError(
                 f"{spec!r} has no dimension of {SMALLEST} or more: write hashed or, for example, hashed:{DIMENSION}."
             )
-        return HashedEmbedder(int(rest) if rest else DIMENSION)
+        return HashedEmbedder(int(rest or DIMENSION))
     outside = rest if kind == "callable" else spec
-    if is_outside(outside):
-        here = str(Path.cwd())
-        if here not in sys.path:
-            sys.path.append(here)
-        function: EmbedFunction = load_outside(outside)
-        if not callable(function):
-            raise UserError(f"{outside!r} is no function: give one of texts and their kind.")
-        return CallableEmbedder(function, spec)
-    raise UserError(f"There is no embedder {spec!r}: give {FORMS}.")
+    if not is_outside(outside):
+        raise UserError(f"There is no embedder {spec!r}: give {FORMS}.")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    function: EmbedFunction = load_outside(outside)
+    if not callable(function):
+        raise UserError(f"{outside!r} is no function: give one of texts and their kind.")
+    return CallableEmbedder(function, spec)
 
 
 def _endpoint(spec: str, dimension: int) -> "EndpointEmbedder":
@@ -142,15 +137,14 @@ def _endpoint(spec: str, dimension: int) -> "EndpointEmbedder":
     if not usable or not parts.fragment:
         raise UserError(f"{spec!r} names no model of a server: write http://host:port/v1#model.")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    variable = options.pop("key_env", "")
-    if not all(name in _NUMBERS and text.isdecimal() and int(text) >= _NUMBERS[name][1] for name, text in options.items()):
+    variable, batch, retries = options.pop("key_env", ""), options.pop("batch", "64"), options.pop("retries", "5")
+    if options or not (batch.isdecimal() and int(batch) and retries.isdecimal()):
         raise UserError(f"{spec!r} has an option that there is not: write ?key_env=NAME&batch=64&retries=5 before the #.")
-    key = os.environ.get(variable or _DEFAULT_KEY, "")
+    key = os.environ.get(variable or "OPENAI_API_KEY", "")
     if variable and not key:
         raise UserError(f"The environment variable {variable} is not set: put the embedder's API key there.")
     base = parts._replace(query="", fragment="").geturl()
-    batch, retries = (int(options.get(name, usual)) for name, (usual, _) in _NUMBERS.items())
-    return EndpointEmbedder(base, parts.fragment, key=key, dimension=dimension, batch=batch, retries=retries)
+    return EndpointEmbedder(base, parts.fragment, key=key, dimension=dimension, batch=int(batch), retries=int(retries))
 
 
 # Without a model
@@ -161,8 +155,6 @@ _VERSION = 1
 """Raised when the same text gets another vector."""
 _PLACES = 4
 _PART = 3
-_PART_WEIGHT = 1.0
-"""Of all parts of a word together, against the word itself."""
 _MOST_TERMS = 4_096
 
 
@@ -175,9 +167,6 @@ class HashedEmbedder:
     """
 
     def __init__(self, dimension: int = DIMENSION) -> None:
-        """Raises ValueError below 16."""
-        if dimension < SMALLEST:
-            raise ValueError(f"a hashed embedder needs {SMALLEST} dimensions or more, not {dimension}")
         self.model = f"hashed-{_VERSION}:{dimension}"
         self.dimension = dimension
         self._of_word = lru_cache(maxsize=100_000)(self._word)
@@ -193,15 +182,14 @@ class HashedEmbedder:
         return found
 
     def _word(self, word: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The places of a word and its parts, each once, with their weights."""
+        """The places of a word and its parts, each once, with their weights: all parts together weigh as the word does."""
         bounded = f"<{word}>"
         parts = [bounded[start : start + _PART] for start in range(len(bounded) - _PART + 1)] if len(word) >= _PART else []
-        features = [(word, 1.0), *((part, _PART_WEIGHT / math.sqrt(len(parts))) for part in parts)]
         dense = np.zeros(self.dimension, np.float32)
-        for feature, weight in features:
-            digest = blake2b(feature.encode("utf-8", "replace"), digest_size=4 * _PLACES, salt=b"sanderling").digest()
-            for start in range(0, len(digest), 4):
-                value = int.from_bytes(digest[start : start + 4], "little")
+        for feature, weight in [(word, 1.0), *((part, 1.0 / math.sqrt(len(parts))) for part in parts)]:
+            key = feature.encode("utf-8", "replace")
+            digest = hashlib.blake2b(key, digest_size=4 * _PLACES, salt=b"sanderling").digest()
+            for value in np.frombuffer(digest, "<u4").tolist():
                 dense[(value >> 1) % self.dimension] += weight if value & 1 else -weight
         places = np.flatnonzero(dense)
         return places, dense[places]
@@ -243,25 +231,18 @@ class CallableEmbedder:
 # A server
 
 _RETRIED = frozenset({408, 409, 425, 429})
-_LONGEST_PAUSE_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_TIMEOUT = httpx.Timeout(120.0, connect=10.0)
 _QUOTED = 200
-
-
-class _BusyError(Exception):
-    """The server may answer if asked again."""
-
-    def __init__(self, reason: str, pause_s: float = 0.0) -> None:
-        super().__init__(reason)
-        self.pause_s = pause_s
 
 
 class EndpointEmbedder:
     """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; may be used from many threads.
 
     Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
-    pauses (``backoff_s``, doubled each time), and are an `EmbedderOutageError` when they stay so; any other refusal is a
-    UserError with the server's own words. ``dimension`` 0: the first reply tells.
+    pauses, and are an `EmbedderOutageError` when they stay so; any other refusal is a UserError with the server's own words.
+    ``dimension`` 0: the first reply tells.
 
     Example: ``EndpointEmbedder("http://localhost:8000/v1", "bge-m3").embed(["tidal flats"], Kind.QUERY)``
     """
@@ -275,21 +256,17 @@ class EndpointEmbedder:
         dimension: int = 0,
         batch: int = 64,
         retries: int = 5,
-        backoff_s: float = 1.0,
-        timeout_s: float = 120.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._url = f"{base_url.rstrip('/')}/embeddings"
         self.model = model
         self._batch = batch
         self._retries = retries
-        self._backoff_s = backoff_s
         self._sleep = sleep
         self._dimension = dimension
         beyond = urlsplit(base_url).hostname not in _LOOPBACK  # no proxy leads to this machine
-        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=beyond)
+        self._client = httpx.Client(timeout=_TIMEOUT, headers=headers, trust_env=beyond)
 
     @property
     def dimension(self) -> int:
@@ -307,31 +284,28 @@ class EndpointEmbedder:
         body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         reason = ""
         for attempt in range(self._retries + 1):
+            pause_s = _FIRST_PAUSE_S * 2**attempt
             try:
-                return self._rows(self._once(body), len(texts))
-            except (_BusyError, httpx.RequestError) as error:
-                reason, pause_s = str(error) or type(error).__name__, getattr(error, "pause_s", 0.0)
+                reply = self._client.post(self._url, json=body)
+                if reply.status_code == 200:
+                    return self._rows(reply.json(), len(texts))
+                said = " ".join(reply.text.split())[:_QUOTED] or reply.reason_phrase
+                reason = f"status {reply.status_code}: {said}"
+                if reply.status_code not in _RETRIED and reply.status_code < 500:
+                    raise UserError(f"{self._url} refused to embed ({reason}): check address, model and key.")
+                after = reply.headers.get("retry-after", "")
+                pause_s = float(after) if after.isdecimal() and float(after) else pause_s
+            except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+                raise UserError(f"{self._url} is no address of a server ({error}): write http://host:port/v1#model.") from error
+            except httpx.RequestError as error:
+                reason = str(error) or type(error).__name__
+            except (ValueError, RecursionError) as error:
+                reason = f"a reply that is no JSON: {error}"
             if attempt < self._retries:
-                self._sleep(min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt))
+                self._sleep(min(_LONGEST_PAUSE_S, pause_s))
         raise EmbedderOutageError(
             f"{self._url} gave no embeddings in {self._retries + 1} attempts ({reason}): see to the server, then try again."
         )
-
-    def _once(self, body: dict[str, Any]) -> Any:
-        try:
-            reply = self._client.post(self._url, json=body)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise UserError(f"{self._url} is no address of a server ({error}): write http://host:port/v1#model.") from error
-        said = " ".join(reply.text.split())[:_QUOTED] or reply.reason_phrase
-        if reply.status_code in _RETRIED or reply.status_code >= 500:
-            seconds = reply.headers.get("retry-after", "")
-            raise _BusyError(f"status {reply.status_code}: {said}", float(seconds) if seconds.isdecimal() else 0.0)
-        if reply.status_code != 200:
-            raise UserError(f"{self._url} refused to embed (status {reply.status_code}: {said}): check address, model and key.")
-        try:
-            return reply.json()
-        except (ValueError, RecursionError) as error:
-            raise _BusyError(f"a reply that is no JSON: {reply.text[:60]!r}") from error
 
     def _rows(self, reply: Any, count: int) -> Vectors:
         """The vectors in the order of the texts, whatever order the server chose."""
@@ -362,16 +336,16 @@ _WAIT_S = 60.0
 class CachedEmbedder:
     """An embedder that remembers: a text that was embedded once is never embedded again, by any process, in any world.
 
-    A SQLite file, keyed by model, kind and text with its prefix; where it cannot be written it is only read, or left out. It
-    also makes a server that answers a little differently each time deterministic: the first answer stays.
+    A SQLite file, keyed by model, kind and text with its prefix, opened for each call; where it cannot be written it is only
+    read, or left out. It also makes a server that answers a little differently each time deterministic: the first answer stays.
     """
 
     def __init__(self, embedder: Embedder, path: Path) -> None:
         """Raises UserError when the file is there and is no cache."""
         self._embedder = embedder
         self._path = path
-        self._local = threading.local()
-        self._connection()
+        with self._opened():
+            pass
 
     @property
     def model(self) -> str:
@@ -383,7 +357,8 @@ class CachedEmbedder:
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """One row for each text; equal texts are asked for once."""
-        keys = [self._key(text, kind) for text in texts]
+        names = ("\0".join((self.model, kind.value, text)) for text in texts)
+        keys = [hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest() for name in names]
         known = self._read(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
@@ -391,26 +366,23 @@ class CachedEmbedder:
             if made.shape != (len(missing), self.dimension):
                 return made  # not what was promised: whoever checks it says so, and it is not kept
             fresh = dict(zip(missing, made, strict=True))
-            self._write(fresh)
+            rows = [(key, vector.tobytes()) for key, vector in fresh.items() if np.isfinite(vector).all()]
+            with self._opened() as (connection, writable):
+                if connection is not None and writable:
+                    with connection:
+                        connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
             known.update(fresh)
         return np.stack([known[key] for key in keys]) if keys else np.zeros((0, self.dimension), np.float32)
 
-    def _key(self, text: str, kind: Kind) -> bytes:
-        parts = "\0".join((self.model, kind.value, text))
-        return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()
-
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
         found: dict[bytes, Vectors] = {}
-        connection = self._connection()
-        if connection is None:
-            return found
-        try:
+        with self._opened() as (connection, _):
+            if connection is None:
+                return found
             for key in dict.fromkeys(keys):
                 row = connection.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
                 if row is not None:
                     found[key] = np.frombuffer(row[0], np.float32)
-        except (sqlite3.Error, ValueError) as error:
-            raise UserError(f"The embedding cache {self._path} cannot be read ({error}): remove it.") from error
         strange = next((vector for vector in found.values() if len(vector) != self.dimension), None)
         if strange is not None:
             raise UserError(
@@ -419,38 +391,22 @@ class CachedEmbedder:
             )
         return found
 
-    def _write(self, fresh: dict[bytes, Vectors]) -> None:
-        connection = self._connection()
-        if connection is None or self._local.read_only:
-            return
-        rows = [(key, vector.tobytes()) for key, vector in fresh.items() if np.isfinite(vector).all()]
-        try:
-            with connection:
-                connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
-        except sqlite3.Error as error:
-            raise UserError(
-                f"Cannot write the embedding cache {self._path} ({error}): free some space or remove it."
-            ) from error
-
-    def _connection(self) -> sqlite3.Connection | None:
-        """The thread's own, anew in a forked process; None where there is no file and none can be made."""
-        if getattr(self._local, "process", None) != os.getpid():
-            self._local.process = os.getpid()
-            self._local.connection, self._local.read_only = self._open()
-        return self._local.connection
-
-    def _open(self) -> tuple[sqlite3.Connection | None, bool]:
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[sqlite3.Connection | None, bool]]:
+        """The file, None where there is none and none can be made, and whether it can be written."""
         writable = os.access(self._path if self._path.exists() else self._path.parent, os.W_OK)
         if not writable and not self._path.exists():
-            return None, True
+            yield None, False
+            return
+        uri = f"{self._path.resolve().as_uri()}?mode={'rwc' if writable else 'ro'}"
         try:
-            uri = f"{self._path.resolve().as_uri()}?mode={'rwc' if writable else 'ro'}"
-            connection = sqlite3.connect(uri, uri=True, timeout=_WAIT_S)
-            if writable:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = NORMAL")
-                connection.execute(_TABLE)
-            connection.execute("SELECT vector FROM vectors LIMIT 1").fetchone()
-        except sqlite3.Error as error:
-            raise UserError(f"The embedding cache {self._path} cannot be used ({error}): choose another place.") from error
-        return connection, not writable
+            with closing(sqlite3.connect(uri, uri=True, timeout=_WAIT_S)) as connection:
+                if writable:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    connection.execute("PRAGMA synchronous = NORMAL")
+                    connection.execute(_TABLE)
+                connection.execute("SELECT vector FROM vectors LIMIT 1").fetchone()
+                yield connection, writable
+        except (sqlite3.Error, ValueError) as error:
+            told = f"The embedding cache {self._path} cannot be used ({error})"
+            raise UserError(f"{told}: free some space, remove it, or choose another place.") from error

@@ -6,33 +6,35 @@ next, and the same call goes on from there. Readers map the files into memory. P
 alone, after it is made sure that the earlier ones are what they were.
 """
 
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file, sync
+from sanderling.runs.locks import locked
 from sanderling.world.contract import Page
-from sanderling.world.dense.embedders import Embedder, Kind, Prefixes, Vectors, embed_units
+from sanderling.world.dense.embedders import Embedder, Kind, Prefixes, embed_units
 from sanderling.world.local import LocalWorld
 from sanderling.world.text import plain
 
 DIRECTORY = "dense"
 """Within the directory of a world."""
 MANIFEST, _VECTORS, _OWNERS = "dense.json", "vectors.bin", "owners.bin"
-_FORMAT = 1
 BATCH_PAGES = 64
+_EARLIEST = 0.6
+"""A passage ends at the last good place behind this share of its length."""
+_ENDS = ("\n\n", "\n", ". ", "。", " ")
 
 
 class Chunking(Frozen):
@@ -58,15 +60,15 @@ class DenseSettings(Frozen):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
 
-def settings_for(embedder: Embedder, **chosen: object) -> DenseSettings:
+def settings_for(embedder: Embedder) -> DenseSettings:
     """The settings of an index made by an embedder, the rest by default."""
-    return DenseSettings.model_validate({"model": embedder.model, "dimension": embedder.dimension, **chosen})
+    return DenseSettings(model=embedder.model, dimension=embedder.dimension)
 
 
 class DenseInfo(Frozen):
     """The manifest."""
 
-    format: int = _FORMAT
+    format: Literal[1] = 1
     settings: DenseSettings
     embedder: str
     """How the embedder was named on the command line."""
@@ -84,19 +86,15 @@ class DenseInfo(Frozen):
         return self.rows * self.settings.dimension * np.dtype(self.settings.precision).itemsize
 
 
-# Passages
-
-_EARLIEST = 0.6
-"""A passage ends at the last good place behind this share of its length."""
-_ENDS = ("\n\n", "\n", ". ", "。", " ")
-
-
 def passages(page: Page, chunking: Chunking) -> list[str]:
     """The texts to embed for a page: its title before each, its text cut at ends of paragraphs, sentences or words."""
-    text = plain(page.text[: 2 * chunking.most * chunking.chars]).strip()
+    text, most = plain(page.text[: 2 * chunking.most * chunking.chars]).strip(), chunking.chars
     found: list[str] = []
     while text and len(found) < chunking.most:
-        cut = _end(text, chunking.chars)
+        cut = most
+        if len(text) > most:
+            places = ((text.rfind(mark, int(most * _EARLIEST), most), mark) for mark in _ENDS)
+            cut = next((at + len(mark) for at, mark in places if at >= 0), most)
         found.append(text[:cut].strip())
         text = text[cut:].strip()
     title = page.title.strip()
@@ -105,34 +103,15 @@ def passages(page: Page, chunking: Chunking) -> list[str]:
     return [f"{title}\n{passage}" if title else passage for passage in found]
 
 
-def _end(text: str, most: int) -> int:
-    """Where a passage of at most ``most`` characters ends best."""
-    if len(text) <= most:
-        return len(text)
-    for mark in _ENDS:
-        at = text.rfind(mark, int(most * _EARLIEST), most)
-        if at >= 0:
-            return at + len(mark)
-    return most
-
-
-# Files
-
-
 def read_info(place: Path) -> DenseInfo | None:
     """The manifest of a dense index, or None when there is none. Raises UserError when it cannot be used."""
     try:
-        data: Any = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        return DenseInfo.model_validate_json((place / MANIFEST).read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise UserError(f"The dense index {place} cannot be read ({error}): remove it and embed again.") from error
-    if not isinstance(data, dict) or data.get("format") != _FORMAT:
-        raise UserError(f"The dense index {place} is of another format: remove it and embed again.")
-    try:
-        return DenseInfo.model_validate(data)
-    except ValidationError as error:
-        raise UserError(f"The manifest of {place} is damaged: remove the dense index and embed again.") from error
+        reason = f"cannot be read ({error})" if isinstance(error, OSError) else "is damaged or of another format"
+        raise UserError(f"The dense index {place} {reason}: remove it and embed again.") from error
 
 
 def read_arrays(place: Path, info: DenseInfo) -> tuple[NDArray[np.floating], NDArray[np.uint32]]:
@@ -148,51 +127,6 @@ def read_arrays(place: Path, info: DenseInfo) -> tuple[NDArray[np.floating], NDA
     return vectors, owners
 
 
-class DenseWriter:
-    """Appends batches. One writer at a time."""
-
-    def __init__(self, place: Path, info: DenseInfo) -> None:
-        """Open for appending after what ``info`` says is whole. Raises OSError."""
-        place.mkdir(parents=True, exist_ok=True)
-        self._place = place
-        self.info = info
-        self._vectors = _cut(place / _VECTORS, info.vector_bytes)
-        self._owners = _cut(place / _OWNERS, info.rows * 4)
-
-    def append(self, owners: list[int], vectors: Vectors, pages: int, digest: str) -> None:
-        """Store rows and say that ``pages`` pages are whole now. Raises OSError."""
-        self._vectors.write(vectors.astype(self.info.settings.precision).tobytes())
-        self._owners.write(np.asarray(owners, np.uint32).tobytes())
-        for file in (self._vectors, self._owners):
-            file.flush()
-            os.fsync(file.fileno())
-        rows = self.info.rows + len(owners)
-        self.note(self.info.model_copy(update={"pages": pages, "rows": rows, "digest": digest, "world": ""}))
-
-    def note(self, info: DenseInfo) -> None:
-        """Replace the manifest. Raises OSError."""
-        self.info = info
-        replace_file(self._place / MANIFEST, info.model_dump_json(indent=2) + "\n", durable=True)
-
-    def close(self) -> None:
-        self._vectors.close()
-        self._owners.close()
-        sync(self._place)
-
-
-def _cut(path: Path, size: int) -> IO[bytes]:
-    """A file open for appending, cut to what is whole."""
-    file = path.open("ab")
-    if file.tell() < size:
-        file.close()
-        raise UserError(f"{path} is torn: remove {path.parent} and embed again.")
-    file.truncate(size)
-    return file
-
-
-# Embedding a world
-
-
 def embed_world(
     directory: Path,
     world: LocalWorld,
@@ -200,7 +134,7 @@ def embed_world(
     settings: DenseSettings,
     *,
     spec: str,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> DenseInfo:
     """Embed what is not embedded yet of a world; one process at a time, in memory that does not grow with the world.
 
@@ -209,11 +143,11 @@ def embed_world(
     """
     place = directory / DIRECTORY
     try:
-        with _alone(place):
-            return _embed(place, world, embedder, settings, spec, progress or (lambda _: None))
+        with locked(place):
+            return _embed(place, world, embedder, settings, spec, progress)
+    except UserError:
+        raise
     except OSError as error:
-        if isinstance(error, UserError):
-            raise
         raise UserError(f"Cannot write {place} ({error}): free some space or choose another place.") from error
 
 
@@ -232,20 +166,30 @@ def _embed(
         progress(number)
     if info.pages and digest.hexdigest() != info.digest:
         raise UserError(f"The first {info.pages:,} pages of the world are not those that {place} was made of: remove it.")
-    writer = DenseWriter(place, info)
-    try:
-        done = info.pages
+    with ExitStack() as stack:
+        stack.callback(sync, place)
+        files = [stack.enter_context((place / name).open("ab")) for name in (_VECTORS, _OWNERS)]
+        for file, size in zip(files, (info.vector_bytes, info.rows * 4), strict=True):
+            _cut_off(file, size)
         while batch := list(islice(pages, BATCH_PAGES)):
-            for page in batch:
+            texts: list[str] = []
+            owners: list[int] = []
+            for number, page in enumerate(batch, start=info.pages):
                 digest.update(_fact(page))
-            owners, vectors = _vectors_of(batch, done, embedder, settings)
-            done += len(batch)
-            writer.append(owners, vectors, done, digest.hexdigest())
-            progress(done)
-        writer.note(writer.info.model_copy(update={"world": world.pages_fingerprint, "embedder": spec}))
-    finally:
-        writer.close()
-    return writer.info
+                found = passages(page, settings.chunking)
+                texts += found
+                owners += [number] * len(found)
+            vectors = embed_units(embedder, texts, Kind.DOCUMENT, settings.prefixes)
+            told = np.asarray(vectors.any(axis=1))  # passages that say nothing have no row
+            files[0].write(vectors[told].astype(settings.precision).tobytes())
+            files[1].write(np.asarray(owners, np.uint32)[told].tobytes())
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+            whole = {"pages": info.pages + len(batch), "rows": info.rows + int(told.sum()), "digest": digest.hexdigest()}
+            info = _note(place, info.model_copy(update={**whole, "world": ""}))
+            progress(info.pages)
+        return _note(place, info.model_copy(update={"world": world.pages_fingerprint, "embedder": spec}))
 
 
 def _fact(page: Page) -> bytes:
@@ -253,21 +197,13 @@ def _fact(page: Page) -> bytes:
     return json.dumps([page.title, page.text], ensure_ascii=False).encode("utf-8") + b"\n"
 
 
-def _vectors_of(batch: Iterable[Page], first: int, embedder: Embedder, settings: DenseSettings) -> tuple[list[int], Vectors]:
-    """The page of each row, and the rows; ``first``: the number of the first page. Passages that say nothing have none."""
-    found = [(number, text) for number, page in enumerate(batch, start=first) for text in passages(page, settings.chunking)]
-    vectors = embed_units(embedder, [text for _, text in found], Kind.DOCUMENT, settings.prefixes)
-    told = np.asarray(vectors.any(axis=1))
-    return [owner for (owner, _), some in zip(found, told, strict=True) if some], vectors[told]
+def _cut_off(file: IO[bytes], size: int) -> None:
+    """Leave what is whole of a file that is open for appending."""
+    if file.tell() < size:
+        raise UserError(f"{file.name} is torn: remove {Path(file.name).parent} and embed again.")
+    file.truncate(size)
 
 
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Nobody else writes this index meanwhile."""
-    place.mkdir(parents=True, exist_ok=True)
-    with (place / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"Another process is embedding into {place}: wait for it.") from None
-        yield
+def _note(place: Path, info: DenseInfo) -> DenseInfo:
+    replace_file(place / MANIFEST, info.model_dump_json(indent=2) + "\n", durable=True)
+    return info

@@ -22,7 +22,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.dense.embedders import Embedder, Kind, embed_units
-from sanderling.world.dense.index import LEXICAL, HybridRanker, SearchChoice, SearchMode, open_for_queries
+from sanderling.world.dense.index import HybridRanker, SearchMode, open_for_queries
 from sanderling.world.dense.vectors import DenseSettings
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker
 from sanderling.world.disk.pages import StoredPage
@@ -235,7 +235,7 @@ class _ReadAhead(Ranker):
 class MilvusWorld(LocalWorld):
     """A world by the directory that `push.push_world` made for it."""
 
-    def __init__(self, directory: Path, choice: SearchChoice = LEXICAL) -> None:
+    def __init__(self, directory: Path, mode: SearchMode = SearchMode.LEXICAL) -> None:
         """Raises UserError when the server cannot be reached or does not hold what was pushed."""
         try:
             pointer = Pointer.model_validate_json((directory / FILE_NAME).read_bytes())
@@ -250,10 +250,10 @@ class MilvusWorld(LocalWorld):
         self._remote = MilvusPages(store)
         text = MilvusText(store, pointer.pages, WordCounts(directory / WORDS).frequency)
         ranker: Ranker = text
-        if choice.mode is not SearchMode.LEXICAL:
-            info, embedder = open_for_queries(directory, pointer.fingerprint, pointer.pages, choice)
+        if mode is not SearchMode.LEXICAL:
+            info, embedder = open_for_queries(directory, pointer.fingerprint, pointer.pages)
             dense = MilvusDense(store, info.settings, embedder)
-            ranker = dense if choice.mode is SearchMode.DENSE else HybridRanker([text, dense])
+            ranker = dense if mode is SearchMode.DENSE else HybridRanker([text, dense])
         super().__init__(pointer.name, pointer.fingerprint, self._remote, text, _ReadAhead(ranker, self._remote), waits=True)
 
     def _numbers(self, keys: Collection[str]) -> list[int]:
