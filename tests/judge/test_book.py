@@ -131,9 +131,9 @@ def by_answer(trajectory: Trajectory) -> Verdict:
 EPISODES = [episode(f"{('right', 'wrong', 'down')[n % 3]} {n}", id=f"t{n}") for n in range(30)]
 
 
-def test_a_stream_keeps_its_order_and_loses_nothing() -> None:
+def test_a_stream_keeps_its_order_and_loses_nothing(tmp_path: Path) -> None:
     judge = Prepared(by=by_answer)
-    found = list(judge_stream(EPISODES, judge, concurrency=3))
+    found = list(judge_stream(EPISODES, judge, book_in(tmp_path), concurrency=3))
     assert [judged.trajectory.id for judged in found] == [trajectory.id for trajectory in EPISODES]
     assert [judged.verdict.correct for judged in found] == [True, False, None] * 10
     assert [verdict_of(judged.trajectory, "said") for judged in found] == [True, False, None] * 10
@@ -143,7 +143,7 @@ def test_a_stream_keeps_its_order_and_loses_nothing() -> None:
     assert judge.most == 3
 
 
-def test_the_stream_without_an_event_loop_is_lazy() -> None:
+def test_the_stream_without_an_event_loop_is_lazy(tmp_path: Path) -> None:
     read = []
 
     def source():
@@ -151,15 +151,15 @@ def test_the_stream_without_an_event_loop_is_lazy() -> None:
             read.append(trajectory.id)
             yield trajectory
 
-    stream = judge_stream(source(), Prepared(by=by_answer), concurrency=2)
+    stream = judge_stream(source(), Prepared(by=by_answer), book_in(tmp_path), concurrency=2)
     assert next(stream).trajectory.id == "t0" and len(read) < 20
     assert len(list(stream)) == 29
 
 
-def test_what_is_the_same_is_judged_once() -> None:
+def test_what_is_the_same_is_judged_once(tmp_path: Path) -> None:
     judge = Prepared(by=by_answer)
     copies = [episode("right 1", id=f"t{n}") for n in range(20)]
-    found = list(judge_stream(copies, judge))
+    found = list(judge_stream(copies, judge, book_in(tmp_path)))
     assert len(judge.asked) == 1 and [judged.fresh for judged in found] == [True] + [False] * 19
     assert all(judged.verdict.correct for judged in found)
 
@@ -182,20 +182,20 @@ def test_a_new_question_or_answer_is_judged_anew(tmp_path: Path) -> None:
     assert Counter([judged.fresh for judged in judge_stream([*changed, *changed], judge, book=book)])[True] == 4
 
 
-def test_a_person_has_the_last_word() -> None:
+def test_a_person_has_the_last_word(tmp_path: Path) -> None:
     judge = Prepared(by=by_answer)
-    found = list(judge_stream(EPISODES[:3], judge, by_hand=ByHand({("t0",): False, ("t2",): True})))
+    found = list(judge_stream(EPISODES[:3], judge, book_in(tmp_path), by_hand=ByHand({("t0",): False, ("t2",): True})))
     assert [judged.verdict.correct for judged in found] == [False, False, True]
     assert found[0].trajectory.meta[META_KEY]["judge"] == BY_HAND and judge.asked == ["wrong 1"]
 
 
-def test_a_programming_error_in_a_judge_is_raised_and_leaves_nothing_running() -> None:
+def test_a_programming_error_in_a_judge_is_raised_and_leaves_nothing_running(tmp_path: Path) -> None:
     def broken(trajectory: Trajectory) -> Verdict:
         raise RuntimeError("a bug")
 
     with asyncio.Runner() as runner:
         with pytest.raises(RuntimeError, match="a bug"):
-            list(judge_stream(EPISODES, Prepared(by=broken), runner=runner))
+            list(judge_stream(EPISODES, Prepared(by=broken), book_in(tmp_path), runner=runner))
         assert not asyncio.all_tasks(runner.get_loop())
 
 

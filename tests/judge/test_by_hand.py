@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
-from sanderling.judge.book import judge_file, judge_stream
+from sanderling.judge.book import VerdictBook, judge_file, judge_stream
 from sanderling.judge.by_hand import ByHand
 from sanderling.judge.rules import rule_judge
 from sanderling.judge.verdict import Code, rule_on, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.run import Run
 
 
 def episode(
@@ -90,7 +91,7 @@ def test_what_is_not_used_is_told(lines: list[tuple[str, bool]]) -> None:
     assert by_hand.unused(by_hand.lines_about(seen)) == [id for id, _ in lines if id != "a"]
 
 
-def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge() -> None:
+def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge(tmp_path: Path) -> None:
     episodes = [
         episode(None, "q1-0", ending=Ending.TOOL_OUTAGE),
         episode(None, "q1-1", ending=Ending.TURN_LIMIT),
@@ -100,7 +101,9 @@ def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge() -> None:
     ]
     by_hand = ByHand({("q1-0",): True, ("q1-1",): True, ("q1-2",): False, ("q1", "Oslo"): True, ("q1-4",): False})
     judge = rule_judge("exact")
-    found = [one.verdict for one in judge_stream(episodes, judge, by_hand=by_hand)]
+    found = [
+        one.verdict for one in judge_stream(episodes, judge, VerdictBook(Run(tmp_path).table("verdicts")), by_hand=by_hand)
+    ]
     assert [verdict.correct for verdict in found] == [True, True, False, True, False]
     assert {verdict.code for verdict in found} == {Code.BY_HAND}
     assert [asyncio.run(rule_on(one, judge)).correct for one in episodes] == [None, False, True, False, False]

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanderling.core.record import Question
-from sanderling.judge.prompts import PROMPTS
-from sanderling.judge.replies import set_scores
+from sanderling.judge.prompts import PROMPTS, set_scores
 from sanderling.judge.verdict import Grade, Verdict
 
 QUESTION = Question(id="q", text="Capital of Norway?", answers=("Oslo",))

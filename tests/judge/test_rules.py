@@ -81,7 +81,7 @@ def test_the_best_accepted_answer_counts() -> None:
 @pytest.mark.parametrize("ending", list(Ending))
 async def test_outages_are_unscored_and_silence_is_zero(ending: Ending):
     score = score_trajectory(episode(None, ending=ending), exact_match)
-    verdict = await RuleJudge("exact", exact_match)(episode(None, ending=ending))
+    verdict = await rule_on(episode(None, ending=ending), RuleJudge("exact", exact_match))
     if ending in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED):
         assert score is None and verdict.ruling is Ruling.UNSCORED and verdict.score is None
     else:

@@ -19,7 +19,7 @@ from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt
 from sanderling.evaluate.resampling import FloatArray, Interval, intervals, resampled_ratios
 from sanderling.evaluate.result_parts import Agreed, Calibrated, Confidence, Estimate, Grades, Sets
 from sanderling.judge.agreement import BINS, Agreement, Calibration, agreement, bin_of, calibration, has_known_scale
-from sanderling.judge.replies import set_scores
+from sanderling.judge.prompts import set_scores
 from sanderling.judge.verdict import Code, Grade
 
 _SEED = 0

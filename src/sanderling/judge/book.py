@@ -1,16 +1,15 @@
 """A book of verdicts: what was judged once is not judged again, and many trajectories go through one judge.
 
-What a judge is asked is a question, its accepted answers and the agent's own answer; trajectories that agree in these have one
-verdict. With a book, verdicts outlive the process: killed at any moment, the next run asks only for what is not in there.
-Unscored verdicts are not kept, so the next run tries again. A book's keys hold all that a verdict depends on, so that one book
-serves any judge and any file.
+Trajectories that agree in question, accepted answers and the agent's own answer have one verdict. With a book, verdicts outlive
+the process: killed at any moment, the next run asks only for what is not in there. Unscored verdicts are not kept, so the next
+run tries again. A book's keys hold all that a verdict depends on, so that one book serves any judge and any file.
 """
 
 import asyncio
 import hashlib
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -32,10 +31,11 @@ _VERDICT = TypeAdapter(Verdict)
 
 
 class VerdictBook:
-    """Scored verdicts of a run, under the digest of what was judged and by whom."""
+    """Scored verdicts of a run, under the digest of what was judged and by whom; what is under way is asked once."""
 
     def __init__(self, kept: Table) -> None:
         self._kept = kept
+        self._under_way: dict[str, asyncio.Future[Verdict]] = {}
 
     def find(self, key: str) -> Verdict | None:
         """The verdict as it was when it was made; None: not judged. Raises UserError for something else than a verdict."""
@@ -45,10 +45,25 @@ class VerdictBook:
         except ValidationError as error:
             raise UserError(f"{self._kept.path} holds something else than verdicts: move it away, and judge anew.") from error
 
-    def keep(self, key: str, verdict: Verdict) -> None:
-        """Write a verdict down, if it is one."""
-        if verdict.ruling is not Ruling.UNSCORED and key not in self._kept:
-            self._kept.put(key, asdict(verdict))
+    async def verdict(self, key: str, ask: Callable[[], Awaitable[Verdict]]) -> tuple[Verdict, bool]:
+        """The verdict, kept if it is scored, and whether it was asked for here and now. Raises what ``ask`` raises."""
+        while (known := self.find(key)) is None and (coming := self._under_way.get(key)) is not None:
+            await asyncio.wait([coming])
+            if not coming.cancelled():  # or whoever asked was stopped, and another one asks
+                known = coming.result()
+                break
+        if known is not None:
+            return known, False
+        coming = self._under_way[key] = asyncio.get_running_loop().create_future()
+        try:
+            verdict = await ask()
+            if verdict.ruling is not Ruling.UNSCORED:
+                self._kept.put(key, asdict(verdict))
+            coming.set_result(verdict)
+        finally:
+            del self._under_way[key]
+            coming.cancel()
+        return verdict, True
 
 
 def key_of(trajectory: Trajectory, judge: Judge) -> str:
@@ -61,32 +76,16 @@ def key_of(trajectory: Trajectory, judge: Judge) -> str:
 
 
 class CachedJudge:
-    """A judge with a book, itself a judge: what the book holds is not asked, and what is under way is asked once."""
+    """A judge with a book, itself a judge: what the book holds is not asked, and costs nothing."""
 
     def __init__(self, judge: Judge, book: VerdictBook) -> None:
         self._judge, self._book = judge, book
-        self._under_way: dict[str, asyncio.Future[Verdict]] = {}
         self.name, self.places = judge.name, judge.places
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """The book's verdict, or the judge's, which is then in the book. Raises what the judge raises."""
-        key = key_of(trajectory, self._judge)
-        while (known := self._book.find(key)) is None and (coming := self._under_way.get(key)) is not None:
-            await asyncio.wait([coming])
-            if not coming.cancelled():  # or whoever asked was stopped, and another one asks
-                known = coming.result()
-                break
-        if known is not None:
-            return replace(known, remembered=True, cost=0.0)
-        coming = self._under_way[key] = asyncio.get_running_loop().create_future()
-        try:
-            verdict = await self._judge(trajectory)
-            self._book.keep(key, verdict)
-            coming.set_result(verdict)
-        finally:
-            del self._under_way[key]
-            coming.cancel()
-        return verdict
+        verdict, fresh = await self._book.verdict(key_of(trajectory, self._judge), lambda: self._judge(trajectory))
+        return verdict if fresh else replace(verdict, remembered=True, cost=0.0)
 
     def known(self, trajectory: Trajectory) -> Verdict | None:
         """The book's verdict; None: there is none."""
@@ -111,9 +110,9 @@ class Judged:
 def judge_stream(
     trajectories: Iterable[Trajectory],
     judge: Judge,
+    book: VerdictBook,
     *,
     concurrency: int = 8,
-    book: VerdictBook | None = None,
     by_hand: ByHand | None = None,
     runner: asyncio.Runner | None = None,
 ) -> Generator[Judged]:
@@ -121,55 +120,41 @@ def judge_stream(
 
     ``by_hand``: a person's verdicts, which need no judge. ``runner``: the loop that the judge's connections belong to, if they
     have one already. What the judge raises is raised.
-
-    Example: ``(judged.trajectory for judged in judge_stream(store, rule_judge("exact")) if judged.verdict.correct)``
     """
     turns = asyncio.Semaphore(concurrency)
-    under_way: dict[str, asyncio.Task[Verdict]] = {}
-    queue: deque[tuple[Trajectory, str, asyncio.Task[Verdict] | Verdict, bool]] = deque()
+    queue: deque[asyncio.Task[Judged]] = deque()
 
-    async def ask(trajectory: Trajectory, key: str) -> Verdict:
-        async with turns:
-            verdict = await rule_on(trajectory, judge)
-        if book is not None:
-            book.keep(key, verdict)
-        return verdict
+    async def judged(trajectory: Trajectory) -> Judged:
+        async def ask() -> Verdict:
+            async with turns:
+                return await rule_on(trajectory, judge)
 
-    async def settled(coming: asyncio.Task[Verdict]) -> Verdict:
-        return await coming
+        key, name, before = key_of(trajectory, judge), judge.name, verdict_of(trajectory)
+        correct = by_hand.verdict(trajectory) if by_hand is not None else None
+        if correct is None:
+            verdict, fresh = await book.verdict(key, ask)
+        else:
+            verdict, fresh, name = decided(correct, "a person said so", Code.BY_HAND), False, BY_HAND
+        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh, key, before)
+
+    async def first() -> Judged:
+        return await queue.popleft()
 
     async def stop() -> None:
-        for task in under_way.values():
+        for task in queue:
             task.cancel()
-        await asyncio.gather(*under_way.values(), return_exceptions=True)
-
-    def first() -> Judged:
-        trajectory, key, coming, fresh = queue.popleft()
-        verdict = coming if isinstance(coming, Verdict) else loop.run(settled(coming))
-        under_way.pop(key, None)
-        name = BY_HAND if verdict.code is Code.BY_HAND else judge.name
-        return Judged(with_verdict(trajectory, verdict, name), verdict, fresh, key, verdict_of(trajectory))
+        await asyncio.gather(*queue, return_exceptions=True)
 
     with nullcontext(runner) if runner is not None else asyncio.Runner() as loop:
         try:
             for trajectory in trajectories:
-                key = key_of(trajectory, judge)
-                verdict = None if book is None else book.find(key)
-                if by_hand is not None and (correct := by_hand.verdict(trajectory)) is not None:
-                    verdict = decided(correct, "a person said so", Code.BY_HAND)
-                fresh = verdict is None and key not in under_way
-                if fresh:
-                    under_way[key] = loop.get_loop().create_task(ask(trajectory, key))
-                queue.append((trajectory, key, verdict or under_way[key], fresh))
+                queue.append(loop.get_loop().create_task(judged(trajectory)))
                 if len(queue) > concurrency * _AHEAD:
-                    yield first()
+                    yield loop.run(first())
             while queue:
-                yield first()
+                yield loop.run(first())
         finally:
             loop.run(stop())
-
-
-# Files --------------------------------------------------------------------------------------------------------------------
 
 
 class Keep(StrEnum):
@@ -270,7 +255,7 @@ def judge_file(
     used: set[Name] = set()
 
     def judged(book: VerdictBook) -> Iterator[Trajectory]:
-        for found in judge_stream(source, judge, book=book, by_hand=by_hand, **how):
+        for found in judge_stream(source, judge, book, by_hand=by_hand, **how):
             report.add(found, found.before)
             used.update(by_hand.lines_about(found.trajectory))
             if on_progress is not None:

@@ -33,9 +33,7 @@ class ModelJudge:
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """The verdict with its reason in short, the model that gave it, and what all replies took."""
-        question, answer, prompt = trajectory.question, trajectory.answer, self._prompt
-        if answer is None:
-            return unscored(Code.NOT_ENDED, "there is no answer to judge")
+        question, answer, prompt = trajectory.question, trajectory.answer or "", self._prompt
         if prompt.same_text_is_right and answer.strip() in {accepted.strip() for accepted in question.answers}:
             return decided(True, "letter by letter an accepted answer", Code.SAME_TEXT)
         try:

@@ -33,12 +33,10 @@ class NumericJudge:
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """See `verdict.Judge`."""
-        if trajectory.answer is None:
-            return unscored(Code.NOT_ENDED, "there is no answer to judge")
-        found = {compare(trajectory.answer, accepted, self.tolerance) for accepted in trajectory.question.answers}
+        found = {compare(trajectory.answer or "", accepted, self.tolerance) for accepted in trajectory.question.answers}
         if Match.SAME in found:
             return decided(True, "the same quantity")
-        if Match.UNSURE in found or not found:
+        if Match.UNSURE in found:
             return unscored(Code.NOT_COMPARABLE, "the answers are not one quantity each, or their units have no fixed factor")
         return decided(False, "another quantity, or none")
 
@@ -106,8 +104,6 @@ def _agreed(found: Iterable[Match]) -> Match:
     return matches.pop() if len(matches) == 1 else Match.UNSURE
 
 
-# Quantities ---------------------------------------------------------------------------------------------------------------
-
 _UNCERTAIN = (
     *({"ton", "mass"}, {"gallon", "volume"}, {"barrel", "volume"}),
     *({"horsepower", "power"}, {"years", "time"}, {"percentage points", "share"}),
@@ -147,8 +143,6 @@ def _same(given: Quantity, wanted: Quantity, tolerance: float | None) -> Match:
             return Match.SAME
     return Match.OTHER
 
-
-# Dates --------------------------------------------------------------------------------------------------------------------
 
 _MONTHS = WORDS["months"]
 _NAMES = "|".join(sorted({*_MONTHS, *(name[:3] for name in _MONTHS), "sept"}, key=len, reverse=True))

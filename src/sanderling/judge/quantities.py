@@ -99,8 +99,6 @@ def alike(one: Unit, other: Unit) -> tuple[Unit, Unit]:
     return one, other
 
 
-# Numbers ------------------------------------------------------------------------------------------------------------------
-
 _SPACES = "\u00a0\u2007\u2009\u202f"
 _NUMBER = re.compile(
     r"(?P<sign>[-+\u2212\u2013](?=[\d.]))?"
@@ -146,8 +144,6 @@ def _number_of(found: re.Match[str]) -> Number | None:
         number = number.times(power)
     return number if found["sign"] in (None, "+") else Number(-number.value, number.grain)
 
-
-# Quantities ---------------------------------------------------------------------------------------------------------------
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CURRENCY = re.compile(r"(?:^|(?<=[\s(\[:=~≈<>≤≥]))(US\$|[$€£¥₹]|USD|EUR|GBP|JPY|CNY|INR|CHF)\s?$")

@@ -25,12 +25,10 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.record import Trajectory
 from sanderling.core.text import MINUS, WIDE, folded
 from sanderling.judge.numeric import NumericJudge
-from sanderling.judge.verdict import Code, Judge, Verdict, decided, unscored
+from sanderling.judge.verdict import Judge, Verdict, decided
 
 Outcome = Callable[[str, str], float]
 """``(answer, accepted) -> score in [0, 1]``."""
-
-# Scores of two texts ------------------------------------------------------------------------------------------------------
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _WIDE = re.compile(f"[{WIDE}]")
@@ -68,20 +66,14 @@ def token_f1(answer: str, accepted: str) -> float:
 
 
 def contains(answer: str, accepted: str) -> float:
-    """1 when the accepted answer's normalised words stand in the answer, next to each other and in order.
-
-    Lenient, and wrong about answers that name several candidates.
-    """
+    """1 when the accepted answer's words stand in the answer, in order; wrong about answers that name several candidates."""
     given, wanted = answer_tokens(answer), answer_tokens(accepted)
     size = len(wanted)
     return float(size > 0 and any(given[at : at + size] == wanted for at in range(len(given) - size + 1)))
 
 
 def verbatim(answer: str, accepted: str) -> float:
-    """1 when both are the same but for blanks around them and the way accents are encoded, and not empty.
-
-    For answers in which case or punctuation matters, such as code or chemical formulas.
-    """
+    """1 when both are the same but for blanks around them and the way accents are encoded, and not empty."""
     given = unicodedata.normalize("NFC", answer).strip()
     return float(bool(given) and given == unicodedata.normalize("NFC", accepted).strip())
 
@@ -90,8 +82,6 @@ def _overlap(given: Sequence[str], wanted: Sequence[str]) -> float:
     common = (Counter(given) & Counter(wanted)).total()
     return 2.0 * common / (len(given) + len(wanted)) if common else 0.0
 
-
-# Published rules ----------------------------------------------------------------------------------------------------------
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -130,8 +120,6 @@ def gaia_match(answer: str, accepted: str) -> float:
     Its peculiarities included: an accepted "1,000" is a list of two numbers, a list keeps its order, texts lose all blanks and
     punctuation. Where its scorer would count nonsense as right it is not followed: only finite numbers are numbers (its reading
     of anything unreadable is infinity), and a text of punctuation alone is compared as it stands.
-
-    Example: ``gaia_match("$1,234", "1234") == 1.0``
     """
     given, wanted = [answer], [accepted]
     if _gaia_number(accepted) is None:
@@ -139,14 +127,14 @@ def gaia_match(answer: str, accepted: str) -> float:
             given, wanted = _DIVIDER.split(answer), _DIVIDER.split(accepted)
         elif plain := _squeezed(accepted).translate(_PUNCTUATION):
             return float(_squeezed(answer).translate(_PUNCTUATION) == plain)
-    return float(len(given) == len(wanted) and all(map(_gaia_same, given, wanted)))
-
-
-def _gaia_same(answer: str, accepted: str) -> bool:
-    number = _gaia_number(accepted)
-    if number is None:
-        return _squeezed(answer) == _squeezed(accepted)
-    return _gaia_number(answer.translate(_NUMBER_MARKS)) == number
+    if len(given) != len(wanted):
+        return 0.0
+    for one, other in zip(given, wanted, strict=True):
+        number = _gaia_number(other)
+        read = _squeezed(one) if number is None else _gaia_number(one.translate(_NUMBER_MARKS))
+        if read != (_squeezed(other) if number is None else number):
+            return 0.0
+    return 1.0
 
 
 def _squeezed(text: str) -> str:
@@ -160,8 +148,6 @@ def _gaia_number(text: str) -> float | None:
         return None
     return found if math.isfinite(found) else None
 
-
-# Judges -------------------------------------------------------------------------------------------------------------------
 
 OUTCOMES: dict[str, Outcome] = {"exact": exact_match, "f1": token_f1}
 """Scores that a reward may be, by name."""
@@ -183,10 +169,7 @@ def score_trajectory(trajectory: Trajectory, outcome: Outcome) -> float | None:
 
 @dataclass(frozen=True)
 class RuleJudge:
-    """Judges by the score of two texts.
-
-    Example: ``RuleJudge("exact", exact_match)``
-    """
+    """Judges by the score of two texts, such as ``RuleJudge("exact", exact_match)``."""
 
     name: str
     outcome: Outcome
@@ -194,12 +177,8 @@ class RuleJudge:
     places: tuple[str, ...] = field(default=(), init=False)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
-        """Raises UserError for a question without accepted answers."""
-        score = score_trajectory(trajectory, self.outcome)
-        if score is None:
-            return unscored(Code.NOT_ENDED, f"ended in {trajectory.ending or 'an unknown way'}")
-        if trajectory.answer is None:
-            return decided(False, "no answer", Code.NO_ANSWER)
+        """By the best of the accepted answers."""
+        score = max(self.outcome(trajectory.answer or "", accepted) for accepted in trajectory.question.answers)
         return decided(score >= self.threshold, f"{self.name} score {score:.2f}", score=score)
 
 

@@ -98,9 +98,6 @@ def unscored(code: Code, reason: str) -> Verdict:
     return Verdict(Ruling.UNSCORED, None, reason, code)
 
 
-# Judges -------------------------------------------------------------------------------------------------------------------
-
-
 class Judge(Protocol):
     """Decides whether a trajectory's answer is right."""
 
@@ -115,7 +112,7 @@ class Judge(Protocol):
         ...
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
-        """Judge one trajectory; never raises for an outage of its own, which is a verdict of UNSCORED."""
+        """Judge a trajectory that has an answer; never raises for an outage of its own, which is a verdict of UNSCORED."""
         ...
 
 
@@ -141,10 +138,7 @@ class Panel:
     """
 
     def __init__(self, judges: Sequence[Judge]) -> None:
-        """At least one judge. Raises ValueError."""
-        if not judges:
-            raise ValueError("a panel needs a judge")
-        self._judges = tuple(judges)
+        self._judges = judges
         self.name = ", then ".join(judge.name for judge in judges)
         self.places = tuple(place for judge in judges for place in judge.places)
 
@@ -167,25 +161,17 @@ def in_order(judges: Sequence[Judge]) -> Judge:
     return judges[0] if len(judges) == 1 else Panel(judges)
 
 
-# Records ------------------------------------------------------------------------------------------------------------------
-
-
 def recorded(verdict: Verdict, judge: str, places: Sequence[str] = ()) -> dict[str, Any]:
     """A verdict as it stands in a record; provenance only where there is some. ``places``: of the judge's models."""
-    found: dict[str, Any] = {
-        "judge": judge,
-        **({"at": list(places)} if any(places) else {}),
-        "correct": verdict.correct,
-        "score": verdict.score,
-        "reason": verdict.reason,
-    }
+    found: dict[str, Any] = {"judge": judge}
+    if any(places):
+        found["at"] = list(places)
+    found |= {name: getattr(verdict, name) for name in ("correct", "score", "reason")}
     if verdict.code is not Code.JUDGED:
         found["code"] = verdict.code.value
     if verdict.model:
         found |= {"model": verdict.model, "prompt": verdict.prompt, "tokens": verdict.tokens, "cost": verdict.cost}
-        found["remembered"] = verdict.remembered
-        if verdict.is_estimated:
-            found["estimated"] = True
+        found |= {"remembered": verdict.remembered, **({"estimated": True} if verdict.is_estimated else {})}
     for name in ("grade", "extracted", "confidence", "parts", "excessive"):
         value = getattr(verdict, name)
         if value not in ("", None, {}, ()):

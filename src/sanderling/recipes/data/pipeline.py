@@ -197,7 +197,7 @@ def _judged(
     chosen = runner.run(connections.enter_async_context(opening))
     counts.judge = chosen.name
     book = VerdictBook(stack.enter_context(Run(beside(layout.judged))).table("verdicts"))
-    stream = judge_stream(trajectories, chosen, concurrency=concurrency, book=book, runner=runner)
+    stream = judge_stream(trajectories, chosen, book, concurrency=concurrency, runner=runner)
     for one in stack.enter_context(closing(stream)):
         counts.add(one, None)
         yield one.trajectory
