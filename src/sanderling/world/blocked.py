@@ -4,20 +4,22 @@ A rule is a host with everything below it, a host with the beginning of a path, 
 host. For rules, ``www.``, letter case, ports, users before ``@``, empty path segments and escapes mean nothing, and of a hub's
 ``/api/`` and of a repository's mirrors only what they stand for is looked at. An address is blocked too when one that it
 carries is: behind archives, reader proxies, translators and redirectors, up to three deep. Without a scheme one is read only
-where a path follows its host, and not as the name of a wiki's article. Nothing here raises
-for any address.
+where a path follows its host, and not as the name of a wiki's article. Nothing here raises for any address.
 """
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
+from pathlib import Path
 from urllib.parse import unquote, unquote_plus
 
 from sanderling.core.errors import UserError
 from sanderling.world.addresses import canonical_url
 
+_SITES = tomllib.loads(Path(__file__).with_name("blocked.toml").read_text(encoding="utf-8"))
 _DEEPEST = 3
 _MOST_WITHIN = 8
 """Addresses that one carries side by side: what carries more was not written by anybody."""
@@ -27,37 +29,7 @@ _LONGEST = 8_192
 """Characters of an address that are looked at."""
 _ENDS = r"(?=$|[/?@:;&]|\.git(?:$|[/?]))"
 """What may follow a rule's path."""
-
-_HUBS = frozenset({"huggingface.co", "modelscope.cn", "kaggle.com", "hf-mirror.com"})
 _API = re.compile(r"/api(?:/v\d+|/i)?(?=/)")
-_ALIASES = {"hf.co": "huggingface.co"}
-_REPOSITORIES = {
-    "raw.githubusercontent.com": "",
-    "media.githubusercontent.com": "/media",
-    "codeload.github.com": "",
-    "api.github.com": "/repos",
-    "cdn.jsdelivr.net": "/gh",
-    "fastly.jsdelivr.net": "/gh",
-    "gcore.jsdelivr.net": "/gh",
-    "cdn.statically.io": "/gh",
-    "raw.githack.com": "",
-    "rawcdn.githack.com": "",
-    "github.dev": "",
-    "github1s.com": "",
-    "uithub.com": "",
-    "gitingest.com": "",
-    "deepwiki.com": "",
-    "raw.fastgit.org": "",
-    "ungh.cc": "/repos",
-}
-"""Hosts that show the repositories of github.com, and what stands before the owner's name there."""
-_WRAPPERS = frozenset({
-    "web.archive.org", "archive.org", "archive.ph", "archive.is", "archive.today", "archive.li", "archive.vn", "archive.md",
-    "archive.fo", "ghostarchive.org", "arquivo.pt", "r.jina.ai", "webcache.googleusercontent.com", "translate.google.com",
-    "translate.googleusercontent.com", "google.com", "cdn.ampproject.org", "translate.yandex.com", "translatetheweb.com",
-    "12ft.io", "txtify.it",
-})  # fmt: skip
-"""Sites that show others: there a host alone is an address too."""
 _TRANSLATED = ".translate.goog"
 _ADDRESS = re.compile(r"(?<![a-z])https?:/+", re.IGNORECASE)
 _BARE = re.compile(r"[/=:?&]/{0,2}(?=(?:[\w\-]+\.)+[a-z]{2,}(?:[/:?&#]|$))", re.IGNORECASE)
@@ -91,12 +63,24 @@ class Blocklist:
 
         ``*.`` before a host says nothing more. Raises UserError for a line that is none of them: it would block nothing.
         """
-        lines = [re.split(r"(?:^|\s)#", line)[0].strip() for line in text.splitlines()]
-        paths = tuple(line[1:].rstrip("/") for line in lines if re.fullmatch(r"\*/[^/?\s*]\S*", line))
-        named = [(number, line) for number, line in enumerate(lines, start=1) if line and line[1:].rstrip("/") not in paths]
-        keys = [_blocked_key(number, line) for number, line in named]
-        hosts = {key.removeprefix("https://") for key in keys if re.fullmatch(r"https://[^/?]+", key)}
-        return cls(frozenset(hosts), tuple(key for key in keys if key.removeprefix("https://") not in hosts), paths)
+        hosts: list[str] = []
+        prefixes: list[str] = []
+        paths: list[str] = []
+        for number, written in enumerate(text.splitlines(), start=1):
+            line = re.split(r"(?:^|\s)#", written)[0].strip()
+            key = canonical_url(re.sub(r"^((?:https?://)?)\*?\.", r"\1", line if "/" in line else line.rstrip(".")))
+            if re.fullmatch(r"\*/[^/?\s*]\S*", line):
+                paths.append(line[1:].rstrip("/"))
+            elif line and (" " in line or not re.fullmatch(r"[a-z][a-z0-9+.\-]*://[^/?\s*]+(?:[/?]\S*)?", key)):
+                raise UserError(
+                    f"Line {number} of the blocklist, {line[:80]!r}, is neither a host, a URL nor */path: write one of them "
+                    "there."
+                )
+            elif re.fullmatch(r"https://[^/?]+", key):
+                hosts.append(key.removeprefix("https://"))
+            elif line:
+                prefixes.append(key)
+        return cls(frozenset(hosts), tuple(prefixes), tuple(paths))
 
     def __bool__(self) -> bool:
         return bool(self.hosts or self.prefixes or self.paths)
@@ -110,18 +94,17 @@ class Blocklist:
 
     def rule_for(self, url: str) -> str:
         """The rule that blocks an address, in lower case; empty: none does."""
-        return next((rule for spot in spots(url) if (rule := self._rule(*spot))), "") if self else ""
-
-    def _rule(self, host: str, path: str) -> str:
-        labels = host.split(".")
-        for start in range(len(labels)):
-            if (name := ".".join(labels[start:])) in self.hosts:
+        for host, path in spots(url) if self else ():
+            labels = host.split(".")
+            names = (".".join(labels[start:]) for start in range(len(labels)))
+            if name := next((name for name in names if name in self.hosts), ""):
                 return name
-        begins = next((rule for rule in self._below.get(host, ()) if re.match(re.escape(rule) + _ENDS, path)), None)
-        if begins is not None:
-            return f"{host}{begins}"
-        found = self._anywhere.match(_API.sub("", path, count=1) if path.startswith("/api") else path)
-        return f"*{found[0]}" if found else ""
+            for rule in self._below.get(host, ()):
+                if re.match(re.escape(rule) + _ENDS, path):
+                    return f"{host}{rule}"
+            if found := self._anywhere.match(_API.sub("", path, count=1) if path.startswith("/api") else path):
+                return f"*{found[0]}"
+        return ""
 
     @cached_property
     def _below(self) -> dict[str, tuple[str, ...]]:
@@ -135,16 +118,6 @@ class Blocklist:
     def _anywhere(self) -> re.Pattern[str]:
         paths = "|".join(re.escape(_path(path)) for path in self.paths)
         return re.compile(f"(?:{paths}){_ENDS}" if paths else r"(?!)")
-
-
-def _blocked_key(number: int, line: str) -> str:
-    plain = line if "/" in line else line.rstrip(".")
-    key = canonical_url(re.sub(r"^((?:https?://)?)\*?\.", r"\1", plain))
-    if not re.fullmatch(r"[a-z][a-z0-9+.\-]*://[^/?\s*]+(?:[/?]\S*)?", key) or " " in line:
-        raise UserError(
-            f"Line {number} of the blocklist, {line[:80]!r}, is neither a host, a URL nor */path: write one of them there."
-        )
-    return key
 
 
 @lru_cache(maxsize=32_768)
@@ -171,23 +144,21 @@ def spots(url: str) -> tuple[tuple[str, str], ...]:
 def _own_spots(key: str) -> Iterator[tuple[str, str]]:
     found = _PARTS.fullmatch(key)
     authority, path, query = found.groups() if found else ("", "", "")
-    host = _host(authority)
+    host, path, query = _host(authority), _path(path), query.lower()
     if host.endswith(_TRANSLATED):
-        yield host, _path(path) + query.lower()
+        yield host, path + query
         host = _host(host.removesuffix(_TRANSLATED).replace("--", "\0").replace("-", ".").replace("\0", "-"))
-    path = _path(path)
-    if host in _HUBS:
-        path = _API.sub("", path, count=1) if path.startswith("/api") else path
-    yield host, path + query.lower()
-    before = _REPOSITORIES.get(host)
+    if host in _SITES["hubs"] and path.startswith("/api"):
+        path = _API.sub("", path, count=1)
+    yield host, path + query
+    before = _SITES["repositories"].get(host)
     if before is not None and path.startswith(f"{before}/"):
-        yield "github.com", path[len(before) :] + query.lower()
+        yield "github.com", path[len(before) :] + query
 
 
 def _host(authority: str) -> str:
-    host = unquote(authority).rpartition("@")[2].partition(":")[0].lower().rstrip(".")
-    host = host.removeprefix("www.")
-    return _ALIASES.get(host, host)
+    host = unquote(authority).rpartition("@")[2].partition(":")[0].lower().rstrip(".").removeprefix("www.")
+    return _SITES["aliases"].get(host, host)
 
 
 def _path(path: str) -> str:
@@ -206,13 +177,11 @@ def _path(path: str) -> str:
 def _within(key: str, host: str) -> Iterator[str]:
     """Addresses that a canonical one carries in its path or query, escaped up to twice."""
     rest = key.partition("://")[2] or key
-    wraps = any(host == name or host.endswith(f".{name}") for name in _WRAPPERS)
-    known: dict[str, None] = {}
+    bare = _BARE if any(host == name or host.endswith(f".{name}") for name in _SITES["wrappers"]) else _BARE_WITH_PATH
     for text in dict.fromkeys((rest, unquote_plus(rest), unquote_plus(unquote_plus(rest)))):
         for start in islice(_ADDRESS.finditer(text), _MOST_WITHIN):
-            known["https://" + text[start.end() :]] = None
-            known["https://" + text[start.end() :].partition("&")[0]] = None
+            yield "https://" + text[start.end() :]
+            yield "https://" + text[start.end() :].partition("&")[0]
         below = text[len(re.split("[/?]", text, maxsplit=1)[0]) :]
-        for start in islice((_BARE if wraps else _BARE_WITH_PATH).finditer(below), _MOST_WITHIN):
-            known["https://" + below[start.end() :]] = None
-    yield from known
+        for start in islice(bare.finditer(below), _MOST_WITHIN):
+            yield "https://" + below[start.end() :]
