@@ -12,11 +12,11 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import NO_OCCASION, Occasion, Page, answered
+from sanderling.world.contract import NO_OCCASION, Occasion, Page, VisitReply, answered
 from sanderling.world.faults.profiles import get_faults
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import GuardedWorld
-from sanderling.world.guard import Canaries, Found, Guard, GuardKind, GuardLine, Wording, as_words
+from sanderling.world.guard import Found, Guard, GuardKind, GuardLine, Wording
 from sanderling.world.local import LocalWorld
 
 # Wording
@@ -33,7 +33,7 @@ CHINESE = "哪位作家在北方海岸的灯塔旁写下了四十首潮汐颂歌
 
 
 def found(question: str, text: str, title: str = "", url: str = "https://p.example/x") -> Found | None:
-    return Wording.of(question).found_on(url, title, text)
+    return Wording.of(question).found_on(VisitReply(url, title, text))
 
 
 def words(count: int, start: int = 0) -> str:
@@ -138,10 +138,14 @@ def test_a_search_page_that_lists_other_things_stays(title: str, text: str) -> N
 
 
 def test_a_canary_is_found_whatever_is_around_it() -> None:
-    canaries = Canaries(["BENCH canary GUID 26b5c67b-86ad", "short", "BENCH other GUID 11111111-2222"])
-    assert canaries.in_words(as_words("x\nbench CANARY guid: 26b5c67b-86ad\ny"))
-    assert not canaries.in_words(as_words("short bench canary guid 26b5c67b-86ae, BENCH other GUID 1111"))
-    assert not Canaries(()).in_words(as_words("anything")) and not Canaries(["", "a b"]).in_words(as_words("a b"))
+    def holds(text: str, *canaries: str) -> bool:
+        page = VisitReply("https://p.example", "", text)
+        return Guard(Blocklist(), {}, canaries, lambda line: None).hides(NO_OCCASION, "visit", page)
+
+    some = ("BENCH canary GUID 26b5c67b-86ad", "short", "BENCH other GUID 11111111-2222")
+    assert holds("x\nbench CANARY guid: 26b5c67b-86ad\ny", *some)
+    assert not holds("short bench canary guid 26b5c67b-86ae, BENCH other GUID 1111", *some)
+    assert not holds("anything") and not holds("a b", "", "a b")
 
 
 TEXT = st.lists(st.sampled_from(["tide", "bell", "coast", "storm", "ode", "keeper"]), min_size=0, max_size=40).map(" ".join)

@@ -14,7 +14,7 @@ from html import unescape
 
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import ToolCall
-from sanderling.world.guard import Wording, as_words, asked_by, site_words, without_echo
+from sanderling.world.guard import Wording, as_words, without_echo
 
 _URL = re.compile(r"https?://[^\s\"'<>)\]]+")
 _UNSEEN = re.compile(
@@ -76,17 +76,16 @@ def _without_page_echoes(text: str, wording: Wording, calls: tuple[ToolCall, ...
     values = (value for call in calls for value in call.arguments.values())
     urls = [url for value in values for url in (value if isinstance(value, list) else [value]) if isinstance(url, str)]
     for url in urls:
-        asked = [words for words in asked_by(url) if wording.found_in(f" {words} ") is not None]
-        if asked:
-            text = "\n".join(_lines_without(text.splitlines(), asked, site_words(url)))
+        if asked := wording.asked_by(url):
+            text = "\n".join(_lines_without(text.splitlines(), asked, url))
     return text
 
 
-def _lines_without(lines: list[str], asked: list[str], site: frozenset[str]) -> Iterator[str]:
+def _lines_without(lines: list[str], asked: list[str], url: str) -> Iterator[str]:
     left = _TITLE_AND_FIRST_LINE
     for line in lines:
         words = as_words(line) if left else ""
-        kept = without_echo(words, asked, site) if left else ""
+        kept = without_echo(words, asked, url) if left else ""
         left -= kept != words
         yield line if kept == words else kept
 

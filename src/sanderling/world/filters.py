@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from urllib.parse import urljoin
@@ -57,14 +56,24 @@ def without_links(text: str, base: str, hidden: Hidden) -> str:
 
     def is_hidden(address: str) -> bool:
         written = _ESCAPED.sub(r"\1", address)
-        return hidden(canonical_url(written)) or hidden(_resolved(base, written))
+        try:
+            return hidden(canonical_url(written)) or hidden(canonical_url(urljoin(base, written)))
+        except ValueError:  # brackets that are no IPv6 host: it is no address
+            return False
+
+    def readings(bare: str) -> Iterator[str]:
+        """What a bare address may be, the longest first."""
+        yield bare.rstrip(_AFTER)
+        for end in reversed(list(islice(_ENDS.finditer(bare), _MOST_TRIED))):
+            yield bare[: end.start()].rstrip(_AFTER)
 
     def erase(match: re.Match[str]) -> str:
         bare = match[0].strip("<>")
-        shown = next((part for part in _readings(bare) if is_hidden(part)), None)
+        shown = next((part for part in readings(bare) if is_hidden(part)), None)
         if shown is not None:
             return bare[len(shown) :]
-        return "" if any(is_hidden(part) for part in _inner(bare)) else match[0]
+        within = islice(_WITHIN.finditer(bare, 1), _MOST_TRIED)
+        return "" if any(is_hidden(part) for start in within for part in readings(bare[start.start() :])) else match[0]
 
     if "](" in text:
         marked = (link for link in find_links(text) if text[link.start] in "![")
@@ -74,27 +83,20 @@ def without_links(text: str, base: str, hidden: Hidden) -> str:
     return _ADDRESS.sub(erase, text)
 
 
-def _readings(bare: str) -> Iterator[str]:
-    """What a bare address may be, the longest first."""
-    yield bare.rstrip(_AFTER)
-    for end in reversed(list(islice(_ENDS.finditer(bare), _MOST_TRIED))):
-        yield bare[: end.start()].rstrip(_AFTER)
+def with_hits(reply: SearchReply, hits: Sequence[SearchHit], hidden: Hidden) -> SearchReply:
+    """A reply with some of its hits, and no link to a hidden page in them: EMPTY where none is left."""
+    clean = tuple(
+        replace(hit, snippet=without_links(hit.snippet, hit.url, hidden), title=without_links(hit.title, hit.url, hidden))
+        for hit in hits
+    )
+    status = ToolStatus.EMPTY if reply.status is ToolStatus.OK and not clean else reply.status
+    return SearchReply(reply.query, clean, status, reply.latency_s)
 
 
-def _inner(bare: str) -> Iterator[str]:
-    """The addresses that an address goes on with."""
-    for start in islice(_WITHIN.finditer(bare, 1), _MOST_TRIED):
-        yield from _readings(bare[start.start() :])
-
-
-def _resolved(base: str, address: str) -> str:
-    try:
-        return canonical_url(urljoin(base, address))
-    except ValueError:  # brackets that are no IPv6 host: it is no address
-        return address
-
-
-# The filters
+def without_hidden(reply: VisitReply, hidden: Hidden) -> VisitReply:
+    """A reply without links to hidden pages."""
+    base = reply.moved or reply.url
+    return replace(reply, text=without_links(reply.text, base, hidden), title=without_links(reply.title, base, hidden))
 
 
 class Filter(World):
@@ -124,7 +126,6 @@ class MaskedWorld(Filter):
         for group in groups:
             keys = frozenset(canonical_url(url) for url in group)
             self._group_of.update(dict.fromkeys(keys, keys))
-        self._expanded: Callable[[frozenset[str]], frozenset[str]] = lru_cache(maxsize=256)(self._expand)
         parts = [sorted({tuple(sorted(group)) for group in self._group_of.values()})]
         parts += [sorted(self._blocklist.hosts), sorted(self._blocklist.prefixes)]
         parts += [sorted(self._blocklist.paths)] if self._blocklist.paths else []
@@ -135,15 +136,14 @@ class MaskedWorld(Filter):
         self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> tuple[SearchReply, ...]:
         """Rank pages; see `contract.World`. An offline world is asked for more results until enough are not blocked."""
-        keys = self._expanded(occasion.masked)
-        if not keys and not self._blocklist:
+        occasion, hidden = self._expanded(occasion)
+        if hidden is None:
             return await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
-        hidden = self._hidden(keys)
-        wanted, within = limit, replace(occasion, masked=keys)
+        wanted = limit
         found: dict[int, SearchReply] = {}
         while absent := [number for number in range(len(queries)) if number not in found]:
             asked = [queries[number] for number in absent]
-            replies = await self._world.search_many(asked, limit=wanted, snippet_words=snippet_words, occasion=within)
+            replies = await self._world.search_many(asked, limit=wanted, snippet_words=snippet_words, occasion=occasion)
             for number, reply in zip(absent, replies, strict=True):
                 kept = [hit for hit in reply.hits if not hidden(canonical_url(hit.url))]
                 if len(kept) >= limit or len(reply.hits) < wanted or not self.offline:
@@ -152,23 +152,23 @@ class MaskedWorld(Filter):
         return tuple(found[number] for number in range(len(queries)))
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
-        keys = self._expanded(occasion.masked)
-        if not keys and not self._blocklist:
-            return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
-        hidden = self._hidden(keys)
-        if hidden(canonical_url(url)):
+        occasion, hidden = self._expanded(occasion)
+        if hidden is not None and hidden(canonical_url(url)):
             return missing(url)
-        reply = await self._world.visit(url, goal, max_words=max_words, occasion=replace(occasion, masked=keys))
+        reply = await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
+        if hidden is None:
+            return reply
         if reply.moved and hidden(canonical_url(reply.moved)):
             return missing(url, reply.latency_s)
         return without_hidden(reply, hidden)
 
-    def _expand(self, masked: frozenset[str]) -> frozenset[str]:
-        keys = canonical_set(masked)
-        return keys.union(*(self._group_of[key] for key in keys if key in self._group_of))
-
-    def _hidden(self, keys: frozenset[str]) -> Hidden:
-        return lambda key: key in keys or self._blocklist.blocks(key)
+    def _expanded(self, occasion: Occasion) -> tuple[Occasion, Hidden | None]:
+        """The occasion with all near-duplicates masked, and what is hidden then; None: nothing."""
+        keys = canonical_set(occasion.masked)
+        keys = keys.union(*(self._group_of[key] for key in keys if key in self._group_of))
+        if not keys and not self._blocklist:
+            return occasion, None
+        return replace(occasion, masked=keys), lambda key: key in keys or self._blocklist.blocks(key)
 
 
 class GuardedWorld(Filter):
@@ -194,17 +194,16 @@ class GuardedWorld(Filter):
         leaking = await self._leaks(occasion.question)
         found: list[SearchReply] = []
         for reply in replies:
-            hits = [hit for hit in reply.hits if not await self._hides(hit, leaking, occasion)]
+            hits: list[SearchHit] = []
+            for hit in reply.hits:
+                if self._guard.hides_address(occasion, "search", hit.url):
+                    continue
+                leaks = canonical_url(hit.url) in leaking
+                page = await self._whole(hit.url, NO_OCCASION) if leaks else VisitReply(hit.url, hit.title, hit.snippet)
+                if page is None or not self._guard.hides(occasion, "search", page):
+                    hits.append(hit)
             found.append(with_hits(reply, hits, self._guard.blocklist.blocks))
         return tuple(found)
-
-    async def _hides(self, hit: SearchHit, leaking: frozenset[str], occasion: Occasion) -> bool:
-        if self._guard.hides_address(occasion, "search", hit.url):
-            return True
-        if canonical_url(hit.url) not in leaking:
-            return self._guard.hides(occasion, "search", hit.url, hit.title, hit.snippet)
-        page = await self._whole(hit.url, NO_OCCASION)
-        return page is not None and self._guard.hides(occasion, "search", page.url, page.title, page.text)
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         if self._guard.hides_address(occasion, "visit", url):
@@ -216,7 +215,7 @@ class GuardedWorld(Filter):
         if reply.status is ToolStatus.OK or reply.part > reply.parts:  # past the end of a page its title is told
             shown = replace(reply, url=where)
             page = shown if (reply.part, reply.parts) == (1, 1) else await self._whole(url, occasion) or shown
-            if self._guard.hides(occasion, "visit", page.url, page.title, page.text):
+            if self._guard.hides(occasion, "visit", page):
                 return missing(url, reply.latency_s)
         return without_hidden(reply, self._guard.blocklist.blocks)
 
@@ -230,33 +229,17 @@ class GuardedWorld(Filter):
         """Keys of pages that hold the question, found by a search for it, as many as there are."""
         if question in self._leaking:
             return self._leaking[question]
-        text, most, keys = self._guard.text_of(question) if self.offline else "", _FIRST_LOOK, frozenset[str]()
+        text, most, keys = self._guard.texts.get(question, "") if self.offline else "", _FIRST_LOOK, frozenset[str]()
         while text:
             hits = (await self._world.search(text, limit=most, snippet_words=1)).hits
             pages = [page for hit in hits if (page := await self._whole(hit.url, NO_OCCASION)) is not None]
-            leaks = [page for page in pages if self._guard.is_leak(question, page.url, page.title, page.text)]
-            keys = frozenset(canonical_url(page.url) for page in leaks)
+            asked = Occasion(question=question)
+            keys = frozenset(canonical_url(page.url) for page in pages if self._guard.hides(asked, "", page, noted=False))
             if len(hits) < most or 2 * len(keys) <= len(hits):
                 break
             most *= 2
         self._leaking[question] = keys
         return keys
-
-
-def with_hits(reply: SearchReply, hits: Sequence[SearchHit], hidden: Hidden) -> SearchReply:
-    """A reply with some of its hits, and no link to a hidden page in them: EMPTY where none is left."""
-    clean = tuple(
-        replace(hit, snippet=without_links(hit.snippet, hit.url, hidden), title=without_links(hit.title, hit.url, hidden))
-        for hit in hits
-    )
-    status = ToolStatus.EMPTY if reply.status is ToolStatus.OK and not clean else reply.status
-    return SearchReply(reply.query, clean, status, reply.latency_s)
-
-
-def without_hidden(reply: VisitReply, hidden: Hidden) -> VisitReply:
-    """A reply without links to hidden pages."""
-    base = reply.moved or reply.url
-    return replace(reply, text=without_links(reply.text, base, hidden), title=without_links(reply.title, base, hidden))
 
 
 def filtered(world: World, blocklist: Blocklist | None = None, guard: Guard | None = None) -> World:
@@ -280,9 +263,6 @@ def read_blocklist(path: Path) -> Blocklist:
         return Blocklist.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Blocklist()
-    except UserError:
-        raise
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"The blocklist {path} cannot be read ({error}): write one host, URL or */path a line, in UTF-8."
-        ) from error
+        told = f"The blocklist {path} cannot be read ({error})"
+        raise UserError(f"{told}: write one host, URL or */path a line, in UTF-8.") from error

@@ -27,10 +27,17 @@ from urllib.parse import parse_qsl, unquote_plus
 from sanderling.core.config import Frozen
 from sanderling.core.text import question_tokens
 from sanderling.world.blocked import Blocklist
-from sanderling.world.contract import Occasion
+from sanderling.world.contract import Occasion, Page, VisitReply
 
+VERSION = 2
+"""Another number where other texts are found."""
+_RUN, _FEWEST = 13, 8
 _CUT = 13
 """So many words of a longer query make it known: titles are cut."""
+_CHARACTERS = 2
+"""Characters of scripts without blanks that count for a word."""
+_SHORTEST_CANARY = 12
+"""Characters: shorter ones would be found by chance, and are not looked for."""
 _OF_THEMSELVES = frozenset({
     "search", "searches", "searched", "searching", "result", "results", "showing", "found", "find", "for", "of", "the", "your",
     "you", "web", "page", "query", "at", "on", "in", "搜", "索", "结", "果", "的",
@@ -40,33 +47,36 @@ _AFTER = re.compile(r"(?:(?:web )?search(?: results?)?|results?|的? ?搜 索(?:
 _HOST = re.compile(r"^(?:[a-z][a-z0-9+.\-]*:)?/*(?:[^/?#]*@)?([^/?#:]*)", re.IGNORECASE)
 
 
-def asked_by(url: str) -> tuple[str, ...]:
-    """What an address asks for: its query's names and values, each in normal form without blanks around it."""
-    query = url.partition("#")[0].partition("?")[2]
-    texts = (unquote_plus(text) for pair in parse_qsl(query, keep_blank_values=True) for text in pair)
-    return tuple(dict.fromkeys(words for text in texts if (words := " ".join(question_tokens(text)))))
+@lru_cache(maxsize=64)
+def as_words(text: str) -> str:
+    """A text's words as they are compared, with a blank before and after each."""
+    return f" {' '.join(question_tokens(text))} "
 
 
-def site_words(url: str) -> frozenset[str]:
-    """What a site may call itself: the parts of its host."""
-    found = _HOST.match(url)
-    return frozenset(question_tokens(found[1].replace(".", " "))) if found else frozenset()
+def without_echo(line: str, asked: Iterable[str], url: str) -> str:
+    """A line's words without one echo of each thing that its page's address asked for; where there is none, as they are.
 
-
-def without_echo(line: str, asked: Iterable[str], site: frozenset[str]) -> str:
-    """A line's words without one echo of each thing that was asked for; where there is none, as they are.
-
-    Example: ``without_echo(" tide tables search ", ["tide tables"], frozenset())`` is ``" search "``
+    Example: ``without_echo(" tide tables search ", ["tide tables"], "https://s.example")`` is ``" search "``
     """
+    host = _HOST.match(url)
+    site = frozenset(question_tokens(host[1].replace(".", " "))) if host else frozenset()
 
     def names(word: str) -> bool:
         return word in site or not any(character.isalnum() for character in word)
 
     for query in asked:
-        place = _place_of(line, query)
-        if place is None:
+        words = query.split()
+        start = line.find(f" {query} ")
+        if start < 0 and len(words) > _CUT:
+            start = line.find(f" {' '.join(words[:_CUT])} ")
+        if start < 0:
             continue
-        before, after = line[: place[0] + 1], line[place[1] - 1 :]
+        end = start + 1
+        for word in words:
+            if not line.startswith(f"{word} ", end):
+                break
+            end += len(word) + 1
+        before, after = line[: start + 1], line[end - 1 :]
         alone = all(word in _OF_THEMSELVES or names(word) for word in (*before.split(), *after.split()))
         follows = " ".join(dropwhile(names, after.split()))
         if alone or _BEFORE.search(before) or _AFTER.match(follows):
@@ -74,45 +84,17 @@ def without_echo(line: str, asked: Iterable[str], site: frozenset[str]) -> str:
     return line
 
 
-def _place_of(line: str, query: str) -> tuple[int, int] | None:
-    """From the blank before the query to behind the one after it; of a query that was cut, its beginning."""
-    start = line.find(f" {query} ")
-    if start >= 0:
-        return start, start + len(query) + 2
-    words = query.split()
-    start = line.find(f" {' '.join(words[:_CUT])} ") if len(words) > _CUT else -1
-    if start < 0:
-        return None
-    end = start + 1
-    for word in words:
-        if not line.startswith(f"{word} ", end):
-            break
-        end += len(word) + 1
-    return start, end
-
-
-# The question, word for word
-
-VERSION = 2
-"""Another number where other texts are found."""
-_RUN, _FEWEST = 13, 8
-_CHARACTERS = 2
-"""Characters of scripts without blanks that count for a word."""
-_SHORTEST_CANARY = 12
-
-
 @dataclass(frozen=True)
 class Found:
-    """What a text holds of a question."""
+    """What a text holds of a question; ``what`` is for people: ``whole question``, ``7 of 12 runs``."""
 
     leak: bool
     what: str
-    """For people: ``whole question``, ``7 of 12 runs``."""
 
 
 @dataclass(frozen=True)
 class Wording:
-    """A question as it is looked for."""
+    """A question as it is looked for, word for word."""
 
     whole: str
     """Its words between single blanks; empty: too short to be told from common phrases."""
@@ -141,45 +123,22 @@ class Wording:
             return None
         return Found(held >= max(2, math.ceil(len(self.runs) / 2)), f"{held} of {len(self.runs)} runs")
 
-    def found_on(self, url: str, title: str, text: str) -> Found | None:
-        if not self.whole:
-            return None
-        found = self.found_in(as_words(f"{title}\n{text}"))
-        asked = [words for words in asked_by(url) if self.found_in(f" {words} ") is not None] if found else []
+    def asked_by(self, url: str) -> list[str]:
+        """What of the question an address asks for in its query, in normal form without blanks around it."""
+        query = url.partition("#")[0].partition("?")[2]
+        texts = (unquote_plus(text) for pair in parse_qsl(query, keep_blank_values=True) for text in pair)
+        asked = dict.fromkeys(" ".join(question_tokens(text)) for text in texts)
+        return [words for words in asked if words and self.found_in(f" {words} ") is not None]
+
+    def found_on(self, page: VisitReply | Page) -> Found | None:
+        """What a page holds of the question, but for what it says back."""
+        found = self.found_in(as_words(f"{page.title}\n{page.text}"))
+        asked = self.asked_by(page.url) if found else []
         if not asked:
             return found
-        first, _, rest = text.lstrip().partition("\n")
-        kept = [without_echo(as_words(line), asked, site_words(url)) for line in (title, first)]
+        first, _, rest = page.text.lstrip().partition("\n")
+        kept = [without_echo(as_words(line), asked, page.url) for line in (page.title, first)]
         return self.found_in(f" {' '.join(part.strip(' ') for part in (*kept, as_words(rest)))} ")
-
-
-class Canaries:
-    """Strings that a benchmark's publisher put beside its texts, so that copies can be told.
-
-    Shorter than 12 characters they would be found by chance, and are not looked for.
-    """
-
-    def __init__(self, canaries: Iterable[str]) -> None:
-        self._by_word: dict[str, list[str]] = {}
-        for words in dict.fromkeys(" ".join(question_tokens(canary)) for canary in canaries):
-            if len(words) >= _SHORTEST_CANARY:
-                self._by_word.setdefault(max(words.split(), key=len), []).append(words)
-
-    def in_words(self, words: str) -> bool:
-        """Whether one stands in words in normal form (`as_words`)."""
-        if not self._by_word:
-            return False
-        held = self._by_word.keys() & set(words.split())
-        return any(f" {canary} " in words for word in held for canary in self._by_word[word])
-
-
-@lru_cache(maxsize=64)
-def as_words(text: str) -> str:
-    """A text's words as they are compared, with a blank before and after each."""
-    return f" {' '.join(question_tokens(text))} "
-
-
-# The guard
 
 
 class GuardKind(StrEnum):
@@ -213,7 +172,7 @@ class Guard:
     Args:
         blocklist: addresses that nobody may see.
         questions: texts by id, of those whose copies are hidden; others are only kept from addresses and canaries.
-        canaries: strings that tell copies of the benchmark.
+        canaries: strings that a benchmark's publisher put beside its texts, so that copies can be told.
         write: takes the line of each thing that is hidden or reported, before the agent sees the rest.
 
     Example: ``Guard(Blocklist.parse("leaks.example"), {"q1": "Who?"}, (), lambda line: log.append(line.model_dump()))``
@@ -229,19 +188,15 @@ class Guard:
     ) -> None:
         canaries = sorted(set(canaries))
         self.blocklist = blocklist
-        self._texts = dict(questions)
-        self._wordings = {id: Wording.of(text) for id, text in self._texts.items()}
-        self._canaries = Canaries(canaries)
+        self._wordings = {id: Wording.of(text) for id, text in questions.items()}
+        self.texts = {id: text for id, text in questions.items() if self._wordings[id].whole}
+        """By id, of the questions that pages may repeat: the words to look for such pages."""
+        self._canaries = [words for canary in canaries if len(words := as_words(canary)) >= _SHORTEST_CANARY + 2]
         self._write = write
         paths = [sorted(blocklist.hosts), sorted(blocklist.prefixes), sorted(blocklist.paths)]
         rules = [VERSION, *paths, canaries, bool(questions)]
         self.fingerprint = hashlib.sha256(repr(rules).encode("utf-8", "replace")).hexdigest()
         """Of the rules; what they come to for a question follows from its text."""
-
-    def text_of(self, question: str) -> str:
-        """The words to look for pages that repeat them; empty where none are kept from the question."""
-        wording = self._wordings.get(question)
-        return self._texts[question] if wording is not None and wording.whole else ""
 
     def hides_address(self, occasion: Occasion, tool: str, url: str) -> bool:
         """Whether an address is blocked; written down if so."""
@@ -250,26 +205,20 @@ class Guard:
             self._note(occasion, tool, GuardKind.ADDRESS, url, rule)
         return bool(rule)
 
-    def hides(self, occasion: Occasion, tool: str, url: str, title: str, text: str) -> bool:
-        """Whether a text is one that the question must not see; written down if so, and if it quotes the question."""
-        found = self._finding(occasion.question, url, title, text)
-        if found is None:
+    def hides(self, occasion: Occasion, tool: str, page: VisitReply, *, noted: bool = True) -> bool:
+        """Whether a page is one that the question must not see; ``noted``: written down if so, or if it quotes the question."""
+        words = as_words(f"{page.title}\n{page.text}")
+        wording = self._wordings.get(occasion.question)
+        if any(canary in words for canary in self._canaries):
+            kind, rule = GuardKind.CANARY, "canary"
+        elif wording is None or (found := wording.found_on(page)) is None:
             return False
-        sha256 = hashlib.sha256(f"{title}\n{text}".encode("utf-8", "replace")).hexdigest()
-        self._note(occasion, tool, found[0], url, found[1], sha256)
-        return found[0] is not GuardKind.REPORTED
-
-    def is_leak(self, question: str, url: str, title: str, text: str) -> bool:
-        """Whether a text is one that the question must not see; writes nothing."""
-        found = self._finding(question, url, title, text)
-        return found is not None and found[0] is not GuardKind.REPORTED
-
-    def _finding(self, question: str, url: str, title: str, text: str) -> tuple[GuardKind, str] | None:
-        if self._canaries.in_words(as_words(f"{title}\n{text}")):
-            return GuardKind.CANARY, "canary"
-        wording = self._wordings.get(question)
-        found = None if wording is None else wording.found_on(url, title, text)
-        return None if found is None else (GuardKind.VERBATIM if found.leak else GuardKind.REPORTED, found.what)
+        else:
+            kind, rule = (GuardKind.VERBATIM if found.leak else GuardKind.REPORTED), found.what
+        if noted:
+            sha256 = hashlib.sha256(f"{page.title}\n{page.text}".encode("utf-8", "replace")).hexdigest()
+            self._note(occasion, tool, kind, page.url, rule, sha256)
+        return kind is not GuardKind.REPORTED
 
     def _note(self, occasion: Occasion, tool: str, kind: GuardKind, url: str, rule: str, sha256: str = "") -> None:
         question, attempt = occasion.question, occasion.attempt
