@@ -19,7 +19,7 @@ import sanderling
 from sanderling.evaluate.provenance import machine
 from sanderling.runs.files import replace_file
 from sanderling.world.contract import Occasion, Page, World, answered
-from sanderling.world.disk.duplicates import near_duplicates
+from sanderling.world.disk.duplicates import near_duplicates, signature
 from sanderling.world.encyclopedia import generate_pages
 from sanderling.world.faults.profiles import PROFILES
 from sanderling.world.faults.world import FaultyWorld
@@ -39,7 +39,8 @@ def main() -> None:
     pages = list(generate_pages(SIZE, SEED))
     world = LocalWorld.in_memory(pages, name="encyclopedia")
     began = time.perf_counter()
-    groups = near_duplicates(pages)
+    signed = [(number, found) for number, page in enumerate(pages) if (found := signature(page.text)) is not None]
+    groups = [[pages[number].url for number in group] for group in near_duplicates(signed)]
     duplicates_s = time.perf_counter() - began
     masked = MaskedWorld(world, groups)
     hidden = frozenset(page.url for page in pages[:MASKED])

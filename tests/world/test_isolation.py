@@ -17,8 +17,7 @@ from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.dense.embedders import HashedEmbedder
 from sanderling.world.dense.index import SearchMode
 from sanderling.world.dense.vectors import embed_world, settings_for
-from sanderling.world.disk.duplicates import near_duplicates
-from sanderling.world.disk.store import build_world, open_world
+from sanderling.world.disk.store import build_world, compare_pages, open_world
 from sanderling.world.faults.profiles import PROFILES, PageNoise
 from sanderling.world.faults.world import FaultyWorld
 from sanderling.world.filters import MaskedWorld
@@ -58,9 +57,9 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def worlds(directory: Path) -> Iterator[World]:
     """Every kind of world that runs in the process."""
-    build_world(directory / "w", PAGES, name="stored", source="test")
+    info = build_world(directory / "w", PAGES, name="stored", source="test")
     local = LocalWorld.in_memory(PAGES, name="memory")
-    masked = MaskedWorld(local, near_duplicates(PAGES, 0.5), Blocklist.parse("w.example/7"))
+    masked = MaskedWorld(local, compare_pages(directory / "w", info, 0.5)[0], Blocklist.parse("w.example/7"))
     embedder, stored = HashedEmbedder(64), open_world(directory / "w")
     embed_world(directory / "w", stored, embedder, settings_for(embedder), spec="hashed:64")
     harsh = PROFILES["hostile"].model_copy(update={"pages": PageNoise(stale=0.5, injected=0.5)})

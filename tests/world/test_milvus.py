@@ -235,7 +235,6 @@ async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tm
         (tmp_path / name).write_bytes((pushed.pointer / name).read_bytes())
     with pytest.raises(UserError, match="no dense index"):
         MilvusWorld(tmp_path, SearchMode.DENSE)
-    there = MilvusWorld(pushed.pointer)
     store = MilvusStore(pushed.uri, "other")
     store.create(None, VectorIndex.FLAT)
     record = (tmp_path / "milvus.json").read_text()
@@ -250,8 +249,9 @@ async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tm
     (tmp_path / "milvus.json").write_text("{}")
     with pytest.raises(UserError, match="damaged"):
         MilvusWorld(tmp_path)
-    there._remote._store._pages = "gone"
-    there._ranker._ranker._store._pages = "gone"  # type: ignore[attr-defined]
+    push_world(pushed.source, pushed.local, pushed.uri, tmp_path / "gone", collection="gone", vector_index=VectorIndex.FLAT)
+    there = MilvusWorld(tmp_path / "gone")
+    MilvusStore(pushed.uri, json.loads((tmp_path / "gone/milvus.json").read_text())["collection"]).drop()
     profile = get_profile("tiny")
     with pytest.raises(ToolOutageError, match="refused a call"):
         await world_tools(there, profile)[profile.tools.search]({profile.tools.search_query: ["festival"]}, ToolContext())

@@ -1,8 +1,7 @@
 """A world on this machine: pages, an index over them, snippets and extracts.
 
-The same code serves a world opened from a directory (`store.open_world`) and one built in memory (`LocalWorld.in_memory`, for
-tests and RL workers). It draws no random number and reads no clock; a socket is opened only where its ranker or its pages lie
-on a server. May be called from many threads.
+It draws no random number and reads no clock; a socket is opened only where its ranker or its pages lie on a server. May be
+called from many threads.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ from sanderling.world.contract import (
     missing,
 )
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
-from sanderling.world.disk.pages import Intake, MemoryPages, PageStore
+from sanderling.world.disk.pages import Intake, PageFile, PageStore
 from sanderling.world.filters import with_hits, without_hidden
 from sanderling.world.passages import read_page, snippet
 from sanderling.world.text import Flow, content_terms, flow
@@ -39,16 +38,10 @@ _LIGHTEST = 0.1
 
 
 class LocalWorld(World):
-    """Pages with search and visit.
+    """Pages with search and visit; on disk (`store.open_world`), in memory, or on a server (`milvus`).
 
-    Args:
-        name: for records.
-        fingerprint: SHA-256 over the pages in order.
-        pages: the store.
-        index: over exactly these pages; it weighs the words of snippets whoever ranks.
-        ranker: orders the pages; the index by default.
-        waits: whether ranker or store ask a server: then answers are computed in threads.
-
+    ``index``: over exactly these pages; it weighs the words of snippets whoever ranks. ``ranker``: orders the pages; the index
+    by default. ``waits``: whether ranker or store ask a server: then answers are computed in threads.
     """
 
     def __init__(
@@ -77,13 +70,13 @@ class LocalWorld(World):
     @staticmethod
     def in_memory(pages: Iterable[Page], *, name: str) -> "LocalWorld":
         """Build a world in memory. Raises UserError when no page is left to hold."""
-        intake, store, index = Intake(), MemoryPages(), IndexBuilder(None)
+        intake, store, index = Intake(), PageFile(), IndexBuilder(None)
         for page in pages:
             number = intake.take_in(page, store.add)
             if number is not None:
-                stored = store.get(number).page
-                index.add(number, stored.title, stored.text)
-        if not intake.counts.kept:
+                kept = store.get(number)
+                index.add(number, kept.title, kept.text)
+        if not store.count():
             raise UserError(f"The world {name!r} would hold no page: give pages that have a URL and text.")
         return LocalWorld(name, intake.fingerprint, store, index.finish())
 
@@ -96,21 +89,27 @@ class LocalWorld(World):
     ) -> tuple[SearchReply, ...]:
         def replies() -> tuple[SearchReply, ...]:
             masked = canonical_set(occasion.masked)
-            lists = self._ranker.rank_many(queries, limit, self._numbers(masked))
+            lists = self._lists(queries, limit, masked)
             return tuple(self._reply(*each, snippet_words, masked) for each in zip(queries, lists, strict=True))
 
         return await beside_the_loop(replies) if self._waits else replies()
 
-    def _numbers(self, keys: Collection[str]) -> list[int]:
-        return [number for key in keys if (number := self._pages.find(key)) is not None]
+    def _lists(self, queries: Sequence[str], limit: int, masked: Collection[str]) -> list[Ranked]:
+        """The list of each query, without the pages of these keys."""
+        hidden = [number for key in masked if (number := self._pages.find(key)) is not None]
+        return self._ranker.rank_many(queries, limit, hidden)
 
     def _reply(self, query: str, ranked: Ranked, snippet_words: int, masked: frozenset[str]) -> SearchReply:
         if not ranked:
             return SearchReply(query=query, hits=(), status=ToolStatus.EMPTY)
         weights = self._weights(query)
-        hits = tuple(self._hit(number, score, weights, max(snippet_words, 1)) for number, score in ranked)
-        reply = SearchReply(query=query, hits=hits)
-        return with_hits(reply, hits, masked.__contains__) if masked else reply
+        hits: list[SearchHit] = []
+        for number, score in ranked:
+            page, laid_out = self._laid_out(number)
+            text = snippet(laid_out, weights, max(snippet_words, 1))
+            hits.append(SearchHit(_cut_short(page.title), page.url, text, _cut_short(page.date), score))
+        reply = SearchReply(query=query, hits=tuple(hits))
+        return with_hits(reply, reply.hits, masked.__contains__) if masked else reply
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         def reply() -> VisitReply:
@@ -118,9 +117,9 @@ class LocalWorld(World):
             number = None if key in masked else self._pages.find(key)
             if number is None:
                 return missing(url)
-            stored = self._pages.get(number)
-            page, title = stored.page, _cut_short(stored.page.title)
-            if not stored.readable:
+            page = self._pages.get(number)
+            title = _cut_short(page.title)
+            if not page.text:
                 return VisitReply(url=page.url, title=title, text="", status=ToolStatus.NOT_TEXT)
             found = read_page(page.text, goal, asked_part(url), max(max_words, 1))
             if found.part > found.parts:
@@ -133,14 +132,14 @@ class LocalWorld(World):
     def page(self, url: str) -> Page | None:
         """The whole page of an address, or None; for builders and judges, not for agents."""
         number = self._pages.find(canonical_url(url))
-        return None if number is None else self._pages.get(number).page
+        return None if number is None else self._pages.get(number)
 
     def all_pages(self, first: int = 0) -> Iterator[Page]:
         """Every page in order, from the ``first`` on; for builders and judges, not for agents.
 
         Raises OSError when the store has become unreadable.
         """
-        return (self._pages.get(number).page for number in range(first, self.page_count))
+        return map(self._pages.get, range(first, self.page_count))
 
     def _weights(self, query: str) -> dict[str, float]:
         """Inverse document frequency of the query's words, but for those that say next to nothing."""
@@ -150,13 +149,8 @@ class LocalWorld(World):
         least = _LIGHTEST * max(weights.values(), default=0.0)
         return {word: weight for word, weight in weights.items() if weight >= least}
 
-    def _hit(self, number: int, score: float, weights: dict[str, float], snippet_words: int) -> SearchHit:
-        page, laid_out = self._laid_out(number)
-        text = snippet(laid_out, weights, snippet_words)
-        return SearchHit(title=_cut_short(page.title), url=page.url, snippet=text, date=_cut_short(page.date), score=score)
-
     def _lay_out(self, number: int) -> tuple[Page, Flow]:
-        page = self._pages.get(number).page
+        page = self._pages.get(number)
         return page, flow(page.title, page.text[:_LONGEST_SNIPPET_SOURCE])
 
 

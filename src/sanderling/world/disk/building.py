@@ -1,34 +1,30 @@
 """Building: a stream of pages is read in, then indexed, signed and linked; a kill at any moment loses seconds.
 
-A place is a directory in which one process builds, guarded by a lock that ends with the process. What was read in is committed
-every few seconds together with the feed's mark, so that the same command goes on from there; so is the second pass over the
-stored pages. Memory does not grow with the number of pages. `store` makes a world of what lies here.
+What was read in is committed every few seconds together with the feed's mark, so that the same command goes on from there; so
+is the second pass over the stored pages. Memory does not grow with the number of pages.
 """
 
-import fcntl
-import glob
-import os
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
 
 from pydantic import BaseModel, ConfigDict
 
 from sanderling.core.errors import UserError
+from sanderling.runs.locks import locked_place
 from sanderling.world.addresses import canonical_url, site
 from sanderling.world.contract import Page
 from sanderling.world.disk.duplicates import signature
 from sanderling.world.disk.index import IndexBuilder, is_whole, write_note
-from sanderling.world.disk.pages import Counts, Intake, PageFile
+from sanderling.world.disk.pages import Counts, Intake, PageFile, SqlitePages, writable
 
-_LOCK, _STAMP = "lock", "stamp"
+STAMP = "stamp"
+"""The file in a place to build in that says what is built there; without it nothing there is wanted any more."""
 _SECONDS = 2.0
 """Of reading between two commits: what a kill can cost."""
 _INDEXED = 20_000
@@ -87,9 +83,6 @@ class Feed:
         return ()
 
 
-# Links
-
-
 class Leads(StrEnum):
     """Where a link leads: to a page of the world, to a page that its sites lack, or to another site."""
 
@@ -107,106 +100,44 @@ class LinkCounts(Counts):
 
 
 def leads(link: str, find: Callable[[str], int | None], has_site: Callable[[str], bool]) -> Leads:
-    """Where a link leads; what lies on sites of which it holds no page, a world cannot know.
-
-    ``find``: the number of a page by its key; ``has_site``: whether any page lies on a site.
-    """
+    """Where a link leads, by a world's `SqlitePages.find` and `SqlitePages.has_site`."""
     key = canonical_url(link)
     if find(key) is not None:
         return Leads.INSIDE
     return Leads.DEAD if has_site(site(key)) else Leads.OUTSIDE
 
 
-# The place
-
-
-@dataclass
-class Place:
-    """A directory that one process holds to build in."""
-
-    path: Path
-    finished: bool = False
-    """Nothing in it is wanted any more."""
-
-
 @contextmanager
-def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[Place]:
-    """Hold a place to build in; what a killed build of the same stamp left there stays.
+def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[None]:
+    """Hold a directory to build in; what a killed build of the same stamp left there stays, and so does what is left with one.
 
-    Left unfinished, a place with a stamp stays, so that the build can go on from it. Raises UserError when another process
-    builds there, when remains of another build lie there (``fresh`` removes them), or when it cannot be written.
+    Raises UserError when another process builds there, when remains of another build lie there (``fresh`` removes them), or
+    when it cannot be written.
     """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        for remains in path.parent.glob(f"{glob.escape(path.name)}-*.gone"):
-            shutil.rmtree(remains, ignore_errors=True)
-        lock = _locked(path)
-    except OSError as error:
-        raise UserError(f"Cannot write to {path.parent} ({error.strerror}): choose another place.") from error
-    with lock:
-        found = _stamp_of(path)
+    with locked_place(path):
+        found = stamp_in(path)
         if found and found != stamp and not fresh:
             raise UserError(
                 f"{path} holds an interrupted build of other sources or settings: "
                 "run its command again to finish it, or remove that directory to start over (as --fresh does, if it is there)."
             )
         if fresh or not found:
-            for remains in path.iterdir():
-                if remains.is_dir():
-                    shutil.rmtree(remains, ignore_errors=True)
-                elif remains.name != _LOCK:
-                    remains.unlink(missing_ok=True)
-        place = Place(path)
+            shutil.rmtree(path, ignore_errors=True)
+        with writable(path):
+            path.mkdir(exist_ok=True)
         try:
-            yield place
+            yield
         finally:
-            if place.finished or not _stamp_of(path):
-                _remove(path)
+            if not stamp_in(path):
+                shutil.rmtree(path, ignore_errors=True)
 
 
-def _remove(path: Path) -> None:
-    """Take a directory away in one step, so that whoever builds here next begins with an empty one."""
-    gone = path.with_name(f"{path.name}-{os.getpid()}.gone")
-    with suppress(FileNotFoundError):  # it has become the world itself
-        path.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
-
-
-def _locked(place: Path) -> IO[bytes]:
-    """The place's lock file, locked. Raises UserError when another process has it, OSError when it cannot be made."""
-    lock = (place / _LOCK).open("ab")
-    with suppress(BlockingIOError, FileNotFoundError):  # held by another process, or just finished by it: not ours either way
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock.fileno()).st_ino == (place / _LOCK).stat().st_ino:
-            return lock
-    lock.close()
-    raise UserError(f"Another process is building in {place}: wait for it, or stop it first.")
-
-
-def _stamp_of(place: Path) -> str:
+def stamp_in(place: Path) -> str:
     """The stamp of the build that was interrupted here; empty: none was, or it cannot be taken up."""
     try:
-        return (place / _STAMP).read_text(encoding="utf-8")
+        return (place / STAMP).read_text(encoding="utf-8")
     except (OSError, ValueError):
         return ""
-
-
-def unmark(directory: Path) -> None:
-    """Remove what marks a directory as a place to build in."""
-    for name in (_LOCK, _STAMP):
-        (directory / name).unlink(missing_ok=True)
-
-
-@contextmanager
-def writable(place: Path) -> Iterator[None]:
-    """Tell in one sentence that files cannot be written. Raises UserError."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"Cannot write {place} ({error.strerror}): free some space or choose another place.") from error
-
-
-# The two passes
 
 
 class Stage(StrEnum):
@@ -225,80 +156,78 @@ def ignore(_stage: Stage, _done: int, _total: int | None) -> None:
     """Show no progress."""
 
 
-class State(BaseModel):
+class State(Intake):
     """How far a build has come; committed with its pages."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    stamp: str
     mark: str = ""
-    fingerprint: str
-    tally: dict[str, int]
     is_read: bool = False
     indexed: int = 0
     """Number of the next page of the second pass."""
     links: LinkCounts = LinkCounts()
 
 
-def read_in(file: PageFile, feed: Feed, fingerprint: str, progress: Progress) -> State:
-    """Store what the feed gives from where it was left, and return the state at its end, committed."""
-    if file.state:
-        state = State.model_validate_json(file.state)
-    else:
-        state = State(stamp=feed.stamp, fingerprint=fingerprint, tally=Intake().tally)
-        file.commit(state.model_dump_json())
-        (file.path.parent / _STAMP).write_text(feed.stamp, encoding="utf-8")
-    if state.is_read:
-        return state
-    intake, last = Intake(state.fingerprint, state.tally), time.monotonic()
+def fill(pages: Path, index: Path, feed: Feed, before: State, progress: Progress, earlier: SqlitePages | None = None) -> State:
+    """Write what a feed gives into a file of pages and an index, after the ``earlier`` pages, from where it was left.
 
-    def commit() -> None:
-        state.mark, state.fingerprint, state.tally = feed.mark(), intake.fingerprint, intake.tally
-        file.commit(state.model_dump_json())
-
-    for page in feed.pages(state.mark):
-        intake.take_in(page, file.add)
-        progress(Stage.READING, feed.read(), feed.total())
-        if time.monotonic() - last > _SECONDS:
-            commit()
-            last = time.monotonic()
-    state.is_read, state.indexed = True, file.first
-    commit()
+    ``before``: the state to begin with; ``index``: a directory with the earlier pages, or empty. Both are whole when this
+    returns, and the index is noted so. Where there is no new page, it is left as it is.
+    """
+    file = PageFile(pages, earlier)
+    try:
+        state = State.model_validate_json(file.state) if file.state else before
+        if not file.state:
+            file.commit(state.model_dump_json())
+            (pages.parent / STAMP).write_text(feed.stamp, encoding="utf-8")
+        if not state.is_read:
+            _read_in(file, feed, state, progress)
+        if state.tally["kept"] and not is_whole(index, file.count()):
+            _work_through(file, index, state, progress)
+        file.finish()
+    finally:
+        file.close()
     return state
 
 
-def work_through(file: PageFile, index: Path, state: State, progress: Progress) -> State:
-    """The second pass: index, sign and follow the links of the stored pages, from where it was left.
+def _read_in(file: PageFile, feed: Feed, state: State, progress: Progress) -> None:
+    """The first pass: store what the feed gives."""
+    last = time.monotonic()
+    for page in feed.pages(state.mark):
+        state.take_in(page, file.add)
+        progress(Stage.READING, feed.read(), feed.total())
+        if time.monotonic() - last > _SECONDS:
+            state.mark = feed.mark()
+            file.commit(state.model_dump_json())
+            last = time.monotonic()
+    state.mark, state.is_read, state.indexed = feed.mark(), True, file.first
+    file.commit(state.model_dump_json())
 
-    ``index``: a directory with the pages before this file's, or empty. It is whole, and noted so, when this returns.
-    """
-    if is_whole(index, file.end):
-        return state
+
+def _work_through(file: PageFile, index: Path, state: State, progress: Progress) -> None:
+    """The second pass: index, sign and follow the links of the stored pages."""
     find, has_site = lru_cache(maxsize=100_000)(file.find), lru_cache(maxsize=100_000)(file.has_site)
-    builder, tally, done = IndexBuilder(index), Counter[str](), state.indexed
+    builder, end, tally = IndexBuilder(index), file.count(), Counter[str]()
 
-    def commit() -> None:
+    def commit(done: int) -> None:
         state.indexed, state.links = done, state.links + LinkCounts(**tally)
         file.commit(state.model_dump_json())
         tally.clear()
 
     try:
-        indexed = builder.committed
-        for number, stored in file.pages(done):
-            if number >= indexed:
-                builder.add(number, stored.page.title, stored.page.text)
-            if (row := signature(stored.page.text)) is not None:
-                file.sign(number, row.tobytes())
-            tally.update(leads(link, find, has_site).value for link in stored.page.links)
-            done = number + 1
-            progress(Stage.INDEXING, done - file.first, file.end - file.first)
-            if (done - file.first) % _INDEXED == 0:
+        committed = builder.committed
+        for number, page in enumerate(file.all(state.indexed), start=state.indexed):
+            if number >= committed:
+                builder.add(number, page.title, page.text)
+            if (signed := signature(page.text)) is not None:
+                file.sign(number, signed)
+            tally.update(leads(link, find, has_site).value for link in page.links)
+            done = number + 1 - file.first
+            progress(Stage.INDEXING, done, end - file.first)
+            if done % _INDEXED == 0:
                 builder.commit()
-                commit()
+                commit(number + 1)
         builder.finish()
     finally:
         builder.close()
-    commit()
+    commit(end)
     with writable(index):
-        write_note(index, file.end)
-    return state
+        write_note(index, end)

@@ -3,13 +3,13 @@
 Signature: MinHash (Broder 1997) over shingles of five terms, 128 positions of 16 bits; the share of equal positions estimates
 the Jaccard similarity of two pages' shingles (standard error at most 0.044). Candidates share one of 32 bands of four
 positions (of two, where hundreds of unlike pages share one); they are a pair when the estimate reaches the threshold; groups
-are the connected pairs. A short page quoted within a long one is no near-duplicate of it. A signature is 256 bytes, kept with
-its page.
+are the connected pairs. A short page quoted within a long one is no near-duplicate of it.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.world.contract import Page
 from sanderling.world.text import plain, words
 
 FORMAT_VERSION = 2
@@ -31,9 +30,10 @@ _MOST_FIRSTS = 128
 """In one bucket, pages that are like none before them, until it is parted further."""
 _BLOCK = 192
 """Shingles that are hashed at once: 96 KB, so that the table stays in the cache and off the system's allocator."""
-_MOST_WORDS = 500_000
+_PAIRS = 65_536
+"""Pairs that are compared at once: flat memory."""
 
-Signature = NDArray[np.uint16]
+Numbers = NDArray[np.intp]
 
 
 def _constants(name: str, count: int) -> NDArray[np.uint32]:
@@ -47,26 +47,17 @@ _OFFSETS = _constants("offset", _POSITIONS)[:, None]
 _PLACES = _constants("place", _SHINGLE)
 
 
-class _WordHashes(dict[str, int]):
-    """The hash of each word met; emptied when it has grown large."""
-
-    def __missing__(self, word: str) -> int:
-        if len(self) >= _MOST_WORDS:
-            self.clear()
-        value = int.from_bytes(hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=4).digest(), "big")
-        self[word] = value
-        return value
+@lru_cache(maxsize=500_000)
+def _word_hash(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=4).digest(), "big")
 
 
-_WORD_HASHES = _WordHashes()
-
-
-def signature(text: str) -> Signature | None:
-    """The MinHash signature of a page's Markdown, ``(128,)``; None below ten terms: notices, the same on many sites."""
+def signature(text: str) -> bytes | None:
+    """The MinHash signature of a page's Markdown, 256 bytes; None below ten terms: notices, the same on many sites."""
     found = words(plain(text))
     if len(found) < _FEWEST_TERMS:
         return None
-    hashes = np.fromiter(map(_WORD_HASHES.__getitem__, found), dtype=np.uint32, count=len(found))
+    hashes = np.fromiter(map(_word_hash, found), dtype=np.uint32, count=len(found))
     count = len(hashes) - _SHINGLE + 1
     shingles = np.zeros(count, dtype=np.uint32)
     for place in range(_SHINGLE):  # unsigned arithmetic wraps around, as it should
@@ -77,44 +68,22 @@ def signature(text: str) -> Signature | None:
         block = shingles[None, start : start + _BLOCK] * _FACTORS
         block += _OFFSETS
         lowest = np.minimum(lowest, block.min(axis=1))
-    return (lowest ^ (lowest >> np.uint32(16))).astype(np.uint16)
+    return (lowest ^ (lowest >> np.uint32(16))).astype("<u2").tobytes()
 
 
-def similarity(a: Signature, b: Signature) -> float:
-    """The estimated Jaccard similarity of two pages' shingles, in [0, 1]."""
-    return float(np.mean(a == b))
+def near_duplicates(signed: Iterable[tuple[int, bytes]], threshold: float = THRESHOLD) -> list[list[int]]:
+    """Groups of two or more pages, by number, that are connected by pairs which reach the threshold, in order.
 
-
-def near_duplicates(pages: Iterable[Page], threshold: float = THRESHOLD) -> list[list[str]]:
-    """Groups of two or more near-duplicate pages, by their URLs, in the order of the pages.
-
-    Pages of fewer than ten terms are in none.
-    """
-    signed = [(page.url, row) for page in pages if (row := signature(page.text)) is not None]
-    if not signed:
-        return []
-    groups = groups_of(np.stack([row for _url, row in signed]), threshold)
-    return [[signed[i][0] for i in group] for group in groups]
-
-
-def signed_groups(signed: Iterable[tuple[int, bytes]], threshold: float = THRESHOLD) -> list[list[int]]:
-    """Groups of near-duplicates by page number, from signatures as they are stored with pages."""
-    numbers: list[int] = []
-    rows = bytearray()
-    for number, row in signed:
-        numbers.append(number)
-        rows += row
-    table = np.frombuffer(rows, dtype="<u2").reshape(-1, _POSITIONS)
-    return [[numbers[i] for i in group] for group in groups_of(table, threshold)]
-
-
-def groups_of(rows: NDArray[np.uint16], threshold: float = THRESHOLD) -> list[list[int]]:
-    """Groups of two or more rows ``(n, 128)`` that are connected by pairs which reach the threshold, in order.
-
-    Within a band's bucket rows are compared with the first of every group: a bucket of copies costs one comparison each. Pages
+    Within a band's bucket pages are compared with the first of every group: a bucket of copies costs one comparison each. Pages
     of one template, alike in half of their words, fill a bucket without being near-duplicates: after `_MOST_FIRSTS` first ones
     what is left of a bucket is parted by the next band, so that time does not grow with the square of their number.
     """
+    numbers: list[int] = []
+    joined = bytearray()
+    for number, row in signed:
+        numbers.append(number)
+        joined += row
+    rows = np.frombuffer(joined, dtype="<u2").reshape(-1, _POSITIONS)
     parent = list(range(len(rows)))
     for band in range(_BANDS):
         order, bucket = np.arange(len(rows)), np.zeros(len(rows), dtype=np.intp)
@@ -122,14 +91,12 @@ def groups_of(rows: NDArray[np.uint16], threshold: float = THRESHOLD) -> list[li
             order, bucket = _parted(rows, (band + deeper) % _BANDS, order, bucket)
             order, bucket = _join_buckets(rows, order, bucket, threshold, parent)
     groups: dict[int, list[int]] = {}
-    for number in range(len(rows)):
-        groups.setdefault(_root(parent, number), []).append(number)
+    for row, number in enumerate(numbers):
+        groups.setdefault(_root(parent, row), []).append(number)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _parted(
-    rows: NDArray[np.uint16], band: int, order: NDArray[np.intp], bucket: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _parted(rows: NDArray[np.uint16], band: int, order: Numbers, bucket: Numbers) -> tuple[Numbers, Numbers]:
     """The rows of each bucket in smaller ones, by their values in a band; those that are alone in theirs are left out."""
     keys = np.ascontiguousarray(rows[order, band * _BAND : (band + 1) * _BAND]).view(np.uint64).ravel()
     places = np.lexsort((keys, bucket))
@@ -142,8 +109,8 @@ def _parted(
 
 
 def _join_buckets(
-    rows: NDArray[np.uint16], order: NDArray[np.intp], bucket: NDArray[np.intp], threshold: float, parent: list[int]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    rows: NDArray[np.uint16], order: Numbers, bucket: Numbers, threshold: float, parent: list[int]
+) -> tuple[Numbers, Numbers]:
     """Compare all rows of a bucket with its first; those that are not like it make a bucket of their own, and so on.
 
     Returns what is left of each bucket after `_MOST_FIRSTS` first ones.
@@ -152,29 +119,23 @@ def _join_buckets(
         if not len(order):
             break
         opens = np.concatenate(([True], bucket[1:] != bucket[:-1]))
-        first = order[opens][np.cumsum(opens) - 1]
-        others = ~opens
-        alike = _shares(rows, first[others], order[others]) >= threshold
-        for a, b in zip(first[others][alike].tolist(), order[others][alike].tolist(), strict=True):
+        firsts, others, bucket = order[opens][np.cumsum(opens) - 1][~opens], order[~opens], bucket[~opens]
+        alike = np.zeros(len(others), dtype=bool)
+        for start in range(0, len(others), _PAIRS):
+            pairs = slice(start, start + _PAIRS)
+            alike[pairs] = (rows[firsts[pairs]] == rows[others[pairs]]).mean(axis=1) >= threshold
+        for a, b in zip(firsts[alike].tolist(), others[alike].tolist(), strict=True):
             low, high = sorted((_root(parent, a), _root(parent, b)))
             parent[high] = low
-        order, bucket = order[others][~alike], bucket[others][~alike]
+        order, bucket = others[~alike], bucket[~alike]
     return order, bucket
 
 
-def _shares(rows: NDArray[np.uint16], a: NDArray[np.intp], b: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The share of equal positions of pairs of rows, in blocks: flat memory."""
-    parts = [
-        (rows[a[start : start + 65_536]] == rows[b[start : start + 65_536]]).mean(axis=1) for start in range(0, len(a), 65_536)
-    ]
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def _root(parent: list[int], number: int) -> int:
-    while parent[number] != number:
-        parent[number] = parent[parent[number]]
-        number = parent[number]
-    return number
+def _root(parent: list[int], row: int) -> int:
+    while parent[row] != row:
+        parent[row] = parent[parent[row]]
+        row = parent[row]
+    return row
 
 
 def file_name(fingerprint: str) -> str:

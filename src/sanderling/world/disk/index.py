@@ -1,22 +1,16 @@
 """The full-text index: ranked page numbers for a query by BM25 over one field, and its directory.
 
 Title and text are one field (the title's words count ``TITLE_WEIGHT`` times), because summing the scores of separate fields
-lets short titles dominate. Text is tokenised by `text` and queries are built as terms, never parsed, so no character of an
-agent's query has a meaning of its own. Equal scores are ordered by page number, and a tie across the cut is resolved by
-fetching further, so results depend neither on threads nor on how the index was laid out.
-
-A note beside the index's files holds its version and their sizes; an index that is missing, damaged or old is filled anew. One
-that is whole is never written to again: to grow, it is linked into another directory first, which costs no copy, because the
-files of tantivy's segments never change.
+lets short titles dominate. Queries are built as terms, never parsed. Equal scores are ordered by page number, and a tie across
+the cut is resolved by fetching further, so results depend neither on threads nor on how the index was laid out.
 """
 
 import json
 import os
 import shutil
-import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,7 +18,8 @@ import tantivy
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
-from sanderling.world.disk.pages import PageStore
+from sanderling.runs.locks import locked_place
+from sanderling.world.disk.pages import PageStore, writable
 from sanderling.world.text import index_text, query_terms, spoken
 
 Ranked = list[tuple[int, float]]
@@ -47,11 +42,10 @@ class Ranker(ABC):
 
 
 class FullText(Ranker):
-    """A full-text index, which also knows the words of snippets: `TextIndex`, or what answers in its place."""
+    """A full-text index, which also knows in how many pages a term stands: `TextIndex`, or what answers in its place."""
 
     page_count: int
     frequency: Callable[[str], int]
-    """Number of pages that contain a term."""
 
 
 INDEX_VERSION = 4
@@ -73,13 +67,6 @@ def indexed_text(title: str, text: str) -> str:
     return " ".join([*[index_text(title)] * TITLE_WEIGHT, index_text(spoken(text))])
 
 
-def _schema() -> tantivy.Schema:
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("text", stored=False, tokenizer_name="whitespace", index_option="freq")
-    builder.add_unsigned_field("page", stored=False, indexed=False, fast=True)
-    return builder.build()
-
-
 def _prepare(index: tantivy.Index) -> None:
     """Name the tokenizer, and read without a thread that watches for commits: a finished index has none."""
     index.config_reader(reload_policy="manual")
@@ -87,12 +74,17 @@ def _prepare(index: tantivy.Index) -> None:
 
 
 class IndexBuilder:
-    """Takes pages one by one, in one thread, after those that a directory holds; ``directory`` None builds in memory."""
+    """Takes pages one by one, in one thread, after those that a directory holds; ``directory`` None builds in memory.
+
+    Raises UserError when the disk does not take it.
+    """
 
     def __init__(self, directory: Path | None) -> None:
-        """Raises UserError when the disk does not take it."""
-        with _refused_writes():
-            self._index = tantivy.Index(_schema(), path=None if directory is None else str(directory))
+        schema = tantivy.SchemaBuilder()
+        schema.add_text_field("text", stored=False, tokenizer_name="whitespace", index_option="freq")
+        schema.add_unsigned_field("page", stored=False, indexed=False, fast=True)
+        with writable("the index", ValueError):
+            self._index = tantivy.Index(schema.build(), path=None if directory is None else str(directory))
             _prepare(self._index)
             self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=_THREADS)
         self._closed = False
@@ -104,20 +96,20 @@ class IndexBuilder:
         return self._index.searcher().num_docs
 
     def add(self, number: int, title: str, text: str) -> None:
-        """Index one page under its number, by what a reader sees of it. Raises UserError when the disk does not take it."""
+        """Index one page under its number, by what a reader sees of it."""
         document = tantivy.Document()
         document.add_text("text", indexed_text(title, text))
         document.add_unsigned("page", number)
-        with _refused_writes():
+        with writable("the index", ValueError):
             self._writer.add_document(document)
 
     def commit(self) -> None:
-        """Make all pages so far survive a kill. Raises UserError when the disk does not take it."""
-        with _refused_writes():
+        """Make all pages so far survive a kill."""
+        with writable("the index", ValueError):
             self._writer.commit()
 
     def finish(self) -> "TextIndex":
-        """Commit and open for reading. Raises UserError when the disk does not take it."""
+        """Commit and open for reading."""
         self.commit()
         self.close()
         self._index.reload()
@@ -129,14 +121,6 @@ class IndexBuilder:
             self._closed = True
             with suppress(ValueError):  # a failed writer has said so before
                 self._writer.wait_merging_threads()
-
-
-@contextmanager
-def _refused_writes() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise UserError(f"Cannot write the index ({error}): free some space or choose another place.") from error
 
 
 class TextIndex(FullText):
@@ -176,10 +160,8 @@ class TextIndex(FullText):
             fetch *= 4
 
 
-# The directory
-
 _NOTE = "sanderling.json"
-_FILLING = ".index-"
+"""Beside an index's files: its version and their sizes. One that is whole by it is never written to again."""
 
 
 def _note(index: Path, pages: int) -> dict[str, object]:
@@ -203,48 +185,51 @@ def is_whole(index: Path, pages: int) -> bool:
 
 
 def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
-    """The index of a directory; filled anew there, or in memory where that cannot be written, unless it is whole."""
-    if is_whole(index, pages):
-        try:
-            opened = TextIndex.open(index)
-            if opened.page_count == pages:
-                return opened
-        except (OSError, ValueError):  # damaged, whatever its note says
-            pass
+    """The index of a directory; filled anew there unless it is whole, or in memory where that cannot be written.
+
+    While another process fills it, it is filled in memory here. Raises OSError when the pages cannot be read.
+    """
+    if (sound := _opened(index, pages)) is not None:
+        return sound
+    place = index.with_name(f".{index.name}")
     try:
-        for remains in index.parent.glob(f"{_FILLING}*"):
-            if not _is_alive(remains.name.removeprefix(_FILLING).partition("-")[0]):
-                shutil.rmtree(remains, ignore_errors=True)
-        place = Path(tempfile.mkdtemp(prefix=f"{_FILLING}{os.getpid()}-", dir=index.parent))
-    except OSError:
-        place = None
+        with locked_place(place), writable(place):
+            if (sound := _opened(index, pages)) is not None:  # another process was just done with it
+                return sound
+            shutil.rmtree(place, ignore_errors=True)  # left by a kill
+            place.mkdir()
+            try:
+                filled = _filled(place, store, pages)
+                write_note(place, pages)
+                shutil.rmtree(index, ignore_errors=True)
+                place.rename(index)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+            return filled
+    except UserError:
+        return _filled(None, store, pages)
+
+
+def _opened(index: Path, pages: int) -> TextIndex | None:
+    """The index of a directory; None where it is missing, old or damaged, whatever its note says."""
+    if not is_whole(index, pages):
+        return None
+    try:
+        opened = TextIndex.open(index)
+    except (OSError, ValueError):
+        return None
+    return opened if opened.page_count == pages else None
+
+
+def _filled(place: Path | None, store: PageStore, pages: int) -> TextIndex:
     builder = IndexBuilder(place)
     for number in range(pages):
-        page = store.get(number).page
+        page = store.get(number)
         builder.add(number, page.title, page.text)
-    filled = builder.finish()
-    if place is not None:
-        write_note(place, pages)
-        place.chmod(0o755)
-        shutil.rmtree(index, ignore_errors=True)
-        try:
-            place.rename(index)
-        except OSError:  # another process put its own there first; ours lives on in its open files
-            shutil.rmtree(place, ignore_errors=True)
-    return filled
+    return builder.finish()
 
 
-def _is_alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def linked(file: Path, target: Path) -> None:
+def linked(file: str | Path, target: str | Path) -> None:
     """Make ``target`` a second name of a file that never changes; a copy on a file system without links. Raises OSError."""
     try:
         os.link(file, target)
@@ -255,13 +240,10 @@ def linked(file: Path, target: Path) -> None:
 def link_index(index: Path, target: Path) -> None:
     """Make ``target`` a second name of all files of an index; it is whole or absent. Raises OSError.
 
-    What is written to one is not written to the other: every file of an index is replaced, never changed.
+    What is written to one is not written to the other: tantivy replaces the files of its index, and never changes one.
     """
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    for path in index.iterdir():
-        if path.suffix != ".lock":
-            linked(path, partial / path.name)
+    shutil.copytree(index, partial, copy_function=linked, ignore=shutil.ignore_patterns("*.lock"))
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)

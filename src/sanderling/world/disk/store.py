@@ -8,7 +8,7 @@ addition, the same command goes on (`building`).
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,6 +19,7 @@ from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file, sync
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import (
+    STAMP,
     Feed,
     LinkCounts,
     Progress,
@@ -26,28 +27,27 @@ from sanderling.world.disk.building import (
     Stage,
     State,
     building_place,
+    fill,
     ignore,
-    read_in,
-    unmark,
-    work_through,
-    writable,
+    stamp_in,
 )
-from sanderling.world.disk.duplicates import THRESHOLD, file_name, save_groups, signed_groups
+from sanderling.world.disk.duplicates import THRESHOLD, file_name, near_duplicates, save_groups
 from sanderling.world.disk.index import is_whole, link_index, linked, sound_index
-from sanderling.world.disk.pages import NO_PAGES, PageFile, SqlitePages, WorldCounts, discard
+from sanderling.world.disk.pages import SqlitePages, WorldCounts, absorb, writable
 from sanderling.world.local import LocalWorld
 
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
+_ADDING = "adding"
+_MOST_REASONS = 3
 
 
 class PagePart(Frozen):
-    """One file of pages, numbered on from the part before."""
+    """One file of pages, numbered on from the part before; its size tells a torn copy."""
 
     file: str
     pages: int
     bytes: int
-    """Size of the file, so that a torn copy is noticed."""
 
 
 class WorldInfo(Frozen):
@@ -108,12 +108,6 @@ def read_manifest(directory: Path) -> WorldInfo:
         ) from error
 
 
-# Building and adding
-
-_ADDING = "adding"
-_MOST_REASONS = 3
-
-
 def build_world(
     directory: Path,
     pages: Feed | Iterable[Page],
@@ -142,39 +136,44 @@ def build_world(
 
     """
     directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
-    _require_free(directory)
-    with building_place(directory.with_name(f".{directory.name}.building"), feed.stamp, fresh=fresh) as place:
-        file, index = place.path / _pages_name(0), place.path / _index_name(0)
-        with writable(directory):
-            index.mkdir(exist_ok=True)
-        state, count = _write(file, index, feed, progress, NO_PAGES)
-        accounts = feed.accounts(state.mark)
-        if not count:
-            place.finished = True
-            raise UserError(f"The world {name!r} would hold no page{_why_none(accounts)}.")
-        info = WorldInfo(
+    place = directory.with_name(f".{directory.name}.building")
+    with building_place(place, feed.stamp, fresh=fresh):
+        if feed.stamp and stamp_in(directory) == feed.stamp:  # killed after its last step
+            (directory / STAMP).unlink(missing_ok=True)
+            return read_manifest(directory)
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise UserError(f"{directory} is already there: choose another place, or remove it first.")
+        nothing = WorldInfo(
             name=name,
             source=source,
             seed=seed,
             package=sanderling.__version__,
-            counts=WorldCounts(**state.tally),
-            links=state.links,
-            accounts=accounts,
-            parts=(_part(file, count),),
-            index=index.name,
-            fingerprint=state.fingerprint,
+            counts=WorldCounts(),
+            links=LinkCounts(),
+            generation=-1,
+            parts=(),
+            index="",
+            fingerprint=State().fingerprint,
         )
         with writable(directory):
+            (place / "index-0").mkdir(exist_ok=True)
+        info, counts = _extended(nothing, place, feed, progress)
+        if not counts.kept:
+            (place / STAMP).unlink()
+            reasons = [f"{account.examples[why][0]} is {why}" for account in info.accounts for why in account.examples]
+            told = "; ".join(reasons[:_MOST_REASONS]) + ("; …" if len(reasons) > _MOST_REASONS else "")
+            why_none = f" ({told})" if told else ": give pages that have a URL and text"
+            raise UserError(f"The world {name!r} would hold no page{why_none}.")
+        with writable(directory):
             progress(Stage.COMPARING, 0, None)
-            compare_pages(place.path, info)
+            compare_pages(place, info)
             if finish is not None:
-                finish(place.path)
-            write_manifest(place.path, info)
-            _sync_tree(place.path)  # whole on the disk before it has its name
-            _require_free(directory)
-            place.path.rename(directory)
-            unmark(directory)
+                finish(place)
+            write_manifest(place, info)
+            _sync_tree(place)  # whole on the disk before it has its name
+            place.rename(directory)
             sync(directory.parent)
+    (directory / STAMP).unlink(missing_ok=True)
     return info
 
 
@@ -192,101 +191,72 @@ def add_to_world(
     does not take it.
     """
     directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
-    before = read_manifest(directory)
-    is_done = (directory / _ADDING / _pages_name(before.generation)).exists()  # killed after its last step
-    with building_place(directory / _ADDING, feed.stamp, fresh=fresh or is_done) as place:
+    place = directory / _ADDING
+    was_done = (place / f"pages-{read_manifest(directory).generation}.sqlite").exists()  # killed after its last step
+    with building_place(place, feed.stamp, fresh=fresh or was_done):
         before = read_manifest(directory)  # another process may have added meanwhile
-        generation = before.generation + 1
-        file, index = place.path / _pages_name(generation), place.path / _index_name(generation)
-        earlier = open_pages(directory, before)
+        earlier, index = open_pages(directory, before), place / f"index-{before.generation + 1}"
         with writable(directory):
             if not index.is_dir():
                 sound_index(directory / before.index, earlier, before.page_count)
                 link_index(directory / before.index, index)
-        state, count = _write(file, index, feed, progress, before.fingerprint, earlier)
-        counts = WorldCounts(**state.tally)
-        if not count:
-            place.finished = True
+        renamed = before.model_copy(update={"source": f"{before.source} + {source}"})
+        after, counts = _extended(renamed, place, feed, progress, earlier)
+        if not counts.kept:
+            (place / STAMP).unlink()
             return before, counts
-        after = before.model_copy(
-            update={
-                "source": f"{before.source} + {source}",
-                "package": sanderling.__version__,
-                "counts": before.counts + counts,
-                "links": before.links + state.links,
-                "accounts": (*before.accounts, *feed.accounts(state.mark)),
-                "generation": generation,
-                "parts": _grown(directory, before, file, count),
-                "index": index.name,
-                "fingerprint": state.fingerprint,
-            }
-        )
         with writable(directory):
-            (directory / file.name).unlink(missing_ok=True)  # what a killed addition left there
-            linked(file, directory / file.name)
-            link_index(index, directory / index.name)
+            pages_file, new_index = directory / after.parts[-1].file, directory / after.index
+            pages_file.unlink(missing_ok=True)  # what a killed addition left there
+            linked(place / pages_file.name, pages_file)
+            link_index(index, new_index)
             progress(Stage.COMPARING, 0, None)
             compare_pages(directory, after)
-            _sync_tree(directory / index.name)
-            sync(directory / file.name)
+            _sync_tree(new_index)
+            sync(pages_file)
             write_manifest(directory, after)
-        place.finished = True
-    del earlier
-    _discard_unnamed(directory, before, after)
+            (place / STAMP).unlink()
+    # What neither state names goes; the state before may just be opened. Whoever has a file of pages open goes on reading it.
+    named = {part.file for info in (before, after) for part in info.parts} | {before.index, after.index}
+    named |= {file_name(before.fingerprint), file_name(after.fingerprint)}
+    for pattern in ("pages-*.sqlite", "index-*", "duplicates-*.json"):
+        for path in directory.glob(pattern):
+            if path.name not in named:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
     return after, counts
 
 
-def _why_none(accounts: Sequence[SourceAccount]) -> str:
-    reasons = [f"{account.examples[why][0]} is {why}" for account in accounts for why in account.examples]
-    told = "; ".join(reasons[:_MOST_REASONS]) + ("; …" if len(reasons) > _MOST_REASONS else "")
-    return f" ({told})" if told else ": give pages that have a URL and text"
+def _extended(
+    before: WorldInfo, place: Path, feed: Feed, progress: Progress, earlier: SqlitePages | None = None
+) -> tuple[WorldInfo, WorldCounts]:
+    """A world's manifest with the pages of a feed, whose file and index lie in ``place`` now, and what became of them.
 
-
-def _write(
-    pages: Path, index: Path, feed: Feed, progress: Progress, fingerprint: str, earlier: SqlitePages | None = None
-) -> tuple[State, int]:
-    """Both passes over what the feed gives; the state at the end, and the number of new pages."""
-    first = earlier.count() if earlier else 0
-    file = PageFile(pages, first, earlier)
-    try:
-        state = read_in(file, feed, fingerprint, progress)
-        if state.tally["kept"]:
-            state = work_through(file, index, state, progress)
-        file.finish()
-    finally:
-        file.close()
-    return state, state.tally["kept"]
-
-
-def _grown(directory: Path, before: WorldInfo, new: Path, count: int) -> tuple[PagePart, ...]:
-    """A world's parts with a further one, which takes over the last ones while they are not much larger.
-
-    So the number of parts grows with the logarithm of the number of pages, however often pages are added.
+    The new file takes over the last ones while they are not much larger, so that the number of parts grows with the logarithm
+    of the number of pages, however often pages are added.
     """
-    parts, first = list(before.parts), before.page_count
-    file = PageFile(new, first)
-    try:
-        while parts and parts[-1].pages < 2 * count:
-            part = parts.pop()
-            first -= part.pages
-            count += part.pages
-            file.absorb(directory / part.file, first)
-        file.finish()
-    finally:
-        file.close()
-    return (*parts, _part(new, count))
-
-
-def _pages_name(generation: int) -> str:
-    return f"pages-{generation}.sqlite"
-
-
-def _index_name(generation: int) -> str:
-    return f"index-{generation}"
-
-
-def _part(path: Path, pages: int) -> PagePart:
-    return PagePart(file=path.name, pages=pages, bytes=path.stat().st_size)
+    generation = before.generation + 1
+    file, index = place / f"pages-{generation}.sqlite", place / f"index-{generation}"
+    state = fill(file, index, feed, State(fingerprint=before.fingerprint), progress, earlier)
+    counts = WorldCounts(**state.tally)
+    parts, taken, count = list(before.parts), list[Path](), counts.kept
+    while parts and parts[-1].pages < 2 * count:
+        count += parts[-1].pages
+        taken.append(place.parent / parts.pop().file)
+    absorb(file, taken)
+    update = {
+        "package": sanderling.__version__,
+        "counts": before.counts + counts,
+        "links": before.links + state.links,
+        "accounts": (*before.accounts, *feed.accounts(state.mark)),
+        "generation": generation,
+        "parts": (*parts, PagePart(file=file.name, pages=count, bytes=file.stat().st_size)),
+        "index": index.name,
+        "fingerprint": state.fingerprint,
+    }
+    return before.model_copy(update=update), counts
 
 
 def compare_pages(directory: Path, info: WorldInfo, threshold: float = THRESHOLD) -> tuple[list[list[str]], Path]:
@@ -294,27 +264,9 @@ def compare_pages(directory: Path, info: WorldInfo, threshold: float = THRESHOLD
 
     Returns the groups by URL, and the file. Raises UserError when it cannot be written, OSError when the pages cannot be read.
     """
-    pages = SqlitePages([(directory / part.file, part.pages) for part in info.parts])
-    groups = [[pages.get(number).page.url for number in group] for group in signed_groups(pages.signatures(), threshold)]
+    pages = open_pages(directory, info)
+    groups = [[pages.get(number).url for number in group] for group in near_duplicates(pages.signatures(), threshold)]
     return groups, save_groups(directory, info.fingerprint, groups, threshold)
-
-
-def _discard_unnamed(directory: Path, before: WorldInfo, after: WorldInfo) -> None:
-    """Remove files that are of neither state of the world and that nobody reads; the state before may just be opened."""
-    named = {part.file for info in (before, after) for part in info.parts} | {before.index, after.index}
-    named |= {file_name(before.fingerprint), file_name(after.fingerprint)}
-    for path in directory.iterdir():
-        if path.name in named:
-            continue
-        if path.match("pages-*.sqlite"):
-            discard(path)
-        elif path.match("index-*"):
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.match("duplicates-*.json"):
-            path.unlink(missing_ok=True)
-
-
-# Opening
 
 
 def open_world(directory: Path) -> LocalWorld:
@@ -322,23 +274,15 @@ def open_world(directory: Path) -> LocalWorld:
     info = read_manifest(directory)
     while True:
         try:
-            return _open(directory, info)
-        except UserError:
-            again = read_manifest(directory)
-            if again.generation == info.generation:
-                raise
-            info = again  # pages were added, and files went, while it was being opened
-
-
-def _open(directory: Path, info: WorldInfo) -> LocalWorld:
-    try:
-        pages, index = open_pages(directory, info), directory / info.index
-        if not is_whole(index, info.page_count) and read_manifest(directory).generation != info.generation:
-            raise UserError(f"{directory} was added to while it was being opened: open it again.")
-        index = sound_index(index, pages, info.page_count)
-    except OSError as error:
-        raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
-    return LocalWorld(info.name, info.fingerprint, pages, index)
+            pages, index = open_pages(directory, info), directory / info.index
+            if is_whole(index, info.page_count) or read_manifest(directory).generation == info.generation:
+                return LocalWorld(info.name, info.fingerprint, pages, sound_index(index, pages, info.page_count))
+        except (UserError, OSError) as error:
+            if read_manifest(directory).generation == info.generation:
+                if isinstance(error, UserError):
+                    raise
+                raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
+        info = read_manifest(directory)  # pages were added, and files went, while it was being opened
 
 
 def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
@@ -351,11 +295,6 @@ def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
         return SqlitePages([(directory / part.file, part.pages) for part in info.parts])
     except OSError as error:
         raise UserError(f"The pages of {directory} cannot be read ({error}): copy it again, or build it again.") from error
-
-
-def _require_free(directory: Path) -> None:
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UserError(f"{directory} is already there: choose another place, or remove it first.")
 
 
 def _sync_tree(directory: Path) -> None:

@@ -1,13 +1,13 @@
 """The calls to Milvus that a world makes, in one place. Brings `pymilvus` (the extra ``[milvus]``) when it is opened.
 
 A world has one collection of pages (number, key of the URL, terms for the BM25 function, the page itself as JSON in parts) and,
-if it was embedded, one of passages (page, vector). Terms are encoded as ASCII words, so that the server's tokenizer takes them
-apart exactly where ours did. A failing server is a `MilvusOutageError`.
+if it was embedded, one of passages (page, vector). A failing server is a `MilvusOutageError`.
 """
 
+import json
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
@@ -23,8 +23,6 @@ _PART_CHARS = 16_000
 _MOST_PARTS = 1_000
 _TOKEN = "MILVUS_TOKEN"
 _TIMEOUT_S = 120.0
-_BM25 = {"bm25_k1": 1.2, "bm25_b": 0.75}
-"""As in tantivy, whose BM25 has no other values."""
 
 
 class VectorIndex(StrEnum):
@@ -33,13 +31,6 @@ class VectorIndex(StrEnum):
     FLAT = "FLAT"
     HNSW = "HNSW"
     DISKANN = "DISKANN"
-
-
-_VECTOR_PARAMETERS: dict[VectorIndex, dict[str, int]] = {
-    VectorIndex.FLAT: {},
-    VectorIndex.HNSW: {"M": 16, "efConstruction": 200},
-    VectorIndex.DISKANN: {},
-}
 
 
 class MilvusOutageError(UserError, OSError):
@@ -79,8 +70,18 @@ class MilvusStore:
         there = self._there()
         if self._pages not in there:
             self._create_pages()
-        if dimension is not None and self._passages not in there:
-            self._create_passages(dimension, vector_index)
+        if dimension is None or self._passages in there:
+            return
+        from pymilvus import DataType
+
+        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("page", DataType.INT64)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+        indexes = self._client.prepare_index_params()
+        parameters = {"M": 16, "efConstruction": 200} if vector_index is VectorIndex.HNSW else {}
+        indexes.add_index("vector", index_type=vector_index.value, metric_type="IP", params=parameters)
+        self._call("create_collection", self._passages, schema=schema, index_params=indexes)
 
     def load(self) -> None:
         """Bring the collections into the servers' memory, which searches and reads want."""
@@ -109,18 +110,18 @@ class MilvusStore:
             found[name] = int(counted[0]["count(*)"])
         return found.get(self._pages, 0), found.get(self._passages, 0)
 
-    def numbers(self, keys: Collection[str]) -> dict[str, int]:
-        """The page numbers of keys, where there are such pages."""
+    def numbers(self, keys: Collection[str]) -> list[int]:
+        """The page numbers of keys, where there are such pages, in order."""
         if not keys:
-            return {}
-        rows = self._query(f"key in {_quoted(keys)}", ["page", "key"])
-        return {row["key"]: int(row["page"]) for row in rows}
+            return []
+        rows = self._call("query", self._pages, filter=f"key in {json.dumps(sorted(keys))}", output_fields=["page"])
+        return sorted(int(row["page"]) for row in rows)
 
     def bodies(self, numbers: Collection[int]) -> dict[int, str]:
         """The stored pages, as they were given, by number."""
         if not numbers:
             return {}
-        rows = self._query(f"page in {sorted(numbers)}", ["page", "body"])
+        rows = self._call("query", self._pages, filter=f"page in {sorted(numbers)}", output_fields=["page", "body"])
         return {int(row["page"]): "".join(row["body"]) for row in rows}
 
     def by_words(self, queries: Sequence[str], limit: int, hidden: Collection[int]) -> list[list[tuple[int, float]]]:
@@ -146,30 +147,12 @@ class MilvusStore:
         schema.add_field(
             "body", DataType.ARRAY, element_type=DataType.VARCHAR, max_capacity=_MOST_PARTS, max_length=_TEXT_BYTES
         )
-        schema.add_function(
-            Function(
-                name="bm25", function_type=FunctionType.BM25, input_field_names=["terms"], output_field_names=["terms_sparse"]
-            )
-        )
+        schema.add_function(Function("bm25", FunctionType.BM25, ["terms"], ["terms_sparse"]))
         indexes = self._client.prepare_index_params()
-        indexes.add_index("terms_sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=dict(_BM25))
+        bm25 = {"bm25_k1": 1.2, "bm25_b": 0.75}  # as in tantivy, whose BM25 has no other values
+        indexes.add_index("terms_sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=bm25)
         indexes.add_index("key", index_type="INVERTED")
         self._call("create_collection", self._pages, schema=schema, index_params=indexes)
-
-    def _create_passages(self, dimension: int, vector_index: VectorIndex) -> None:
-        from pymilvus import DataType
-
-        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("id", DataType.INT64, is_primary=True)
-        schema.add_field("page", DataType.INT64)
-        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
-        indexes = self._client.prepare_index_params()
-        parameters = dict(_VECTOR_PARAMETERS[vector_index])
-        indexes.add_index("vector", index_type=vector_index.value, metric_type="IP", params=parameters)
-        self._call("create_collection", self._passages, schema=schema, index_params=indexes)
-
-    def _query(self, condition: str, fields: list[str]) -> list[dict[str, Any]]:
-        return list(self._call("query", self._pages, filter=condition, output_fields=fields))
 
     def _search(
         self, name: str, data: list[Any], field: str, metric: str, limit: int, hidden: Collection[int], params: dict[str, int]
@@ -210,7 +193,3 @@ def in_parts(text: str) -> list[str]:
     if len(parts) > _MOST_PARTS:
         raise UserError(f"A page of {len(text):,} characters is too long for Milvus: leave it out of the world.")
     return parts
-
-
-def _quoted(texts: Iterable[str]) -> str:
-    return "[" + ", ".join(f'"{text}"' for text in sorted(texts)) + "]"

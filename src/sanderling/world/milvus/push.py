@@ -4,6 +4,7 @@ Streams. Rows are stored in place of those with the same number, so what was sen
 the same call asks the server how much is there and goes on one batch before. At the end everything is counted.
 """
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -16,27 +17,23 @@ import numpy as np
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.world.addresses import canonical_url
-from sanderling.world.contract import Page
 from sanderling.world.dense import vectors as dense_store
 from sanderling.world.dense.vectors import DenseInfo, read_arrays, read_info
 from sanderling.world.disk import store
 from sanderling.world.disk.duplicates import file_name
 from sanderling.world.disk.index import indexed_text
+from sanderling.world.disk.pages import writable
 from sanderling.world.filters import BLOCKLIST_FILE
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in_parts
 from sanderling.world.milvus.world import FILE_NAME as POINTER
-from sanderling.world.milvus.world import WORDS, Pointer, key_of, packed
+from sanderling.world.milvus.world import WORDS, Pointer, key_of
 
 _BATCH_PAGES = 200
 _BATCH_CHARS = 8_000_000
 _BATCH_PASSAGES = 1_000
 _PASSAGES_OF_PAGE = 4_096
 """Passage ids are page number times this, plus the passage's own number."""
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS world (fingerprint TEXT NOT NULL)",
-)
 _REMEMBERED = 1_000_000
 
 
@@ -53,46 +50,35 @@ class Pushed:
 class WordTable:
     """Writes in how many pages each word occurs, which Milvus does not tell: snippets weigh a query's words by it.
 
-    Words of one page only are left out. Safe to kill and go on: a word's number never changes.
-
-    Args:
-        path: of the file.
-        fingerprint: of the world's pages; what the file holds of another world is forgotten.
-        frequency: the number of pages with a word, of the whole world.
-
+    Words of one page only are left out. Safe to kill and go on: a word's number, by ``frequency``, never changes. What the file
+    holds of a world with another fingerprint is forgotten. Raises UserError when the disk does not take it.
     """
 
     def __init__(self, path: Path, fingerprint: str, frequency: Callable[[str], int]) -> None:
         self._path = path
         self._frequency = frequency
         self._seen: set[str] = set()
-        try:
+        with writable(path, sqlite3.Error):
             self._connection = sqlite3.connect(path)
-            with self._connection:
-                for table in _TABLES:
-                    self._connection.execute(table)
-                held = self._connection.execute("SELECT fingerprint FROM world").fetchall()
-                self.begun = held == [(fingerprint,)]
+            with self._connection as table:
+                table.execute("CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID")
+                table.execute("CREATE TABLE IF NOT EXISTS world (fingerprint TEXT NOT NULL)")
+                self.begun = table.execute("SELECT fingerprint FROM world").fetchall() == [(fingerprint,)]
                 """Whether the file had words of this world before."""
                 if not self.begun:
-                    self._connection.execute("DELETE FROM words")
-                    self._connection.execute("DELETE FROM world")
-                    self._connection.execute("INSERT INTO world VALUES (?)", (fingerprint,))
-        except sqlite3.Error as error:
-            raise UserError(f"Cannot write {path} ({error}): choose another place.") from error
+                    table.execute("DELETE FROM words")
+                    table.execute("DELETE FROM world")
+                    table.execute("INSERT INTO world VALUES (?)", (fingerprint,))
 
     def add(self, words: Iterable[str]) -> None:
-        """Take in words; those seen lately cost nothing. Raises UserError when the disk does not take it."""
+        """Take in words; those seen lately cost nothing."""
         fresh = set(words) - self._seen
         if len(self._seen) + len(fresh) > _REMEMBERED:
             self._seen.clear()
         self._seen |= fresh
         rows = [(word, count) for word in sorted(fresh) if (count := self._frequency(word)) > 1]
-        try:
-            with self._connection:
-                self._connection.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", rows)
-        except sqlite3.Error as error:
-            raise UserError(f"Cannot write {self._path} ({error}): free some space or choose another place.") from error
+        with writable(self._path, sqlite3.Error), self._connection as table:
+            table.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", rows)
 
     def close(self) -> None:
         """Close the file."""
@@ -115,7 +101,10 @@ def push_world(
     nothing is ever taken for what was pushed of another world. ``progress`` is called with the number of pages and passages
     that are there. Raises UserError when a place cannot be written, and `MilvusOutageError` when the server fails.
     """
-    _require_own(target)
+    with writable(target):
+        used = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    if used and not (target / WORDS).is_file():
+        raise UserError(f"{target} holds something else than a pushed world: choose another --out.")
     name = f"{collection or 'sanderling'}_{world.pages_fingerprint[:16]}"
     dense = read_info(source / dense_store.DIRECTORY)
     if dense is not None and dense.world != world.pages_fingerprint:
@@ -126,7 +115,7 @@ def push_world(
     passages = "" if dense is None else f"{name}_{dense.settings.identity}_{vector_index.value.lower()}"
     server = MilvusStore(uri, name, passages)
     server.create(None if dense is None else dense.settings.dimension, vector_index)
-    try:
+    with writable(target):
         target.mkdir(parents=True, exist_ok=True)
         pushed = _push(server, source, world, dense, target / WORDS, progress)
         (target / dense_store.DIRECTORY).mkdir(exist_ok=True)  # beside the pointer, what masks and searches need
@@ -146,10 +135,6 @@ def push_world(
             passages=pushed.passages,
         )
         replace_file(target / POINTER, pointer.model_dump_json(indent=2) + "\n", durable=True)
-    except OSError as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"Cannot write {target} ({error}): free some space or choose another place.") from error
     return pushed
 
 
@@ -161,19 +146,21 @@ def _push(
     there, passages_there = server.count()
     pushed = Pushed()
     table = WordTable(words, world.pages_fingerprint, world.frequency)
-    first = max(there - _BATCH_PAGES, 0) if table.begun else 0
     try:
-        for start, batch in _batches(world, first):
-            rows, cut = _page_rows(start, batch, table)
+        end = max(there - _BATCH_PAGES, 0) if table.begun else 0
+        for rows, cut in _page_rows(world, end, table):
             server.put(rows)
             pushed.cut += cut
-            tell(start + len(batch))
+            end += len(rows)
+            tell(end)
     finally:
         table.close()
     if dense is not None:
-        for start, rows in _passage_rows(source, dense, max(passages_there - _BATCH_PASSAGES, 0)):
+        end = max(passages_there - _BATCH_PASSAGES, 0)
+        for rows in _passage_rows(source, dense, end):
             server.put(rows, passages=True)
-            tell(world.page_count + start + len(rows))
+            end += len(rows)
+            tell(world.page_count + end)
     server.flush()
     pushed.pages, pushed.passages = server.count()
     expected = (world.page_count, dense.rows if dense else 0)
@@ -185,38 +172,29 @@ def _push(
     return pushed
 
 
-def _batches(world: LocalWorld, first: int) -> Iterator[tuple[int, list[Page]]]:
-    """Pages from a number on, with the number of the first of each batch; batches are bounded in pages and in characters."""
-    batch: list[Page] = []
-    chars = 0
-    start = first
-    for page in world.all_pages(first):
-        if batch and (len(batch) == _BATCH_PAGES or chars + len(page.text) > _BATCH_CHARS):
-            yield start, batch
-            start, batch, chars = start + len(batch), [], 0
-        batch.append(page)
-        chars += len(page.text)
-    if batch:
-        yield start, batch
-
-
-def _page_rows(start: int, batch: list[Page], table: WordTable) -> tuple[list[dict[str, Any]], int]:
-    """The rows of a batch, and how many pages have more words than a field holds."""
+def _page_rows(world: LocalWorld, first: int, table: WordTable) -> Iterator[tuple[list[dict[str, Any]], int]]:
+    """Pages from a number on, in batches bounded in pages and characters, and how many have more words than a field holds."""
     rows: list[dict[str, Any]] = []
-    cut = 0
     words: set[str] = set()
-    for number, page in enumerate(batch, start=start):
+    chars = cut = 0
+    for number, page in enumerate(world.all_pages(first), start=first):
+        if rows and (len(rows) == _BATCH_PAGES or chars + len(page.text) > _BATCH_CHARS):
+            table.add(words)
+            yield rows, cut
+            rows, words, chars, cut = [], set(), 0, 0
         indexed = indexed_text(page.title, page.text)
         words.update(indexed.split())
-        field, whole = encoded(indexed)
+        terms, whole = encoded(indexed)
+        chars += len(page.text)
         cut += not whole
-        body = in_parts(packed(page, readable=bool(page.text)))
-        rows.append({"page": number, "key": key_of(canonical_url(page.url)), "terms": field, "body": body})
-    table.add(words)
-    return rows, cut
+        body = in_parts(json.dumps({"page": page.model_dump(), "readable": bool(page.text)}, ensure_ascii=False))
+        rows.append({"page": number, "key": key_of(canonical_url(page.url)), "terms": terms, "body": body})
+    if rows:
+        table.add(words)
+        yield rows, cut
 
 
-def _passage_rows(source: Path, dense: DenseInfo, first: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _passage_rows(source: Path, dense: DenseInfo, first: int) -> Iterator[list[dict[str, Any]]]:
     """Passages from a row on, in batches."""
     vectors, owners = read_arrays(source / dense_store.DIRECTORY, dense)
     if dense.settings.chunking.most > _PASSAGES_OF_PAGE:
@@ -227,14 +205,4 @@ def _passage_rows(source: Path, dense: DenseInfo, first: int) -> Iterator[tuple[
         own = np.arange(start, end) - np.searchsorted(owners, owners[start:end])
         ids = pages * _PASSAGES_OF_PAGE + own
         block = np.asarray(vectors[start:end], np.float32)
-        yield (start, [{"id": int(i), "page": int(p), "vector": row} for i, p, row in zip(ids, pages, block, strict=True)])
-
-
-def _require_own(target: Path) -> None:
-    """Raises UserError when the target holds something else than what a push leaves there."""
-    try:
-        used = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    except OSError as error:
-        raise UserError(f"Cannot read {target} ({error}): choose another --out.") from error
-    if used and not (target / WORDS).is_file():
-        raise UserError(f"{target} holds something else than a pushed world: choose another --out.")
+        yield [{"id": int(i), "page": int(p), "vector": row} for i, p, row in zip(ids, pages, block, strict=True)]

@@ -1,16 +1,13 @@
 """A world whose pages and indexes lie on Milvus, by a directory that stands for it wherever a world's directory is accepted.
 
-Search and visit are `LocalWorld`'s own, over a store and rankers that ask the server, so snippets, extracts and masks are those
-of a world on this machine. Each batch of queries costs one search for each kind of ranking, and one read of the pages to be
-shown. It opens sockets while it answers, and its ties and order are fixed here; the server must not be written to meanwhile.
+Search and visit are `LocalWorld`'s own, over a store and rankers that ask the server. Each batch of queries costs one search
+for each kind of ranking, and one read of the pages to be shown. The server must not be written to meanwhile.
 """
 
 import hashlib
 import json
-import os
 import sqlite3
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +22,6 @@ from sanderling.world.dense.embedders import Embedder, Kind, embed_units
 from sanderling.world.dense.index import HybridRanker, SearchMode, open_for_queries
 from sanderling.world.dense.vectors import DenseSettings
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, Ranked, Ranker
-from sanderling.world.disk.pages import StoredPage
 from sanderling.world.local import LocalWorld
 from sanderling.world.milvus.client import MOST_HITS, MilvusStore, encoded
 from sanderling.world.text import query_terms
@@ -37,8 +33,7 @@ WORDS = "words.sqlite"
 class Pointer(Frozen):
     """`milvus.json`; written when everything was pushed.
 
-    Beside it lie copies of the world's own manifest, near-duplicates and blocklist (masks need no server), the settings of its
-    vectors, and the table of words.
+    Beside it lie the table of words, and copies of the world's manifest, near-duplicates, blocklist and settings of vectors.
     """
 
     uri: str
@@ -58,8 +53,6 @@ def is_pointer(directory: Path) -> bool:
     return (directory / FILE_NAME).is_file()
 
 
-# Pages, read by number and by the key of their URL, each call for many at a time
-
 _KEPT = 4_096
 
 
@@ -68,56 +61,38 @@ def key_of(canonical: str) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def packed(page: Page, readable: bool) -> str:
-    """A page as one text."""
-    return json.dumps({"page": page.model_dump(), "readable": readable}, ensure_ascii=False)
-
-
 class MilvusPages:
     """Implements `pages.PageStore`; remembers the pages read last. May be called from many threads."""
 
     def __init__(self, store: MilvusStore) -> None:
         self._store = store
-        self._kept: OrderedDict[int, StoredPage] = OrderedDict()
+        self._kept: dict[int, Page] = {}
         self._lock = threading.Lock()
 
-    def fetch(self, numbers: Collection[int]) -> None:
-        """Read pages ahead, all in one call."""
-        with self._lock:
-            missing = [number for number in dict.fromkeys(numbers) if number not in self._kept]
-        for at in range(0, len(missing), _KEPT):
-            self._keep(missing[at : at + _KEPT])
+    def get(self, number: int) -> Page:
+        return self.get_many([number])[number]
 
-    def get(self, number: int) -> StoredPage:
+    def get_many(self, numbers: Collection[int]) -> dict[int, Page]:
+        """Pages by number, all in one call. Raises KeyError for a number that there is not."""
         with self._lock:
-            found = self._kept.get(number)
-        return found if found is not None else self._keep([number])[number]
+            found = {number: self._kept[number] for number in numbers if number in self._kept}
+        missing = [number for number in dict.fromkeys(numbers) if number not in found]
+        for at in range(0, len(missing), _KEPT):
+            bodies = self._store.bodies(missing[at : at + _KEPT])
+            found |= {number: Page(**json.loads(bodies[number])["page"]) for number in missing[at : at + _KEPT]}
+        with self._lock:
+            self._kept |= found
+            while len(self._kept) > _KEPT:
+                del self._kept[next(iter(self._kept))]
+        return found
 
     def find(self, key: str) -> int | None:
-        hashed = key_of(key)
-        return self._store.numbers([hashed]).get(hashed)
+        return next(iter(self.find_many([key])), None)
 
     def find_many(self, keys: Collection[str]) -> list[int]:
         """The numbers of those of the keys that there are, in one call."""
-        return sorted(self._store.numbers([key_of(key) for key in keys]).values())
+        return self._store.numbers([key_of(key) for key in keys])
 
-    def _keep(self, numbers: list[int]) -> dict[int, StoredPage]:
-        """Raises KeyError for a number that there is not."""
-        found: dict[int, StoredPage] = {}
-        bodies = self._store.bodies(numbers)
-        for number in numbers:
-            data = json.loads(bodies[number])
-            found[number] = StoredPage(Page(**data["page"]), data["readable"])
-        with self._lock:
-            self._kept.update(found)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return found
-
-
-# Rankings: by Milvus's BM25 over our own terms, and by nearness of passages. Lists come in any order among equal scores. So
-# more is fetched than asked for, scores are rounded, and equal ones are ordered by page number; where a tie may reach past what
-# was fetched, more is fetched. All queries of a batch go in one call.
 
 _WORD_DIGITS = 3
 _VECTOR_DIGITS = 4
@@ -128,7 +103,7 @@ Fetch = Callable[[list[int], int], list[list[tuple[int, float]]]]
 
 
 class MilvusText(FullText):
-    """Full text."""
+    """Milvus's BM25 over our own terms."""
 
     identity = "milvus-bm25"
 
@@ -170,7 +145,10 @@ class MilvusDense(Ranker):
 
 
 def _ranked(asks: list[bool], limit: int, rows_of_page: int, digits: int, fetch: Fetch) -> list[Ranked]:
-    """The lists of a batch; a page may have several rows among the hits, and counts by its best."""
+    """The lists of a batch; a page may have several rows among the hits, and counts by its best.
+
+    Hits come in any order among equal scores: more are fetched than asked for, and more again where a tie may reach past them.
+    """
     found: list[Ranked] = [[] for _ in asks]
     missing = [number for number, some in enumerate(asks) if some] if limit > 0 else []
     count = min((limit + _SPARE) * rows_of_page, MOST_HITS)
@@ -191,45 +169,23 @@ def _ranked(asks: list[bool], limit: int, rows_of_page: int, digits: int, fetch:
     return found
 
 
-class WordCounts:
-    """Reads the table, from any thread."""
+def _word_counts(path: Path) -> Callable[[str], int]:
+    """In how many pages a word occurs, by the table of `push`; 1 for every word that it does not have. Raises UserError."""
+    if not path.is_file():
+        raise UserError(f"{path} is missing: push the world again.")
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    lock = threading.Lock()
 
-    def __init__(self, path: Path) -> None:
-        """Raises UserError when there is no such file."""
-        if not path.is_file():
-            raise UserError(f"{path} is missing: push the world again.")
-        self._uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-        self._local = threading.local()
-        self.frequency = lru_cache(maxsize=100_000)(self._frequency)
-        """In how many pages a word occurs; 1 for every word that the table does not have."""
-
-    def _frequency(self, word: str) -> int:
-        process, connection = getattr(self._local, "opened", (None, None))
-        if connection is None or process != os.getpid():
-            connection = sqlite3.connect(self._uri, uri=True)
-            self._local.opened = (os.getpid(), connection)
+    @lru_cache(maxsize=100_000)
+    def frequency(word: str) -> int:
         try:
-            row = connection.execute("SELECT pages FROM words WHERE word = ?", (word,)).fetchone()
+            with lock:
+                row = connection.execute("SELECT pages FROM words WHERE word = ?", (word,)).fetchone()
         except sqlite3.Error as error:
             raise OSError(f"the table of words cannot be read: {error}") from error
-        return int(row[0]) if row else 1
+        return row[0] if row else 1
 
-
-# The world
-
-
-class _ReadAhead(Ranker):
-    """A ranker whose pages are read, all in one call, before anybody asks for them one by one."""
-
-    def __init__(self, ranker: Ranker, pages: MilvusPages) -> None:
-        self._ranker = ranker
-        self._pages = pages
-        self.identity = ranker.identity
-
-    def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        lists = self._ranker.rank_many(queries, limit, hidden)
-        self._pages.fetch([number for ranked in lists for number, _ in ranked])
-        return lists
+    return frequency
 
 
 class MilvusWorld(LocalWorld):
@@ -248,13 +204,15 @@ class MilvusWorld(LocalWorld):
                 f"Milvus at {pointer.uri} does not hold the {pointer.pages:,} pages of {directory}: push the world again."
             )
         self._remote = MilvusPages(store)
-        text = MilvusText(store, pointer.pages, WordCounts(directory / WORDS).frequency)
+        text = MilvusText(store, pointer.pages, _word_counts(directory / WORDS))
         ranker: Ranker = text
         if mode is not SearchMode.LEXICAL:
             info, embedder = open_for_queries(directory, pointer.fingerprint, pointer.pages)
             dense = MilvusDense(store, info.settings, embedder)
             ranker = dense if mode is SearchMode.DENSE else HybridRanker([text, dense])
-        super().__init__(pointer.name, pointer.fingerprint, self._remote, text, _ReadAhead(ranker, self._remote), waits=True)
+        super().__init__(pointer.name, pointer.fingerprint, self._remote, text, ranker, waits=True)
 
-    def _numbers(self, keys: Collection[str]) -> list[int]:
-        return self._remote.find_many(keys)
+    def _lists(self, queries: Sequence[str], limit: int, masked: Collection[str]) -> list[Ranked]:
+        lists = self._ranker.rank_many(queries, limit, self._remote.find_many(masked))
+        self._remote.get_many([number for ranked in lists for number, _ in ranked])  # before they are asked for one by one
+        return lists
