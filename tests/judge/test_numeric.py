@@ -76,7 +76,7 @@ def test_a_tolerance_takes_the_place_of_the_written_places(answer: str, toleranc
 def test_no_text_breaks_the_reading(text: str, other: str) -> None:
     for quantity in quantities(text + other):
         assert 0 <= quantity.start < quantity.end <= len(text + other)
-        assert quantity.number.grain >= 0
+        assert quantity.grain >= 0
     assert compare(text, other) in Match and compare(other, text) in Match
 
 

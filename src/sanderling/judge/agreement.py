@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 BINS = 10
-FEW = 100
-"""Fewer answers than this say little of calibration."""
+FEW = 100  # fewer answers than this say little of calibration
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,7 @@ class Calibration:
     bins: tuple[Bin, ...]
     answers: int
     left_out: int  # scored answers that claim no confidence, or one on an unknown scale
-    error: float | None
-    """Expected calibration error, in points of percent; None without answers. Small bins and the last one count too."""
+    error: float | None  # expected calibration error, in points of percent; None without answers
 
 
 def calibration(answers: Iterable[tuple[float | None, bool | None]], *, bins: int = BINS) -> Calibration:

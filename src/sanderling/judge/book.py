@@ -92,8 +92,7 @@ class CachedJudge:
         return self._book.find(key_of(trajectory, self._judge))
 
 
-_AHEAD = 4
-"""Trajectories read ahead for each one that is being judged, so that a slow verdict holds nobody up."""
+_AHEAD = 4  # trajectories read ahead for each one that is being judged, so that a slow verdict holds nobody up
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +179,9 @@ class JudgeReport:
     asked: int = 0  # verdicts that were made in this run
     tokens: int = 0  # of all verdicts in the file, whenever they were made; trajectories that share a verdict share its tokens
     cost: float = 0.0
-    earlier: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter)
-    """The verdict that a trajectory came with, and this one; how often."""
+    earlier: Counter[tuple[bool | None, bool | None]] = field(default_factory=Counter)  # the verdict it came with, and this one
     seen: set[str] = field(default_factory=set)  # keys of those that a model judged
-    unused_by_hand: list[str] = field(default_factory=list)
-    """What a person judged and no trajectory is: ids, or questions with answers."""
+    unused_by_hand: list[str] = field(default_factory=list)  # what a person judged and no trajectory is
 
     def add(self, judged: Judged, before: bool | None) -> None:
         """Count one; ``before``: the verdict that it came with, to be compared."""

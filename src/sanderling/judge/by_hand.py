@@ -27,10 +27,7 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ByHand:
-    """A person's verdicts.
-
-    Example: ``ByHand({("q1-0",): True, ("q1", "Oslo"): False}).verdict(trajectory)``
-    """
+    """A person's verdicts, such as ``ByHand({("q1-0",): True, ("q1", "Oslo"): False})``."""
 
     lines: Mapping[Name, bool] = field(default_factory=dict[Name, bool])
 

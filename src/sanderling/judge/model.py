@@ -18,10 +18,7 @@ _LONGEST_REASON = 300
 
 
 class ModelJudge:
-    """Judges by the word of models, at temperature 0.
-
-    Example: ``ModelJudge([client], get_prompt("hle")); (await judge(trajectory)).ruling``
-    """
+    """Judges by the word of models, at temperature 0, such as ``ModelJudge([client], get_prompt("hle"))``."""
 
     def __init__(self, askers: Sequence[Asker], prompt: JudgePrompt = PROMPTS[DEFAULT_PROMPT], *, tries: int = 2) -> None:
         """``tries``: how often each model is asked while its replies cannot be read. At least one asker. Raises ValueError."""

@@ -125,8 +125,8 @@ def _same_kind(given: Quantity, wanted: Quantity) -> bool:
 def _same(given: Quantity, wanted: Quantity, tolerance: float | None) -> Match:
     """Compare values: as they are written, or in the base unit where the units differ."""
     one, other = given.unit, wanted.unit
-    value, places = wanted.number.value, wanted.number.grain / 2
-    pairs = [(given.number.value, value, places)]
+    value, places = wanted.value, wanted.grain / 2
+    pairs = [(given.value, value, places)]
     if one is None or other is None or {one.kind, other.kind} == _DEGREES:
         if "share" in (one and one.kind, other and other.kind):  # 12 or 0.12 for 12%
             pairs.append((given.base, wanted.base, places * (1 if other is None else other.factor)))
@@ -136,8 +136,8 @@ def _same(given: Quantity, wanted: Quantity, tolerance: float | None) -> Match:
             return Match.UNSURE if {one.kind, other.kind} in _UNCERTAIN else Match.OTHER
         if one != other:
             second = value * other.factor + other.offset
-            places = ((given.number.grain or 1) * one.factor + (wanted.number.grain or 1) * other.factor) / 2
-            pairs = [(given.number.value * one.factor + one.offset, second, min(places, abs(second) * _CONVERTED))]
+            places = ((given.grain or 1) * one.factor + (wanted.grain or 1) * other.factor) / 2
+            pairs = [(given.value * one.factor + one.offset, second, min(places, abs(second) * _CONVERTED))]
     for first, second, most in pairs:
         if abs(first - second) <= (most if tolerance is None else abs(second) * Fraction(tolerance)):
             return Match.SAME

@@ -53,8 +53,7 @@ class JudgePrompt:
     words: Mapping[str, bool] = field(default_factory=dict[str, bool])  # a verdict in a field, in lower case
     reminder: str = ""  # added when a reply could not be read; without one the same is asked again
     max_tokens: int = 2_048  # of a reply: far more than its shape needs, since a cut reply is never read
-    same_text_is_right: bool = False
-    """An answer that is letter by letter an accepted one needs no judge. Only where the publisher has it so."""
+    same_text_is_right: bool = False  # letter by letter an accepted answer needs no judge: where the publisher has it so
 
     def messages(self, question: Question, answer: str, *, again: bool = False) -> tuple[Message, ...]:
         """Ask about one answer; ``again``: after a reply that could not be read.
@@ -78,8 +77,7 @@ _AROUND = _MARKUP + "[](){}<>.。,;!-"
 _BULLET = re.compile(r"^(?:[-*+•]\s+|\d{1,2}[.)]\s*)?")
 _AFTER_WORD = re.compile(r"[\s*_`\"']*[.。,;:!(–—-]")
 _PERCENT = re.compile(r"(\d{1,4}(?:\.\d{1,6})?)\s*%?", re.ASCII)
-_MOST_OPENINGS = 1_000
-"""Braces at which an object is looked for: formulas in the reasoning have many."""
+_MOST_OPENINGS = 1_000  # braces at which an object is looked for: formulas in the reasoning have many
 _LONGEST_EXTRACT = 500
 _LONGEST_LABEL = 60
 

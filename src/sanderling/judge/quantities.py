@@ -11,30 +11,13 @@ import itertools
 import re
 import tomllib
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 _LONGEST_TEXT = 2_000
-_LONGEST_NUMBER = 40
-"""Digits; longer runs are identifiers."""
+_LONGEST_NUMBER = 40  # digits; longer runs are identifiers
 _MOST_POWER = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A value and its grain, the value of its last written place, half of which rounding may have moved it by.
-
-    A grain of 0 is exact: 1969 is 1969.
-    """
-
-    value: Fraction
-    grain: Fraction = Fraction(0)
-
-    def times(self, power: int) -> "Number":
-        """With a magnitude behind it: it now is a rounded number."""
-        factor = Fraction(10) ** power
-        return Number(self.value * factor, (self.grain or 1) * factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +33,8 @@ class Unit:
 class Quantity:
     """A number, what it counts or measures, and where it stands."""
 
-    number: Number
+    value: Fraction
+    grain: Fraction  # of the last written place: rounding may have moved the value by half of it; 0 is exact, as in 1969
     unit: Unit | None
     start: int
     end: int
@@ -58,7 +42,7 @@ class Quantity:
     @property
     def base(self) -> Fraction:
         """In the base unit of its kind."""
-        return self.number.value if self.unit is None else self.number.value * self.unit.factor + self.unit.offset
+        return self.value if self.unit is None else self.value * self.unit.factor + self.unit.offset
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
@@ -71,25 +55,18 @@ SIGNS = {sign: int(unicodedata.numeric(sign)) for sign in "零〇一二兩三四
 """Chinese signs that numbers are written with, and what they are worth."""
 
 
-def _read_units() -> dict[str, Unit]:
-    units: dict[str, Unit] = {}
-    for kind, scales in _TABLE["units"].items():
-        for scale, names in scales.items():
-            factor, _, offset = scale.partition(" + ")
-            unit = Unit(kind, Fraction(factor), Fraction(offset or 0))
-            units |= {name.replace("_", " "): unit for name in names.split()}
-    return units
-
-
-_UNITS = _read_units()
+_UNITS = {
+    name.replace("_", " "): Unit(kind, Fraction(scale.partition(" + ")[0]), Fraction(scale.partition(" + ")[2] or 0))
+    for kind, scales in _TABLE["units"].items()
+    for scale, names in scales.items()
+    for name in names.split()
+}
 _FOLDED: dict[str, Unit | None] = {}
 """By names in lower case; None where only capitals tell units apart, as in mW and MW."""
 for _name, _unit in _UNITS.items():
     _FOLDED[_name.lower()] = _unit if _FOLDED.get(_name.lower(), _unit) == _unit else None
-_LONGEST_NAME = max(name.count(" ") for name in _UNITS) + 1
-"""Words in the longest name."""
-_LONGEST_SIGNS = 4
-"""Signs in the longest Chinese name."""
+_LONGEST_NAME = max(name.count(" ") for name in _UNITS) + 1  # in words
+_LONGEST_SIGNS = 4  # of a Chinese name
 
 
 def alike(one: Unit, other: Unit) -> tuple[Unit, Unit]:
@@ -114,8 +91,8 @@ _VULGAR = {sign: Fraction(unicodedata.numeric(sign)).limit_denominator(10) for s
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
 
 
-def _number_of(found: re.Match[str]) -> Number | None:
-    """The number of a match of `_NUMBER`; None where its digits make none (1.2.3, 12,34,5)."""
+def _number_of(found: re.Match[str]) -> tuple[Fraction, Fraction] | None:
+    """Value and grain of a match of `_NUMBER`; None where its digits make no number (1.2.3, 12,34,5)."""
     digits = re.sub(f"[ {_SPACES}'\u2019]", "", found["digits"])
     commas, dots = digits.count(","), digits.count(".")
     point = ""
@@ -129,20 +106,20 @@ def _number_of(found: re.Match[str]) -> Number | None:
     if len(digits) > _LONGEST_NUMBER or (("," in whole or "." in whole) and not _GROUPED.fullmatch(whole)):
         return None
     value = Fraction(f"{whole.replace(',', '').replace('.', '') or '0'}.{places or '0'}")
-    number = Number(value, Fraction(1, 10 ** len(places)) if places else Fraction(0))
+    grain = Fraction(1, 10 ** len(places)) if places else Fraction(0)
     if fraction := (found["fraction"] or "").strip():
         if places or re.search("/0+$", fraction):
             return None
         if fraction.startswith("/"):
-            number = Number(value / int(fraction[1:]))
+            value /= int(fraction[1:])
         else:
-            number = Number(value + (_VULGAR[fraction] if fraction in _VULGAR else Fraction(fraction)))
+            value += _VULGAR[fraction] if fraction in _VULGAR else Fraction(fraction)
     if found["power"]:
         power = int(re.sub(r"^\s?(?:[eE]|.\s?10)[\s^]*", "", found["power"].translate(_RAISED)))
         if abs(power) > _MOST_POWER:
             return None
-        number = number.times(power)
-    return number if found["sign"] in (None, "+") else Number(-number.value, number.grain)
+        value, grain = value * Fraction(10) ** power, (grain or 1) * Fraction(10) ** power
+    return (value if found["sign"] in (None, "+") else -value), grain
 
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -192,42 +169,46 @@ def _in_digits(text: str, at: int) -> Quantity | None:
     if found is not None:
         number, end = _number_of(found), found.end()
     else:
-        number, end = Number(_VULGAR[text[at]]) if text[at] in _VULGAR else None, at + 1
+        number, end = (_VULGAR[text[at]], Fraction(0)) if text[at] in _VULGAR else None, at + 1
     if number is None:
         return None
+    value, grain = number
     if _MINUS.search(text[:at]):
-        number = Number(-number.value, number.grain)
+        value = -value
     if ordinal := _ORDINAL.match(text, end):
-        return Quantity(number, None, at, ordinal.end())
-    magnified = _magnified(text, number, end)
-    if magnified is None:
+        return Quantity(value, grain, None, at, ordinal.end())
+    magnitude = _magnitude_at(text, end)
+    if magnitude is None:
         return None
-    number, end = magnified
+    power, end = magnitude
+    if power:  # now it is a rounded number
+        value, grain = value * 10**power, (grain or 1) * 10**power
     unit, end = _unit_at(text, end)
     if unit == _UNITS["inch"] and text[end - 1] == "n" and re.match(r"\s\w", text[end:]):
         unit = None  # "5 in 1999" has no inches
     if currency := _CURRENCY.search(text[:at]):
         unit = _unit_of(currency[1]) or unit
-    return Quantity(number, unit, at, end)
+    return Quantity(value, Fraction(grain), unit, at, end)
 
 
-def _magnified(text: str, number: Number, end: int) -> tuple[Number, int] | None:
-    """The number with the magnitude behind it, and the end of that; None where a letter makes it part of a word."""
+def _magnitude_at(text: str, end: int) -> tuple[int, int] | None:
+    """The power of ten that stands behind a number, and its end; None where a letter makes the number part of a word."""
+    power = 0
     while SIGNS.get(text[end : end + 1], 0) >= 10_000:
-        number, end = number.times(len(str(SIGNS[text[end]])) - 1), end + 1
+        power, end = power + len(str(SIGNS[text[end]])) - 1, end + 1
     if _is_east_asian(text[end : end + 1]):
-        return (number, end) if _unit_at(text, end)[0] or text[end] in WORDS["counters"] else None
+        return (power, end) if _unit_at(text, end)[0] or text[end] in WORDS["counters"] else None
     word = _WORD.match(text, end)
     if word is not None:
-        if power := _SUFFIXES.get(word[0]) or _MAGNITUDES.get(word[0].lower()):
-            return number.times(power), word.end()
-        return (number, end) if _unit_of(word[0].partition("-")[0]) or _unit_at(text, end)[0] else None
+        if letters := _SUFFIXES.get(word[0]) or _MAGNITUDES.get(word[0].lower()):
+            return power + letters, word.end()
+        return (power, end) if _unit_of(word[0].partition("-")[0]) or _unit_at(text, end)[0] else None
     if re.match(r"[\s\u00a0-]", text[end:]):
         word = _WORD.match(text, end + 1)
     while word is not None and word[0].lower() in _MAGNITUDES:
-        number, end = number.times(_MAGNITUDES[word[0].lower()]), word.end()
+        power, end = power + _MAGNITUDES[word[0].lower()], word.end()
         word = _WORD.match(text, end + 1) if text[end : end + 1] == " " else None
-    return number, end
+    return power, end
 
 
 def _in_words(text: str, at: int) -> Quantity | None:
@@ -260,7 +241,7 @@ def _in_words(text: str, at: int) -> Quantity | None:
         return None
     sign = -1 if _MINUS.search(text[:at]) else 1
     unit, end = _unit_at(text, end)
-    return Quantity(Number(Fraction(sign * (total + run))), unit, at, end)
+    return Quantity(Fraction(sign * (total + run)), Fraction(0), unit, at, end)
 
 
 def _in_signs(text: str, at: int) -> Quantity | None:
@@ -286,7 +267,7 @@ def _in_signs(text: str, at: int) -> Quantity | None:
     follower = text[end : end + 1]
     if unit is None and _is_east_asian(follower) and follower not in WORDS["counters"]:
         return None
-    return Quantity(Number(Fraction(total + section + max(digit, 0))), unit, at, end)
+    return Quantity(Fraction(total + section + max(digit, 0)), Fraction(0), unit, at, end)
 
 
 def _is_east_asian(char: str) -> bool:
@@ -330,11 +311,10 @@ def _compounds(text: str, found: list[Quantity]) -> list[Quantity]:
             and not (last.unit.offset or quantity.unit.offset)
             and quantity.unit.factor < last.unit.factor
             and 0 <= quantity.base < last.unit.factor
-            and last.number.value.denominator == 1
+            and last.value.denominator == 1
             and _JOINING.fullmatch(text[last.end : quantity.start])
         ):
-            value = Fraction(last.base + quantity.base) / quantity.unit.factor
-            added[-1] = Quantity(Number(value, quantity.number.grain), quantity.unit, last.start, quantity.end)
+            added[-1] = replace(quantity, value=(last.base + quantity.base) / quantity.unit.factor, start=last.start)
         else:
             added.append(quantity)
     return added

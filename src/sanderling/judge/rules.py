@@ -38,10 +38,7 @@ _DIVIDING = re.compile(rf"(?<=\d)[^\w\s.](?={MINUS}?\d)")
 
 
 def answer_tokens(text: str) -> list[str]:
-    """Normalised words, wide characters one by one.
-
-    Example: ``answer_tokens("The 京都 Tower!") == ["京", "都", "tower"]``
-    """
+    """Normalised words, wide characters one by one: ``The 京都 Tower!`` is 京, 都 and tower."""
     plain = folded(text)
     kept = {place for found in _KEPT.finditer(plain) for place in range(*found.span())}
     dividing = {found.start() for found in _DIVIDING.finditer(plain)}
@@ -91,10 +88,7 @@ _DIVIDER = re.compile("[,;]")
 
 
 def squad_words(text: str) -> list[str]:
-    """Words normalised as SQuAD does, to the letter: to it 1.5 is 15 and C++ is C, and a Chinese phrase is one word.
-
-    Example: ``squad_words("The U.S. Navy") == ["us", "navy"]``
-    """
+    """Words normalised as SQuAD does, to the letter: to it 1.5 is 15 and C++ is C, and a Chinese phrase is one word."""
     return _ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
@@ -193,15 +187,11 @@ RULES: dict[str, Outcome | None] = {
     "squad_em": squad_match,
     "squad_f1": squad_overlap,
 }
-_GRADED = ("f1", "squad_f1")
-"""Rules whose number is the least score that is right."""
+_GRADED = ("f1", "squad_f1")  # their number is the least score that is right
 
 
 def rule_judge(spec: str, models: str = "http://host:port/v1#model, or a model's directory with a slash") -> Judge:
-    """The judge of a specification such as ``exact``, ``f1:0.8`` or ``mine.py:lenient``. Raises UserError.
-
-    ``models``: how a model may be named instead, for the error.
-    """
+    """The judge of a specification such as ``f1:0.8`` or ``mine.py:lenient``. Raises UserError, with ``models`` as a hint."""
     name, colon, text = spec.partition(":")
     if name not in RULES:
         if is_outside(spec):

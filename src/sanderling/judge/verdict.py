@@ -15,8 +15,7 @@ from sanderling.core.record import Trajectory
 
 META_KEY = "evaluation"
 """Where a verdict stands in ``Trajectory.meta``: ``{"judge", "correct", "score", "reason", …}``, correct null when unscored."""
-BY_HAND = "by hand"
-"""The judge's name where a person has spoken."""
+BY_HAND = "by hand"  # the judge's name where a person has spoken
 
 
 class Ruling(StrEnum):
@@ -34,8 +33,7 @@ class Code(StrEnum):
     NO_ANSWER = "no_answer"  # the agent gave no answer of its own: incorrect, and nobody was asked
     BY_HAND = "by_hand"  # a person's verdict
     SAME_TEXT = "same_text"  # correct without asking: letter by letter an accepted answer, which the judge prompt lets pass
-    NOT_ENDED = "not_ended"
-    """Unscored: the episode ended in an outage or was stopped, or an import tells neither ending nor answer."""
+    NOT_ENDED = "not_ended"  # unscored: the episode met an outage or was stopped, or an import tells neither ending nor answer
     NO_ACCEPTED = "no_accepted"  # unscored: the question has no accepted answer to compare with
     NOT_COMPARABLE = "not_comparable"  # unscored: the answers are of a kind that this judge cannot compare
     UNREADABLE = "unreadable"  # unscored: the judge replied, and no verdict could be read
@@ -70,10 +68,8 @@ class Verdict:
     is_estimated: bool = False  # a server did not report what a reply took: tokens and cost are the most that it may have been
     grade: str = ""  # a :class:`Grade`, where the judge prompt has more than two
     extracted: str | None = None  # the answer that the judge took for the final one
-    confidence: float | None = None
-    """What the answer claims of itself, in percent as written; None: nothing, or nothing between 0 and 100."""
-    parts: Mapping[str, bool] = field(default_factory=dict[str, bool], hash=False)
-    """Of a set: each item that is asked for, and whether it was given."""
+    confidence: float | None = None  # what the answer claims of itself, in percent as written, from 0 to 100
+    parts: Mapping[str, bool] = field(default_factory=dict[str, bool], hash=False)  # items that are asked for: whether given
     excessive: tuple[str, ...] = ()  # of a set: what was given and not asked for
 
     @property
@@ -143,7 +139,6 @@ class Panel:
         self.places = tuple(place for judge in judges for place in judge.places)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
-        """Ask in order."""
         given: list[Verdict] = []
         for judge in self._judges:
             given.append(await judge(trajectory))
@@ -190,10 +185,7 @@ def verdict_of(trajectory: Trajectory, judge: str | None = None) -> bool | None:
 
 
 def verdict_in(found: Any, judge: str | None = None, places: Sequence[str] | None = None) -> bool | None:
-    """:func:`verdict_of` for what :func:`recorded` gave, wherever it was kept.
-
-    ``places``: of the judge's models; a verdict of one of that name elsewhere does not count, where that is known.
-    """
+    """:func:`verdict_of` for what :func:`recorded` gave. Verdicts of models in other ``places`` do not count, where known."""
     if not isinstance(found, dict) or (judge is not None and found.get("judge") != judge):
         return None
     if places is not None and found.get("at", list(places)) != list(places):
