@@ -39,8 +39,8 @@ def test_a_table_is_an_ordered_mapping_that_outlives_its_process(tmp_path_factor
                     run.table(kind).remove(key)
                     model[kind].pop(key, None)
                     continue
-                value, blob, lasting = deed
-                run.table(kind).put(key, value, blob=blob, lasting=lasting)
+                value, blob, durable = deed
+                run.table(kind).put(key, value, blob=blob, durable=durable)
                 known = model[kind].setdefault(key, [None, None])
                 known[0] = value
                 known[1] = known[1] if blob is None else blob
@@ -62,7 +62,7 @@ def test_a_cleared_table_is_empty_and_the_others_stay(tmp_path: Path) -> None:
     with Run(tmp_path) as run:
         for kind in "ab":
             run.table(kind).put("k", 1, blob=b"x")
-        run.table("a").clear()
+        run.table("a").remove(whole="a")
         assert len(run.table("a")) == 0 and run.table("b").blob("k") == b"x"
 
 
@@ -71,18 +71,18 @@ import sys
 from pathlib import Path
 from sanderling.runs.run import Run
 run = Run(Path(sys.argv[1]))
-table, lasting = run.table("t"), sys.argv[2] == "lasting"
+table, durable = run.table("t"), sys.argv[2] == "durable"
 for number in range(len(table), 10**9):
-    table.put(str(number), [number], blob=bytes([number % 256]) * 5000, lasting=lasting)
+    table.put(str(number), [number], blob=bytes([number % 256]) * 5000, durable=durable)
     print(number, flush=True)
 """
 
 
-@pytest.mark.parametrize("lasting", ["lasting", "fleeting"])
-def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path, lasting: str) -> None:
+@pytest.mark.parametrize("durable", ["durable", "fleeting"])
+def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path, durable: str) -> None:
     dice, last = random.Random(3), -1
     for _ in range(4):
-        child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), lasting], stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), durable], stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         for line in child.stdout:
             last = int(line)
@@ -107,7 +107,7 @@ def test_many_threads_write_one_run(tmp_path: Path) -> None:
 
         def write(thread: int) -> None:
             for number in range(30):
-                run.table("t").put(f"{thread} {number}", number, lasting=number % 2 == 0)
+                run.table("t").put(f"{thread} {number}", number, durable=number % 2 == 0)
 
         threads = [threading.Thread(target=write, args=(one,)) for one in range(4)]
         for thread in threads:
@@ -255,7 +255,7 @@ def test_a_private_run_is_for_its_owner(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
     code = WRITER.replace("5000", "50_000").replace("bytes([number % 256])", "__import__('os').urandom(1)")
     code = code.replace("urandom(1) * 50_000", "urandom(50_000)")
-    limited = ["bash", "-c", 'ulimit -f 400; exec "$@"', "bash", sys.executable, "-c", code, str(tmp_path), "lasting"]
+    limited = ["bash", "-c", 'ulimit -f 400; exec "$@"', "bash", sys.executable, "-c", code, str(tmp_path), "durable"]
     full = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert "UserError: Cannot use" in full.stderr and "free some space" in full.stderr, full.stderr
     with Run(tmp_path) as run:

@@ -171,9 +171,9 @@ class _Journaled(WrappedPolicy, Replay):
     def add(self, place: str, asked: str, done: Any) -> None:
         """Enter what was done. Raises UserError when it cannot be written."""
         if not self._is_begun:
-            self._episodes.put(self._id, self._began.isoformat(), lasting=False)
+            self._episodes.put(self._id, self._began.isoformat(), durable=False)
             self._is_begun = True
-        self._entries.put(place, {"asked": asked, "at": self.monotonic() - self._started, "done": done}, lasting=False)
+        self._entries.put(place, {"asked": asked, "at": self.monotonic() - self._started, "done": done}, durable=False)
 
     def finishes_early(self, turn: int, event: asyncio.Event | None) -> bool:
         """As it was, where the episode has been there, else as the event says.

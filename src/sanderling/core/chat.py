@@ -1,19 +1,11 @@
 r"""Tokenizers, and Qwen3's ChatML straight to token ids, piece by piece, for a conversation that only grows.
 
-Every method of the renderer returns what one node of the record adds; the pieces of a branch, joined, are exactly what the
-model sees. Sampled ids are never touched: they go between the pieces as they came. Consequently all earlier reasoning stays in
-view, whatever a later user message looks like (Qwen3's own template drops it as soon as one is not wrapped as a tool response).
+Every method of the renderer returns what one node of the record adds. Sampled ids go between the pieces as they came, so all
+earlier reasoning stays in view (Qwen3's own template drops it as soon as a user message is not wrapped as a tool response).
 
-Each stretch between two control tokens is encoded in one call (``user\n`` together with the text after it), as the template's
-text would be, so ids agree with the template's; merges never cross a control token. A turn begins after the think prefix, where
-sampling begins. Text from outside (questions, pages, tool results) is encoded with control tokens *off*, so a page that holds
-the text ``<|im_end|>`` cannot end the turn it stands in. Tags such as ``<think>`` and ``<tool_call>`` are what the tokenizer
-makes of them: one token in Qwen3's, several in others.
-
-The `renderers` package (0.1.12, its Qwen3 class) was tried first and does not fit: it turns ``<|im_end|>`` inside a page into
-the control token; its bridge to the next turn gives up when the reasoning was left open or a user message is not wrapped, and
-closes open reasoning by itself when the turn was cut; it demands Qwen3's tag tokens and a transformers tokenizer, and knows
-no think prefix.
+Each stretch between two control tokens is encoded in one call (``user\n`` together with the text after it), so ids agree with
+the template's; a turn begins after the think prefix, where sampling begins. Text from outside is encoded with control tokens
+*off*: a page that holds ``<|im_end|>`` cannot end the turn it stands in (the `renderers` package makes it the control token).
 """
 
 import hashlib
@@ -29,23 +21,19 @@ from sanderling.core.types import Message
 
 
 class Tokenizer(Protocol):
-    """What the protocol asks of a tokenizer."""
+    """What the protocol asks of a tokenizer.
+
+    Equal fingerprints mean equal ids for equal text. Control tokens in a text that is encoded are read as plain text;
+    ``token_id`` gives theirs, and raises UserError where there is none.
+    """
 
     @property
-    def fingerprint(self) -> str:
-        """Says whose ids these are: equal fingerprints mean equal ids for equal text."""
-        ...
-
+    def fingerprint(self) -> str: ...
     @property
     def vocab_size(self) -> int: ...
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text from outside: control tokens in it are read as plain text."""
-        ...
-
+    def encode(self, text: str) -> list[int]: ...
     def decode(self, ids: list[int] | tuple[int, ...]) -> str: ...
-    def token_id(self, token: str) -> int:
-        """Id of a control token such as ``<|im_end|>``. Raises UserError when the tokenizer lacks it."""
-        ...
+    def token_id(self, token: str) -> int: ...
 
 
 class FastTokenizer:
@@ -85,9 +73,6 @@ def load_tokenizer(path: Path) -> FastTokenizer:
     return FastTokenizer(path)
 
 
-_THINK = "<think>"
-
-
 def wrap_observation(text: str) -> str:
     """What a tool (or the loop) says, as the content of a user message: for text-level policies and for ids alike."""
     return f"<tool_response>\n{text}\n</tool_response>"
@@ -98,11 +83,9 @@ def strip_think_prefix(text: str, think_prefix: str) -> str:
 
     Recorded turns begin with ``<think>\n`` or with ``<think>`` alone; either is taken away once.
     """
-    if think_prefix and text.startswith(think_prefix):
-        return text[len(think_prefix) :]
-    if think_prefix.strip() == _THINK and text.startswith(_THINK):
-        return text[len(_THINK) :]
-    return text
+    if text.startswith(think_prefix):
+        return text.removeprefix(think_prefix)
+    return text.removeprefix("<think>") if think_prefix.strip() == "<think>" else text
 
 
 def conversation_ids(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
@@ -132,7 +115,6 @@ class ChatRenderer:
         r"""``<|im_start|>assistant\n`` and the think prefix: what stands before every sampled turn."""
 
     def system_ids(self, text: str) -> list[int]:
-        """The system message."""
         return self._message("system", text)
 
     def question_ids(self, text: str) -> list[int]:
@@ -149,10 +131,7 @@ class ChatRenderer:
         return [*close, *self._message("user", wrap_observation(text)), *(self.generation_prompt if prompt else ())]
 
     def turn_ids(self, text: str) -> list[int]:
-        """A turn that exists as text only (supervised data): its ids, ``<|im_end|>`` included.
-
-        A leading reasoning tag that the generation prompt already holds is left out.
-        """
+        """A turn that exists as text only, ``<|im_end|>`` included, without a tag that the generation prompt already holds."""
         return [*self._tokenizer.encode(strip_think_prefix(text, self._think_prefix)), self.end_id]
 
     def _message(self, role: str, text: str) -> list[int]:

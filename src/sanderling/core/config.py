@@ -1,7 +1,6 @@
 """Settings from a TOML file with dotted overrides, checked by a frozen pydantic model.
 
-A wrong key is refused with the nearest right one; a wrong value with the field's name and what is wrong with it. Importable
-without torch; builds nothing.
+A wrong key is refused with the nearest right one; a wrong value with the field's name and what is wrong with it.
 """
 
 import difflib
@@ -16,12 +15,11 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 
 from sanderling.core.errors import UserError
+from sanderling.core.lenient import is_unicode
 
 Config = TypeVar("Config", bound=BaseModel)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_SECTION = "input should be a section of settings, not a single value"
 _NO_LIST = 'input should be a list in TOML, on the command line within single quotes, as in --set \'KEY=["one", "two"]\''
 _PLAIN = (
@@ -62,24 +60,19 @@ def check_config(model: type[Config], values: dict[str, Any], origin: str) -> Co
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
+        context = first.get("ctx", {})
         where = ".".join(str(part) for part in first["loc"])
-        what = _of_kinds(first) or _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+        what = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+        kind = str(context.get("discriminator", "")).strip("'")
+        if first["type"] == "union_tag_not_found":
+            what = f"say which one is meant, with {kind}"
+        elif first["type"] == "union_tag_invalid":
+            kinds = re.findall("'([^']*)'", context["expected_tags"])
+            near = difflib.get_close_matches(context["tag"], kinds, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(kinds)}"
+            what = f"there is no {kind} {context['tag']!r}: {hint}"
         end = "" if what.endswith("?") else "."
         raise UserError(f"In {origin}, {where or 'the settings'}: {what[:1].lower()}{what[1:]}{end}") from error
-
-
-def _of_kinds(error: ErrorDetails) -> str:
-    """What is wrong with a section of several kinds that names none of them; empty for other errors."""
-    told = error.get("ctx", {})
-    name = str(told.get("discriminator", "")).strip("'")
-    if error["type"] == "union_tag_not_found":
-        return f"say which one is meant, with {name}"
-    if error["type"] != "union_tag_invalid":
-        return ""
-    kinds = re.findall("'([^']*)'", told["expected_tags"])
-    near = difflib.get_close_matches(told["tag"], kinds, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(kinds)}"
-    return f"there is no {name} {told['tag']!r}: {hint}"
 
 
 def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -97,7 +90,7 @@ def _lay_over(values: dict[str, Any], override: str) -> None:
     *parents, last = [part.strip() for part in key.split(".")]
     if not (equals and last and all(parents)):
         raise UserError(f"{override!r} is no override: write section.key=value.")
-    if _SURROGATE.search(override):
+    if not is_unicode(override):
         raise UserError(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
@@ -120,15 +113,16 @@ def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, pat
             near = difflib.get_close_matches(key, model.model_fields, n=1)
             hint = f"did you mean {'.'.join((*path, near[0]))}?" if near else f"choose from {', '.join(model.model_fields)}."
             raise UserError(f"{origin} has no setting {'.'.join((*path, key))}: {hint}")
-        if isinstance(value, dict):
-            below = _section(field, value)
-            if below is not None:
-                _check_keys(below, value, origin, (*path, key))
-            choices = get_args(field.annotation) if get_origin(field.annotation) is dict else ()
-            if len(choices) == 2 and isinstance(choices[1], type) and issubclass(choices[1], BaseModel):
-                for name, section in value.items():  # sections by names of a person's choice
-                    if isinstance(section, dict):
-                        _check_keys(choices[1], section, origin, (*path, key, name))
+        if not isinstance(value, dict):
+            continue
+        below = _section(field, value)
+        if below is not None:
+            _check_keys(below, value, origin, (*path, key))
+        choices = get_args(field.annotation) if get_origin(field.annotation) is dict else ()
+        if len(choices) == 2 and isinstance(choices[1], type) and issubclass(choices[1], BaseModel):
+            for name, section in value.items():  # sections by names of a person's choice
+                if isinstance(section, dict):
+                    _check_keys(choices[1], section, origin, (*path, key, name))
 
 
 def _check_numbers(value: Any, origin: str, path: tuple[str, ...]) -> None:

@@ -1,13 +1,14 @@
 """JSON as models write it: strict, then with raw control characters in strings, then JSON5.
 
-Values come out clean: nothing in them that JSON, UTF-8, a database or a search engine could not take. Every function raises
-nothing for any text and takes time linear in it.
+Values come out clean: nothing in them that JSON, UTF-8, a database or a search engine could not take. No text makes a function
+raise, and all take linear time.
 """
 
 import json
 import math
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import json5
@@ -21,18 +22,18 @@ _MOST_OPENINGS = 32
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _constant(name: str) -> str:
-    """NaN and the infinities have no place in JSON: they stay as words."""
-    return name
-
-
-_STRICT = json.JSONDecoder(parse_constant=_constant)
-_LOOSE = json.JSONDecoder(parse_constant=_constant, strict=False)
+# NaN and the infinities have no place in JSON: they stay as words.
+_STRICT, _LOOSE = (json.JSONDecoder(parse_constant=str, strict=strict) for strict in (True, False))
 
 
 def without_surrogates(text: str) -> str:
     """The text with lone surrogates, which UTF-8 cannot hold, as U+FFFD; of the same length."""
     return _SURROGATE.sub("\ufffd", text)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 can hold the text: it has no lone surrogates."""
+    return not _SURROGATE.search(text)
 
 
 def decode_json(text: str, start: int = 0) -> tuple[Any, int, bool] | None:
@@ -62,15 +63,11 @@ def find_object(reply: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[st
     Reasoning before ``</think>`` is passed over; a code fence, words before and after, and JSON5's liberties do no harm.
     """
     text = reply.rpartition("</think>")[2]
-    first = at = text.find("{")
-    for _ in range(_MOST_OPENINGS):
-        if at < 0:
-            break
-        decoded = decode_json(text, at)
+    for opening in islice(re.finditer("{", text), _MOST_OPENINGS):
+        decoded = decode_json(text, opening.start())
         if decoded is not None and isinstance(decoded[0], dict) and wanted(decoded[0]):
             return decoded[0]
-        at = text.find("{", at + 1)
-    loose = decode_json5(text[first : text.rfind("}") + 1]) if first >= 0 else None
+    loose = decode_json5(text[text.find("{") : text.rfind("}") + 1]) if "{" in text else None
     return loose if isinstance(loose, dict) and wanted(loose) else None
 
 

@@ -1,8 +1,7 @@
 """What the model is told: tool specifications, the system prompt, a profile's templates filled in, and search results as text.
 
-The JSON and Markdown layouts of results have the shapes that the released checkpoints saw in training (checked against recorded
-trajectories); the compact one spends as few tokens as can be. Tools lay out what they found with it, and cleaning lays out what
-was recorded: one renderer, so that training and serving show the same.
+The JSON and Markdown layouts of results have the shapes that the released checkpoints saw in training. Tools lay out what they
+found with it, and cleaning what was recorded: one renderer, so that training and serving show the same.
 """
 
 import json

@@ -27,10 +27,7 @@ class Message(Frozen):
 
 
 class ToolCall(Frozen):
-    """One call as the model wrote it, after tolerant parsing.
-
-    Example: ``ToolCall(name="search", arguments={"query": ["tidal flats"]}, raw='{"name": "search", ...}')``
-    """
+    """One call as the model wrote it, after tolerant parsing."""
 
     name: str
     arguments: dict[str, Any]
@@ -39,11 +36,12 @@ class ToolCall(Frozen):
 
 
 class ToolSpec(Frozen):
-    """What the model is told about a tool: name, purpose, and a JSON schema of its arguments."""
+    """What the model is told about a tool."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+    """JSON schema of the arguments."""
 
 
 class ToolStatus(StrEnum):
@@ -51,7 +49,6 @@ class ToolStatus(StrEnum):
 
     OK = "ok"
     EMPTY = "empty"
-    """The search found nothing."""
     NOT_FOUND = "not_found"
     GONE = "gone"
     TIMEOUT = "timeout"
@@ -71,7 +68,6 @@ class Ending(StrEnum):
     """
 
     ANSWERED = "answered"
-    """The agent gave an answer of its own accord."""
     ANSWERED_AT_BUDGET = "answered_at_budget"
     """The agent gave an answer after being told that its turns, context or time were used up."""
     NO_ANSWER = "no_answer"
@@ -79,19 +75,17 @@ class Ending(StrEnum):
     CONTEXT_EXHAUSTED = "context_exhausted"
     """The context was full, and no room was left for a forced answer."""
     TURN_LIMIT = "turn_limit"
-    """All turns were used, and forced answers are switched off."""
+    """As `TIME_LIMIT`: the budget was used up, and forced answers are switched off."""
     TIME_LIMIT = "time_limit"
-    """The wall-clock budget was used up, and forced answers are switched off."""
     REPETITION = "repetition"
     """The agent repeated itself (text loop or the same calls) past the guard's limit."""
     MALFORMED = "malformed"
     """Too many turns in a row could not be read as a tool call or an answer."""
     TOOL_OUTAGE = "tool_outage"
-    """A tool's backend was unreachable; unscored."""
+    """A tool's backend was unreachable."""
     POLICY_OUTAGE = "policy_outage"
-    """The model's backend was unreachable; unscored."""
+    """The model's backend was unreachable."""
     CANCELLED = "cancelled"
-    """Somebody stopped the episode; unscored."""
 
     @property
     def scored(self) -> bool:
@@ -105,7 +99,7 @@ class Ending(StrEnum):
 
 
 class Sampling(Frozen):
-    """How to sample one turn. Log-probabilities are reported under exactly this distribution (after temperature and cuts)."""
+    """How to sample one turn. Log-probabilities are those of exactly this distribution (after temperature and cuts)."""
 
     temperature: float = Field(default=1.0, ge=0.0)
     """0 is greedy: log-probabilities are then those of temperature 1, and the record says temperature 0."""
@@ -114,7 +108,6 @@ class Sampling(Frozen):
     """0: no cut."""
     presence_penalty: float = 0.0
     max_tokens: int = Field(default=1024, ge=1)
-    """Most tokens in one turn."""
     stop: tuple[str, ...] = ()
     """Strings that end the turn besides the end token; text is cut before them."""
 

@@ -85,8 +85,8 @@ class IndexedRecords:
         known = self._known(table)
         behind = list(self._behind(known))
         if not known:
-            table.clear()
-            table.put(_HEAD, _MEANING, lasting=False)
+            table.remove(whole=table.kind)
+            table.put(_HEAD, _MEANING, durable=False)
         for row in behind:
             self._keep(row)
         self._is_whole = True
@@ -104,7 +104,7 @@ class IndexedRecords:
 
     def _keep(self, row: AttemptRow) -> AttemptRow:
         # What a loss of power takes is made again.
-        self._written().put(str(row.line.offset), _ROW.dump_python(row, mode="json"), lasting=False)
+        self._written().put(str(row.line.offset), _ROW.dump_python(row, mode="json"), durable=False)
         return row
 
     def _known(self, table: Table) -> list[AttemptRow]:

@@ -133,7 +133,7 @@ class Ledger:
 
     def _keep(self, number: int, spent: Spent) -> None:
         if self._kept is not None:
-            self._kept.put(str(number), [spent.tokens, spent.cost, spent.estimated], lasting=False)
+            self._kept.put(str(number), [spent.tokens, spent.cost, spent.estimated], durable=False)
 
 
 @dataclass(frozen=True, slots=True)

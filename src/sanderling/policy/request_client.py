@@ -79,7 +79,7 @@ class ReplyCache:
     def keep(self, model: str, messages: Sequence[Message], kept: Kept, *settings: float) -> None:
         """Keep a reply. Raises UserError when the disk does not take it."""
         record, text = kept.model_dump(exclude={"reply"}), kept.reply.encode(errors="replace")
-        self._replies.put(_key(model, messages, settings), record, blob=text, lasting=False)
+        self._replies.put(_key(model, messages, settings), record, blob=text, durable=False)
 
 
 def _key(model: str, messages: Sequence[Message], settings: Sequence[float]) -> str:

@@ -9,85 +9,44 @@ the other columns. Writing is atomic: the file appears complete or not at all. M
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Node, Trajectory, decode_record, decode_trajectory, encode_trajectory
+from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.runs.files import WholeFile, cannot_write
 
 _GROUP_ROWS = 256
 _GROUP_BYTES = 64 << 20
 _READ_ROWS = 2
 
-_STRINGS = pa.list_(pa.string())
-_CALL = pa.struct([("name", pa.string()), ("arguments", pa.string()), ("raw", pa.string())])
-_EVENT = pa.struct(
-    [
-        ("name", pa.string()),
-        ("role", pa.string()),
-        ("status", pa.string()),
-        ("parts", _STRINGS),
-        ("latency_s", pa.float64()),
-        ("provenance", _STRINGS),
-    ]
-)
-_NODE = pa.struct(
-    [
-        ("parent", pa.int32()),
-        ("role", pa.string()),
-        ("kind", pa.string()),
-        ("text", pa.string()),
-        ("token_ids", pa.list_(pa.int32())),
-        ("loss_mask", pa.list_(pa.bool_())),
-        ("logprobs", pa.list_(pa.float64())),
-        ("versions", pa.list_(pa.int32())),
-        ("think", pa.string()),
-        ("calls", pa.list_(_CALL)),
-        ("answer", pa.string()),
-        ("problems", _STRINGS),
-        ("rejected", pa.bool_()),
-        ("events", pa.list_(_EVENT)),
-        ("seconds", pa.float64()),
-        ("prefilled_tokens", pa.int64()),
-        ("prompt_tokens", pa.int64()),
-        ("sampled_tokens", pa.int64()),
-        ("raw", pa.string()),
-    ]
-)
-_QUESTION = pa.struct(
-    [
-        ("id", pa.string()),
-        ("text", pa.string()),
-        ("answers", _STRINGS),
-        ("masked_urls", _STRINGS),
-        ("hops", pa.int64()),
-        ("meta", pa.string()),
-    ]
-)
-_SEEDS = pa.struct([("run", pa.int64()), ("episode", pa.int64()), ("attempt", pa.int64())])
-SCHEMA = pa.schema(
-    [
-        ("schema_version", pa.int32()),
-        ("id", pa.string()),
-        ("question", _QUESTION),
-        ("nodes", pa.list_(_NODE)),
-        ("leaf", pa.int32()),
-        ("ending", pa.string()),
-        ("answer", pa.string()),
-        ("profile", pa.string()),
-        ("model", pa.string()),
-        ("world", pa.string()),
-        ("tokenizer", pa.string()),
-        ("seeds", _SEEDS),
-        ("seconds", pa.float64()),
-        ("detail", pa.string()),
-        ("meta", pa.string()),
-        ("exact", pa.string()),
-    ]
-)
+_PLAIN = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+_SHORT = {"schema_version", "leaf", "parent", "token_ids", "versions"}
+"""Whole numbers that 32 bits hold."""
+
+
+def _column(name: str, annotation: Any) -> pa.Field:
+    """The column of a field: texts, names of kinds, and free-form dictionaries as JSON, are strings."""
+    if get_origin(annotation) is UnionType:  # with None
+        annotation = get_args(annotation)[0]
+    is_list = get_origin(annotation) is tuple
+    if is_list:
+        annotation = get_args(annotation)[0]
+    kind = pa.int32() if name in _SHORT else _PLAIN.get(annotation, pa.string())
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        kind = pa.struct(_columns(annotation))
+    return pa.field(name, pa.list_(kind) if is_list else kind)
+
+
+def _columns(model: type[BaseModel]) -> list[pa.Field]:
+    return [_column(name, field.annotation) for name, field in model.model_fields.items()]
+
+
+SCHEMA = pa.schema([*_columns(Trajectory), ("exact", pa.string())])
 """The columns of a trajectory file."""
 
 
@@ -124,7 +83,7 @@ def read_parquet(path: Path | str) -> Iterator[Trajectory]:
                 raise UserError(f"{path} lacks the column {missing[0]!r}: give a file written by sanderling.")
             for batch in file.iter_batches(batch_size=_READ_ROWS, columns=SCHEMA.names):
                 for row in batch.to_pylist():
-                    yield _read_row(row)
+                    yield _trajectory(row)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path} is not a readable trajectory file ({str(error).splitlines()[0]}): write it again.") from error
 
@@ -153,42 +112,35 @@ def _table(trajectory: Trajectory) -> pa.Table:
         return pa.Table.from_pylist([names | {"exact": exact}], schema=SCHEMA)
 
 
-def _row(trajectory: Trajectory) -> dict[str, Any]:
-    row = dict(vars(trajectory))
-    row["question"] = vars(trajectory.question) | {"meta": json.dumps(trajectory.question.meta)}
-    row["nodes"] = [_node_row(node) for node in trajectory.nodes]
-    row["seeds"] = vars(trajectory.seeds)
-    row["meta"] = json.dumps(trajectory.meta)
-    row["exact"] = None
+def _row(record: BaseModel) -> dict[str, Any]:
+    """A record as a row: what is free-form as JSON text."""
+    row: dict[str, Any] = {}
+    for name, value in vars(record).items():
+        if isinstance(value, BaseModel):
+            row[name] = _row(value)
+        elif isinstance(value, dict):
+            row[name] = json.dumps(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+            row[name] = [_row(one) for one in value]
+        else:
+            row[name] = value
     return row
-
-
-def _node_row(node: Node) -> dict[str, Any]:
-    row = dict(vars(node))
-    row["calls"] = [vars(call) | {"arguments": json.dumps(call.arguments)} for call in node.calls]
-    row["events"] = [vars(event) for event in node.events]
-    row["raw"] = None if node.raw is None else json.dumps(node.raw)
-    return row
-
-
-def _read_row(row: dict[str, Any]) -> Trajectory:
-    """Raises ValueError for columns that bear the names and hold something else."""
-    try:
-        return _trajectory(row)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"a row holds no trajectory: {error}") from error
 
 
 def _trajectory(row: dict[str, Any]) -> Trajectory:
-    exact = row.pop("exact")
-    if exact is not None:
-        return decode_trajectory(json.loads(exact))
-    row["meta"] = json.loads(row["meta"])
-    row["question"]["meta"] = json.loads(row["question"]["meta"])
-    for node in row["nodes"]:
-        node["raw"] = None if node["raw"] is None else json.loads(node["raw"])
-        for call in node["calls"]:
-            call["arguments"] = json.loads(call["arguments"])
+    """Raises ValueError for columns that bear the names and hold something else."""
+    try:
+        exact = row.pop("exact")
+        if exact is not None:
+            return decode_trajectory(json.loads(exact))
+        row["meta"] = json.loads(row["meta"])
+        row["question"]["meta"] = json.loads(row["question"]["meta"])
+        for node in row["nodes"]:
+            node["raw"] = None if node["raw"] is None else json.loads(node["raw"])
+            for call in node["calls"]:
+                call["arguments"] = json.loads(call["arguments"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"a row holds no trajectory: {error}") from error
     return decode_trajectory(row)
 
 

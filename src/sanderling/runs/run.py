@@ -7,9 +7,9 @@
             attempts.put("q1-0", {"correct": True}, blob=record)
 
 ``run.db`` is SQLite in WAL mode with one writing process; a further rank of a team writes its own ``rank-N.db``, and all are
-read one after another (`reading`). What was put is there after ``kill -9``, and after a loss of power too if it was to last.
-Large values are zstd blobs in a table of their own, so that summaries are read without them. Readers (`reading`) keep no
-transaction open. An open database is never copied as a file: rows may be missing; share what a run holds with `export`.
+read one after another (`reading`). What was put is there after ``kill -9``, and after a loss of power too if it was durable.
+Large values are zstd blobs in a table of their own, so that summaries are read without them. Readers keep no transaction open.
+An open database is never copied as a file: rows may be missing; share what a run holds with `export`.
 """
 
 import json
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from filelock import FileLock
 
@@ -35,9 +35,12 @@ from sanderling.runs.settings import go_on_with
 DATABASE = "run.db"
 RECORDS = "records"
 """The table of whole trajectories, each a blob (`core.record.encode_trajectory`)."""
+WAY_OUT = "go on with those, or choose another place"
 _FORMAT = 1
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.02
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS entry (
@@ -47,7 +50,6 @@ CREATE TRIGGER IF NOT EXISTS gone AFTER DELETE ON entry BEGIN DELETE FROM blob W
 PRAGMA user_version = {_FORMAT};
 COMMIT;
 """
-WAY_OUT = "go on with those, or choose another place"
 
 
 def beside(out: Path) -> Path:
@@ -75,8 +77,24 @@ class Run:
                 close_directory(directory)
             except OSError as error:
                 raise _unusable(directory, error) from error
-        self._held = _Held.take(directory, rank, locked)
-        self._let_go = weakref.finalize(self, self._held.give_back)
+        name = f"rank-{rank}.db" if rank else DATABASE
+        path = directory.resolve() / name
+        with _guard:
+            database = _open.get((os.getpid(), path))  # by whatever path it is named; a forked child opens its own
+            if database is None:
+                lock = path.with_name(f"{name}.lock" if rank else LOCK)
+                held = hold(lock, directory) if rank or not locked else None
+                try:
+                    database = _open[os.getpid(), path] = Database(path)
+                except BaseException:
+                    if held is not None:
+                        held.release()
+                    raise
+                database.lock = held
+            database.users += 1
+        self._database = database
+        self.close = weakref.finalize(self, _let_go, database, os.getpid())
+        """Let go; closing twice is allowed. The last user brings everything into the one file; an empty run is gone."""
 
     def __enter__(self) -> Self:
         return self
@@ -84,17 +102,13 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Let go; closing twice is allowed. The last user brings everything into the one file; an empty run is gone."""
-        self._let_go()
-
     def table(self, kind: str) -> "Table":
         """Entries of one kind."""
-        return Table(self._held.database, kind, self)
+        return Table(self._database, kind, self)
 
     def reset(self, what: str) -> None:
         """Forget everything, at once, but what was claimed under one name."""
-        with self._held.database.writing(lasting=True) as run:
+        with self._database.writing(durable=True) as run:
             run("DELETE FROM entry WHERE kind <> 'about' OR key <> ?", (what,))
 
     def claim(self, settings: Mapping[str, Any], what: str = "settings", way_out: str = WAY_OUT) -> None:
@@ -109,53 +123,28 @@ class Run:
             about.put(what, dict(settings))
 
 
-class _Held:
-    """A database that this process has open and locked, and how many use it."""
+_open: dict[tuple[int, Path], "Database"] = {}
+"""By process and path, what this process has open."""
+_guard = threading.RLock()  # a run that nobody has any more is given back whenever Python finds it, amid an opening as well
 
-    _all: ClassVar[dict[tuple[int, Path], "_Held"]] = {}
-    _guard = threading.RLock()  # a run that nobody has any more is given back whenever Python finds it, amid `take` as well
 
-    def __init__(self, path: Path, lock: FileLock | None) -> None:
-        self._lock, self._uses, self._process = lock, 0, os.getpid()
-        try:
-            self.database = Database(path)
-        except BaseException:
-            self._unlock()
-            raise
-
-    @classmethod
-    def take(cls, directory: Path, rank: int, locked: bool) -> "_Held":
-        """The one that is open, by whatever path it is named; a forked child opens its own."""
-        with cls._guard:
-            path = directory.resolve() / (f"rank-{rank}.db" if rank else DATABASE)
-            found = cls._all.get((os.getpid(), path))
-            if found is None:
-                file = path.with_name(f"{path.name}.lock") if rank else path.with_name(LOCK)
-                found = cls(path, None if locked and not rank else hold(file, directory))
-                cls._all[(os.getpid(), path)] = found
-            found._uses += 1
-            return found
-
-    def give_back(self) -> None:
-        """One user less."""
-        with self._guard:
-            self._uses -= 1
-            if self._uses or os.getpid() != self._process:
-                return
-            path = self.database.path
-            del self._all[(self._process, path)]
-            is_empty = not self.database.rows("SELECT 1 FROM entry LIMIT 1", ())
-            if self.database.close() and is_empty:
-                path.unlink(missing_ok=True)
-                if self._lock is not None and [file.name for file in path.parent.iterdir()] == [LOCK]:
-                    (path.parent / LOCK).unlink()
-                    with suppress(OSError):  # another process has come in: it is theirs now
-                        path.parent.rmdir()
-            self._unlock()
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
+def _let_go(database: "Database", process: int) -> None:
+    """One user less; the last closes it, and takes an empty run away."""
+    with _guard:
+        database.users -= 1
+        if database.users or os.getpid() != process:
+            return
+        path, lock = database.path, database.lock
+        del _open[process, path]
+        is_empty = not database.rows("SELECT 1 FROM entry LIMIT 1")
+        if database.close() and is_empty:
+            path.unlink(missing_ok=True)
+            if lock is not None and [file.name for file in path.parent.iterdir()] == [LOCK]:
+                (path.parent / LOCK).unlink()
+                with suppress(OSError):  # another process has come in: it is theirs now
+                    path.parent.rmdir()
+        if lock is not None:
+            lock.release()
 
 
 @contextmanager
@@ -192,18 +181,15 @@ class Table:
     def __init__(self, database: "Database", kind: str, run: Run | None = None) -> None:
         """``run``: what keeps the database open while this is used."""
         self._database, self.kind, self._run = database, kind, run
-
-    @property
-    def path(self) -> Path:
+        self.path = database.path
         """The file that holds it, for what a person is told."""
-        return self._database.path
 
-    def put(self, key: str, value: Any, *, blob: bytes | None = None, lasting: bool = True) -> None:
+    def put(self, key: str, value: Any, *, blob: bytes | None = None, durable: bool = True) -> None:
         """Keep a value, in place of an earlier one of its key; without ``blob`` an earlier one stays.
 
-        ``lasting``: it is on the disk when this returns; otherwise it outlives the process, not a loss of power.
+        ``durable``: it is on the disk when this returns; otherwise it outlives the process, not a loss of power.
         """
-        with self._database.writing(lasting) as run:
+        with self._database.writing(durable) as run:
             query = "INSERT INTO entry (kind, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
             run(query, (self.kind, key, json.dumps(value)))
             if blob is not None:
@@ -213,13 +199,13 @@ class Table:
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key."""
-        found = self._database.rows("SELECT value FROM entry WHERE kind = ? AND key = ?", (self.kind, key))
+        found = self._database.rows("SELECT value FROM entry WHERE kind = ? AND key = ?", self.kind, key)
         return json.loads(found[0][0]) if found else default
 
     def blob(self, key: str) -> bytes | None:
         """The large value of a key; None where it has none."""
         query = "SELECT size, data FROM entry JOIN blob USING (number) WHERE kind = ? AND key = ?"
-        found = self._database.rows(query, (self.kind, key))
+        found = self._database.rows(query, self.kind, key)
         return _zstd().decompress(found[0][1], decompressed_size=found[0][0], asbytes=True) if found else None
 
     def record(self, key: str) -> Trajectory:
@@ -231,31 +217,26 @@ class Table:
 
     def remove(self, *keys: str, whole: str = "") -> None:
         """Forget keys, their blobs included, and all entries of the kind ``whole``, at once; what is not there is forgotten."""
-        with self._database.writing(lasting=False) as run:
+        with self._database.writing(durable=False) as run:
             for key in keys:
                 run("DELETE FROM entry WHERE kind = ? AND key = ?", (self.kind, key))
             if whole:
                 run("DELETE FROM entry WHERE kind = ?", (whole,))
 
-    def clear(self) -> None:
-        """Forget all."""
-        with self._database.writing(lasting=False) as run:
-            run("DELETE FROM entry WHERE kind = ?", (self.kind,))
-
     def items(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """Keys and values, in the order in which the keys first came, of keys that begin so; no blob is read."""
         query = "SELECT key, value FROM entry WHERE kind = ? AND key >= ? AND key < ? ORDER BY number"
-        found = self._database.rows(query, (self.kind, prefix, f"{prefix}\U0010ffff"))
+        found = self._database.rows(query, self.kind, prefix, f"{prefix}\U0010ffff")
         return ((key, json.loads(value)) for key, value in found)
 
     def keys(self) -> list[str]:
-        return [key for (key,) in self._database.rows("SELECT key FROM entry WHERE kind = ? ORDER BY number", (self.kind,))]
+        return [key for (key,) in self._database.rows("SELECT key FROM entry WHERE kind = ? ORDER BY number", self.kind)]
 
     def __contains__(self, key: str) -> bool:
-        return bool(self._database.rows("SELECT 1 FROM entry WHERE kind = ? AND key = ?", (self.kind, key)))
+        return bool(self._database.rows("SELECT 1 FROM entry WHERE kind = ? AND key = ?", self.kind, key))
 
     def __len__(self) -> int:
-        return self._database.rows("SELECT count(*) FROM entry WHERE kind = ?", (self.kind,))[0][0]
+        return self._database.rows("SELECT count(*) FROM entry WHERE kind = ?", self.kind)[0][0]
 
 
 class Database:
@@ -264,10 +245,14 @@ class Database:
     def __init__(self, path: Path, *, reading: bool = False) -> None:
         """Open or make it; ``reading``: only look, which changes nothing. Raises UserError when it cannot be."""
         self.path = path
+        self.users = 0
+        """How many runs of this process use it."""
+        self.lock: FileLock | None = None
         self._guard = threading.Lock()
-        self._lasting: bool | None = None
+        self._is_durable: bool | None = None
+        no_run = UserError(f"There is no run in {path.parent}: choose the directory of one.")
         if reading and not path.exists():
-            raise _no_run(path)
+            raise no_run
         try:
             if not reading:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -277,14 +262,14 @@ class Database:
             )
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if not reading and version in (0, _FORMAT):
-                self._prepare(version == 0)
+                self._prepare(_SCHEMA if version == 0 else "")
                 version = _FORMAT
         except OSError as error:
             raise _unusable(path.parent, error) from error
         except sqlite3.Error as error:
-            raise self._told(error) from error
+            raise self._in_words(error) from error
         if version == 0:
-            raise _no_run(path)
+            raise no_run
         if version != _FORMAT:
             raise UserError(f"{path} was written by another version of sanderling: use that one, or begin in another place.")
 
@@ -294,22 +279,22 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def rows(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+    def rows(self, query: str, *values: Any) -> list[Any]:
         """All rows of a query; nothing stays open behind it."""
         with self._guard:
             try:
                 return self._connection.execute(query, values).fetchall()
             except sqlite3.Error as error:
-                raise self._told(error) from error
+                raise self._in_words(error) from error
 
     @contextmanager
-    def writing(self, lasting: bool) -> Iterator[Callable[[str, tuple[Any, ...]], Any]]:
+    def writing(self, durable: bool) -> Iterator[Callable[[str, tuple[Any, ...]], Any]]:
         """One transaction. Raises UserError when there is no room for it; then nothing was written."""
         with self._guard:
             try:
-                if lasting != self._lasting:
-                    self._connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
-                    self._lasting = lasting
+                if durable != self._is_durable:
+                    self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                    self._is_durable = durable
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield self._connection.execute
@@ -319,7 +304,7 @@ class Database:
                         self._connection.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
-                raise self._told(error) from error
+                raise self._in_words(error) from error
 
     def close(self) -> bool:
         """Make it one plain file, which can be read from where nothing may be written; False where others have it open."""
@@ -332,38 +317,32 @@ class Database:
             finally:
                 self._connection.close()
 
-    def _prepare(self, is_new: bool) -> None:
+    def _prepare(self, schema: str) -> None:
         until = time.monotonic() + _PATIENCE_S
         while True:
             try:
                 if self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                     self._connection.execute("PRAGMA journal_mode = TRUNCATE")  # without shared memory, as on a network
-                if is_new:
-                    self._connection.executescript(_SCHEMA)
+                self._connection.executescript(schema)
                 return
             except sqlite3.OperationalError as error:
-                if not _is_busy(error) or time.monotonic() > until:
+                if _code(error) not in _BUSY or time.monotonic() > until:
                     raise
                 time.sleep(_PAUSE_S)  # another process is just making or reading it
 
-    def _told(self, error: sqlite3.Error) -> Exception:
+    def _in_words(self, error: sqlite3.Error) -> Exception:
         """As a sentence where a person can do something; any other error is a bug, and stays what it is."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        if _code(error) in _DAMAGED:
             return UserError(f"{self.path} is damaged ({error}): restore it, or remove it to begin again.")
-        if _is_busy(error):
+        if _code(error) in _BUSY:
             return UserError(f"{self.path} is in use by another process that does not let go: wait for its end, then go on.")
         if isinstance(error, sqlite3.OperationalError):
             return UserError(f"Cannot use {self.path} ({error}): free some space, or choose another place.")
         return error
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _no_run(path: Path) -> UserError:
-    return UserError(f"There is no run in {path.parent}: choose the directory of one.")
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _unusable(place: Path, error: OSError) -> UserError:

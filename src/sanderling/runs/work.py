@@ -7,7 +7,9 @@ that met an outage is not done; once the budget is spent nothing more is begun.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from pydantic import TypeAdapter
 
 from sanderling.core.asking import AskingOutageError, BudgetSpentError
 from sanderling.core.errors import UserError
@@ -16,18 +18,6 @@ from sanderling.runs.run import Table
 WAY_OUT = "go on with those, name another place, or remove that directory to begin again"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Work(Generic[Item, Result]):
-    """What is done with each item, and how its result is kept."""
-
-    do: Callable[[Item], Awaitable[Result]]
-    """Raises AskingOutageError when the item has to wait for a better time."""
-    encode: Callable[[Result], dict[str, Any]]
-    decode: Callable[[dict[str, Any]], Result]
-    is_settled: Callable[[Result], bool] = lambda _: True
-    """Whether an earlier run's result stands; one that does not is kept, and the item is done anew."""
 
 
 @dataclass
@@ -44,24 +34,28 @@ class Worked(Generic[Result]):
 
 async def work_through(
     items: Mapping[str, Item],
-    work: Work[Item, Result],
+    do: Callable[[Item], Awaitable[Result]],
+    result_type: type[Result],
     kept: Table,
     *,
+    is_settled: Callable[[Result], bool] = lambda _: True,
     concurrency: int = 8,
-    on_done: Callable[[Result], None] | None = None,
+    on_done: Callable[[Result], None] = lambda _: None,
 ) -> Worked[Result]:
     """Do what the table does not hold, at most ``concurrency`` items at a time; ``on_done`` hears of earlier results too.
 
-    What ``do`` raises otherwise stops the run, and what is done stays done. Raises UserError for a table of something else.
+    ``do`` raises AskingOutageError when the item has to wait for a better time; anything else that it raises stops the run, and
+    what is done stays done. ``is_settled``: whether an earlier result stands; else the item is done anew. Raises UserError for
+    a table of something else.
     """
+    form = TypeAdapter(result_type)
     try:
-        earlier = {key: work.decode(value) for key, value in kept.items() if key in items}
-    except (KeyError, TypeError, ValueError) as error:
+        earlier = {key: form.validate_python(value) for key, value in kept.items() if key in items}
+    except ValueError as error:
         raise UserError(f"{kept.path} holds something else than results: restore it, or remove it to begin again.") from error
-    worked = Worked({key: result for key, result in earlier.items() if work.is_settled(result)})
-    hear = on_done or (lambda _: None)
+    worked = Worked({key: result for key, result in earlier.items() if is_settled(result)})
     for result in worked.done.values():
-        hear(result)
+        on_done(result)
     waiting = iter([(key, item) for key, item in items.items() if key not in worked.done])
 
     async def worker() -> None:
@@ -69,16 +63,16 @@ async def work_through(
             if worked.stopped:
                 return
             try:
-                result = await work.do(item)
+                result = await do(item)
             except BudgetSpentError as error:
                 worked.stopped = str(error)
                 return
             except AskingOutageError:
                 worked.outages += 1
                 continue
-            kept.put(key, work.encode(result))
+            kept.put(key, form.dump_python(result, mode="json"))
             worked.done[key] = result
-            hear(result)
+            on_done(result)
 
     try:
         async with asyncio.TaskGroup() as group:

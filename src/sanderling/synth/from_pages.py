@@ -1,11 +1,8 @@
-"""Questions made page by page, whatever the maker: what came of each page and candidate, kept as it is done.
-
-How pages are worked through, and taken up again after a kill, is `keeping`'s business. Knows no maker.
-"""
+"""Questions made page by page, whatever the maker: what came of each page and candidate, kept as it is done."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ from sanderling.core.asking import AskingRefusedError
 from sanderling.core.record import Question
 from sanderling.data.questions import write_questions
 from sanderling.runs.run import Run, beside
-from sanderling.runs.work import WAY_OUT, Work, work_through
+from sanderling.runs.work import WAY_OUT, work_through
 from sanderling.world.contract import Page
 
 REFUSED = "refused_by_the_model"
@@ -100,24 +97,14 @@ async def make_questions(
         except AskingRefusedError as error:
             return PageResult(page.url, rejected=[{"reason": REFUSED, "question": "", "answer": "", "detail": str(error)}])
 
-    work, items = Work(taken, _encoded, _decoded), {page.url: page for page in pages}
+    items = {page.url: page for page in pages}
     with Run(beside(out)) as run:
         run.claim(made_with, "questions", WAY_OUT)
-        worked = await work_through(items, work, run.table("pages"), concurrency=concurrency, on_done=count)
+        worked = await work_through(items, taken, PageResult, run.table("pages"), concurrency=concurrency, on_done=count)
     report.outages, report.stopped = worked.outages, worked.stopped
     results = [worked.done[page.url] for page in pages if page.url in worked.done]
     write_questions(out, _each_once(results, report))
     return report
-
-
-def _encoded(result: PageResult) -> dict[str, Any]:
-    questions = [question.model_dump(mode="json") for question in result.questions]
-    return {**asdict(replace(result, questions=[])), "questions": questions}
-
-
-def _decoded(kept: dict[str, Any]) -> PageResult:
-    questions = [Question.model_validate(question) for question in kept["questions"]]
-    return PageResult(**{**kept, "questions": questions})
 
 
 def _each_once(results: Sequence[PageResult], report: MakingReport) -> list[Question]:

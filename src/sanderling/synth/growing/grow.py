@@ -9,7 +9,7 @@ it was not.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from sanderling.core.record import Question, decode_record, encode_record, quest
 from sanderling.runs.files import replace_file
 from sanderling.runs.run import Run, Table
 from sanderling.runs.settings import all_placed
-from sanderling.runs.work import WAY_OUT, Work, work_through
+from sanderling.runs.work import WAY_OUT, work_through
 from sanderling.synth.growing.finder import Finder
 from sanderling.synth.prompt import Prompt
 from sanderling.world.addresses import canonical_url
@@ -122,8 +122,8 @@ async def grow(
             kept.put(_key(question), len(pages), blob=b"".join(encode_record(page) + b"\n" for page in pages))
             return found
 
-        work = Work(do, asdict, lambda kept: Found(**kept))
-        worked = await work_through(items, work, run.table("searched"), concurrency=concurrency, on_done=on_question)
+        hear = on_question or (lambda _: None)
+        worked = await work_through(items, do, Found, run.table("searched"), concurrency=concurrency, on_done=hear)
         report = GrowthReport(outages=worked.outages, stopped=worked.stopped)
         for found in worked.done.values():
             report.add(found)

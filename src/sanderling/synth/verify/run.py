@@ -7,16 +7,15 @@ same command, run again, checks it anew.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from sanderling.core.asking import AskingRefusedError
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, encode_record
 from sanderling.data.questions import require_distinct, write_questions
 from sanderling.runs.run import Run, beside
-from sanderling.runs.work import WAY_OUT, Work, work_through
+from sanderling.runs.work import WAY_OUT, work_through
 from sanderling.synth.verify.contract import Check, Checker, Finding, Result
 
 _TAKEN_OVER = ("uniqueness",)
@@ -103,11 +102,18 @@ async def verify(
         return Verified(question.text, tuple(results))
 
     made_with = {"checks": [{"check": checker.check.value, **checker.made_with} for checker in checkers]}
-    work = Work(do, _encoded, _decoded, lambda verified: verified.finding is not Finding.UNSCORED)
     items = {_key(question): question for question in questions}
     with Run(beside(out)) as run:
         run.claim(made_with, "checks", WAY_OUT)
-        worked = await work_through(items, work, run.table("checks"), concurrency=concurrency, on_done=count)
+        worked = await work_through(
+            items,
+            do,
+            Verified,
+            run.table("checks"),
+            is_settled=lambda verified: verified.finding is not Finding.UNSCORED,
+            concurrency=concurrency,
+            on_done=count,
+        )
     report.outages, report.stopped = worked.outages, worked.stopped
     write_questions(out, _with(worked.done, questions, Finding.PASSED))
     write_questions(unscored, _with(worked.done, questions, Finding.UNSCORED))
@@ -127,24 +133,6 @@ def _with(done: dict[str, Verified], questions: Sequence[Question], finding: Fin
         verified = done.get(_key(question))
         if verified is not None and verified.finding is finding:
             told = {key: result.meta[key] for result in verified.results for key in _TAKEN_OVER if key in result.meta}
-            meta = {**question.meta, **told, META: [_result(result) for result in verified.results]}
+            meta = {**question.meta, **told, META: [asdict(result) for result in verified.results]}
             found.append(question.model_copy(update={"meta": meta}))
     return found
-
-
-def _result(result: Result) -> dict[str, Any]:
-    return {
-        "check": result.check.value,
-        "finding": result.finding.value,
-        "detail": result.detail,
-        "meta": result.meta,
-    }
-
-
-def _encoded(verified: Verified) -> dict[str, Any]:
-    return {"question": verified.question, "results": [_result(result) for result in verified.results]}
-
-
-def _decoded(kept: dict[str, Any]) -> Verified:
-    results = tuple(Result(Check(one["check"]), Finding(one["finding"]), one["detail"], one["meta"]) for one in kept["results"])
-    return Verified(kept["question"], results)
