@@ -24,7 +24,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
 from sanderling.data.cleaning import RECIPES, Cleaner, CleanReport
-from sanderling.data.cleaning.draft import Draft, Round
+from sanderling.data.cleaning.draft import Draft, Message, Round
 from sanderling.data.importing import open_trajectories
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.runs.files import replace_file
@@ -68,7 +68,7 @@ def cleaned(found: Sequence[Trajectory], name: str) -> CleanReport:
 
 def without_text(report: CleanReport) -> dict[str, Any]:
     """A report's figures without its examples."""
-    value = report.as_json()
+    value = report.model_dump(mode="json")
     for step in value["steps"]:
         for counts in (step["dropped"], step["notes"]):
             for count in counts.values():
@@ -119,7 +119,7 @@ def longer(recorded: Sequence[Trajectory], turns: int, count: int, *, again: boo
         base = draw.choice(recorded)
         draft = Draft(base, profile)
         chosen = draw.choices(rounds, k=turns - 1) if again else draw.sample(rounds, turns - 1)
-        strange = [Round((None, one.node), tuple((None, node) for _, node in one.replies)) for one in chosen]
+        strange = [Round(Message(one.node), [Message(reply.node) for reply in one.replies]) for one in chosen]
         draft.rounds = [*strange, draft.rounds[-1]]
         made.append(draft.finish())
     return made

@@ -10,7 +10,7 @@ from sanderling.core.parse import parse_turn
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Role
-from sanderling.data.cleaning import Cleaner, CleaningRecipe, CleanReport, Dropped, Outcome
+from sanderling.data.cleaning import Cleaner, CleaningRecipe, CleanReport, Outcome
 
 DR_VENUS = get_profile("dr-venus-4b")
 PYTHON = ("PythonInterpreter", {"code": "1"})
@@ -99,11 +99,11 @@ def step(name: str, found: Trajectory, profile: Profile = DR_VENUS, **settings: 
     return next(Cleaner(recipe, profile).steps(found))
 
 
-def clean(found: Iterable[Trajectory], recipe: CleaningRecipe) -> tuple[list[Trajectory], list[Dropped], CleanReport]:
+def clean(found: Iterable[Trajectory], recipe: CleaningRecipe) -> tuple[list[Trajectory], list[Outcome], CleanReport]:
     """What a recipe keeps and drops of these, for its own profile."""
     cleaner = Cleaner(recipe, get_profile(recipe.profile))
     done = [cleaner.clean(one) for one in found]
-    dropped = [one for one in done if isinstance(one, Dropped)]
+    dropped = [one for one in done if isinstance(one, Outcome)]
     return [one for one in done if isinstance(one, Trajectory)], dropped, cleaner.report
 
 

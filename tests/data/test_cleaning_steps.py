@@ -1,5 +1,6 @@
 """The steps one by one: what is read whole and written in one form, what is dropped, and where token ids stay."""
 
+import datetime
 import json
 
 import pytest
@@ -31,11 +32,10 @@ from hypothesis import strategies as st
 from sanderling.core.grammar import check_turn
 from sanderling.core.observations import read_observation
 from sanderling.core.profiles import ResultLayout, get_profile
-from sanderling.core.prompts import render_question
+from sanderling.core.prompts import default_specs, render_question, render_system
 from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory
-from sanderling.core.types import Role, ToolStatus
+from sanderling.core.types import FixedClock, Role, ToolStatus
 from sanderling.data.cleaning import CleaningRecipe, Outcome, Reason, get_recipe
-from sanderling.data.cleaning.draft import system_prompt
 from sanderling.judge.verdict import Ruling, Verdict, with_verdict
 
 AGENTCPM = get_profile("agentcpm-explore-4b")
@@ -413,9 +413,7 @@ def given(text: str, kind: NodeKind) -> Node:
 
 def record(*nodes: Node) -> Trajectory:
     """An episode of our own loop, with ids throughout."""
-    import datetime
-
-    prompt = system_prompt(DR_VENUS, "", datetime.date(2026, 3, 1))
+    prompt = render_system(DR_VENUS, default_specs(DR_VENUS), FixedClock(datetime.date(2026, 3, 1)))
     opening = (given(prompt, NodeKind.SYSTEM), given(render_question(DR_VENUS, "Which city?"), NodeKind.QUESTION))
     return chain(*opening, *nodes, profile=DR_VENUS.name, tokenizer="fingerprint")  # pyright: ignore[reportArgumentType]
 

@@ -1,7 +1,7 @@
 """``sanderling data clean``: what may be imitated, step by step, with a report. All logic is in `trajectory.cleaning`."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,6 @@ from sanderling.core.text import visible
 from sanderling.data.cleaning import CleaningRecipe, CleanReport, Reason, get_recipe
 from sanderling.data.cleaning.explain import explain
 from sanderling.data.cleaning.files import Advance, CleanedFile, clean_file
-from sanderling.data.cleaning.report import Count
 from sanderling.data.importing import open_trajectories
 
 _SHOWN = 110
@@ -130,16 +129,11 @@ def _steps(report: CleanReport) -> Table:
 def _examples(report: CleanReport) -> Table:
     table = Table("step", "code", "trajectory", "before", "after", show_lines=True)
     for step in report.steps:
-        for code, count in _codes(step.dropped, step.notes):
+        for code, count in (*step.dropped.items(), *step.notes.items()):
             if count.example is not None and (count.example.before or count.example.after):
                 shown = (count.example.trajectory, count.example.before[:_SHOWN], count.example.after[:_SHOWN])
                 table.add_row(step.step, code, *(_plain(text) for text in shown))
     return table
-
-
-def _codes(*tables: dict[str, Count]) -> Iterable[tuple[str, Count]]:
-    for table in tables:
-        yield from table.items()
 
 
 def _plain(text: str) -> str:

@@ -1,8 +1,8 @@
 """Cleaning: raw trajectories to what may be imitated, step by step, each with a name, a count and an example."""
 
+from sanderling.data.cleaning.cleaner import Cleaner, CleanReport, Outcome
 from sanderling.data.cleaning.draft import Drop, Note, Reason
-from sanderling.data.cleaning.recipe import RECIPES, STEPS, Cleaner, CleaningRecipe, Dropped, Outcome, get_recipe
-from sanderling.data.cleaning.report import CleanReport
+from sanderling.data.cleaning.recipe import RECIPES, STEPS, CleaningRecipe, get_recipe
 
 __all__ = [
     "RECIPES",
@@ -11,7 +11,6 @@ __all__ = [
     "Cleaner",
     "CleaningRecipe",
     "Drop",
-    "Dropped",
     "Note",
     "Outcome",
     "Reason",

@@ -5,96 +5,85 @@ a row. Token ids stay with a message whose text stays. Whatever a step removes o
 trajectory returns a `Drop`. Messages that nothing touched stay the very same objects, and so does an untouched trajectory.
 """
 
-import datetime
 import json
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
-from sanderling.core.chat import strip_think_prefix, wrap_observation
+from sanderling.core.chat import wrap_observation
 from sanderling.core.grammar import Violation, check_turn
 from sanderling.core.observations import unwrap
-from sanderling.core.parse import ParsedTurn, ParseProblem, parse_turn
+from sanderling.core.parse import ParsedTurn, parse_turn
 from sanderling.core.profiles import Profile
-from sanderling.core.prompts import default_specs, render_system
 from sanderling.core.record import Node, NodeKind, Trajectory
-from sanderling.core.types import FixedClock, ToolCall
+from sanderling.core.types import ToolCall
 
 
 class Reason(StrEnum):
     """Why a trajectory is left out."""
 
-    OUTAGE = "outage"
-    """It ended in an outage or was stopped: not the agent's doing."""
+    OUTAGE = "outage"  # it ended in an outage or was stopped: not the agent's doing
     EMPTY = "empty"
-    UNREADABLE = "unreadable"
-    """It holds an imported message nobody could classify."""
-    NO_ANSWER = "no_answer"
-    """It does not end with the agent's own answer, so there is no end to imitate."""
+    UNREADABLE = "unreadable"  # it holds an imported message nobody could classify
+    NO_ANSWER = "no_answer"  # it does not end with the agent's own answer, so there is no end to imitate
     SYSTEM_NOT_FIRST = "system_not_first"
     NO_QUESTION = "no_question"
     BROKEN_ORDER = "broken_order"
-    UNWRAPPED_RESPONSE = "unwrapped_response"
-    """A response stands without its tags: a chat template would drop all reasoning before it."""
+    UNWRAPPED_RESPONSE = "unwrapped_response"  # without its tags: a chat template would drop all reasoning before it
     MALFORMED_TURN = "malformed_turn"
     MALFORMED_ANSWER = "malformed_answer"
     REPEATED_CALLS = "repeated_calls"
     TOO_FEW_CALLS = "too_few_calls"
     TOOL_ERRORS = "tool_errors"
-    ARTEFACTS = "artefacts"
-    """Text that went through a wrong encoding, or a ``\\boxed`` answer."""
-    NO_REASONING = "no_reasoning"
-    """A call or an answer without reasoning before it, which the target's grammar demands."""
+    ARTEFACTS = "artefacts"  # text that went through a wrong encoding, or a ``\boxed`` answer
+    NO_REASONING = "no_reasoning"  # before a call or an answer, where the target's grammar demands it
     FORBIDDEN_TOOL = "forbidden_tool"
     TOO_LONG = "too_long"
 
 
 class Drop(NamedTuple):
-    """A step's word that a trajectory is left out."""
+    """A step's word that a trajectory is left out, with what shows it: a piece of text, or a figure."""
 
     reason: Reason
     detail: str = ""
-    """What shows the reason: a piece of text, or a figure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something a step removed or rewrote within one trajectory."""
+class Note(NamedTuple):
+    """Something a step removed or rewrote within one trajectory; the texts are for an example in the report."""
 
     code: str
     number: int = 1
     before: str = ""
-    """For an example in the report: text as it was, and what became of it."""
     after: str = ""
 
 
-Kept = tuple[int | None, Node]
-"""A message of the new main branch, and the index it had; None: it is new."""
+@dataclass(slots=True)
+class Message:
+    """A message of the new main branch."""
+
+    node: Node
+    was: int | None = None
+    """The index it had; None: it is new."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Round:
     """A turn and what was said in reply."""
 
-    turn: Kept
-    replies: tuple[Kept, ...] = ()
+    turn: Message
+    replies: list[Message]
 
     @property
     def node(self) -> Node:
-        return self.turn[1]
+        return self.turn.node
 
     @property
-    def observation(self) -> Kept | None:
+    def observation(self) -> Message | None:
         """What the tools returned; None where nothing is recorded."""
-        return next((kept for kept in self.replies if kept[1].kind is NodeKind.OBSERVATION), None)
-
-    def with_observation(self, new: Kept) -> "Round":
-        own = self.observation
-        return replace(self, replies=tuple(new if kept is own else kept for kept in self.replies))
+        return next((reply for reply in self.replies if reply.node.kind is NodeKind.OBSERVATION), None)
 
 
 class Draft:
@@ -110,18 +99,18 @@ class Draft:
         self.profile_name = trajectory.profile
         self.notes: list[Note] = []
         self._path = trajectory.path()
-        branch: list[Kept] = [(index, trajectory.nodes[index]) for index in self._path]
-        turns = [place for place, (_, node) in enumerate(branch) if node.kind is NodeKind.TURN]
+        branch = [Message(trajectory.nodes[index], index) for index in self._path]
+        turns = [place for place, message in enumerate(branch) if message.node.kind is NodeKind.TURN]
         self.head = branch[: turns[0]] if turns else branch
         """What stands before the first turn."""
-        self.rounds = [Round(branch[at], tuple(branch[at + 1 : end])) for at, end in pairwise([*turns, len(branch)])]
+        self.rounds = [Round(branch[at], branch[at + 1 : end]) for at, end in pairwise([*turns, len(branch)])]
 
     def note(self, code: str, number: int = 1, before: str = "", after: str = "") -> None:
         self.notes.append(Note(code, number, before, after))
 
     @property
-    def branch(self) -> list[Kept]:
-        return [*self.head, *(kept for one in self.rounds for kept in (one.turn, *one.replies))]
+    def branch(self) -> list[Message]:
+        return [*self.head, *(message for one in self.rounds for message in (one.turn, *one.replies))]
 
     def finish(self) -> Trajectory:
         """The trajectory with this main branch, its messages first; the same object where nothing changed.
@@ -129,42 +118,36 @@ class Draft:
         A branch off the main one is what a model once saw: it stays where everything it shares with the main branch is as it
         was, and is pruned otherwise. Log-probabilities of a turn after a change were sampled in another context, and go.
         """
-        trajectory, branch, path = self.trajectory, self.branch, self._path
-        old = [trajectory.nodes[index] for index in path]
-        if [index for index, _ in branch] == path and all(a is b for a, (_, b) in zip(old, branch, strict=True)):
+        trajectory, branch = self.trajectory, self.branch
+        unchanged = all(one.was is not None and one.node is trajectory.nodes[one.was] for one in branch)
+        if unchanged and [one.was for one in branch] == self._path:
             renamed = {"profile": self.profile_name}
             return trajectory if self.profile_name == trajectory.profile else trajectory.model_copy(update=renamed)
         nodes: list[Node] = []
-        places: dict[int, int] = {}  # old index -> new index, of the messages that are left
-        intact: set[int] = set()  # old indices of messages that stand where they stood, after what they stood after
+        places: dict[int | None, int] = {}  # old index -> new one, of messages that stand after all that they stood after
         whole, before, unsampled, pruned = True, None, 0, 0
-        for index, node in branch:
-            was = None if index is None else trajectory.nodes[index]
+        for message in branch:
+            node, was = message.node, None if message.was is None else trajectory.nodes[message.was]
             whole = whole and was is not None and was.parent == before
             if not whole and node.kind is NodeKind.TURN and node.logprobs is not None:
                 node, unsampled = node.model_copy(update={"logprobs": None}), unsampled + 1
             whole = whole and was is not None and (was.text, was.token_ids) == (node.text, node.token_ids)
             nodes.append(_below(node, len(nodes) - 1 if nodes else None))
-            if index is not None:
-                places[index], before = len(nodes) - 1, index
-                if whole:
-                    intact.add(index)
-        leaf, main = len(nodes) - 1 if nodes else None, set(path)
+            before = message.was
+            if whole:
+                places[before] = len(nodes) - 1
+        leaf, main = len(nodes) - 1 if nodes else None, set(self._path)
         for index, node in enumerate(trajectory.nodes):
-            if index in main:
-                continue
-            if node.parent is not None and node.parent not in intact:
+            if index not in main and node.parent is not None and node.parent not in places:
                 pruned += 1
-                continue
-            nodes.append(_below(node, None if node.parent is None else places[node.parent]))
-            places[index] = len(nodes) - 1
-            intact.add(index)
+            elif index not in main:
+                nodes.append(_below(node, places.get(node.parent)))
+                places[index] = len(nodes) - 1
         if pruned:
             self.note("branch_messages_pruned", pruned)
         if unsampled:
             self.note("logprobs_dropped", unsampled)
-        last = nodes[leaf] if leaf is not None else None
-        answer = last.answer if last is not None and last.kind is NodeKind.TURN else None
+        answer = nodes[leaf].answer if leaf is not None and nodes[leaf].kind is NodeKind.TURN else None
         update = {"nodes": tuple(nodes), "leaf": leaf, "answer": answer, "profile": self.profile_name}
         return trajectory.model_copy(update=update)
 
@@ -179,20 +162,6 @@ def with_text(node: Node, text: str, **fields: Any) -> Node:
         fields |= {"text": text, "token_ids": None, "loss_mask": None, "logprobs": None, "versions": None}
     changed = {name: value for name, value in fields.items() if getattr(node, name) != value}
     return node.model_copy(update=changed) if changed else node
-
-
-# The opening.
-
-_DATE = re.compile(r"date[^\n]{0,24}?\b(\d{4}-\d{2}-\d{2})\b", re.I)
-
-
-def system_prompt(profile: Profile, recorded: str, otherwise: datetime.date) -> str:
-    """The profile's system prompt with the date that a recorded one names, or else another."""
-    day = otherwise
-    for found in _DATE.findall(recorded):
-        with suppress(ValueError):  # such as the 31st of June
-            day = datetime.date.fromisoformat(found)
-    return render_system(profile, default_specs(profile), FixedClock(day))
 
 
 # The tools' replies of one turn are one message: a block in tags for each call, in the calls' order, as the loop writes them
@@ -239,36 +208,23 @@ def violations(node: Node, profile: Profile) -> tuple[Violation, ...]:
     return check_turn(node.text, think_open=begins_inside(node, profile))
 
 
-def written_out(node: Node, profile: Profile) -> str:
-    """A turn's text with the reasoning tag that its prompt held."""
-    if not begins_inside(node, profile):
-        return node.text
-    return profile.think_prefix + strip_think_prefix(node.text, profile.think_prefix)
-
-
 def call_body(call: ToolCall) -> str:
     """A call as JSON on one line; a protocol tag within its strings is escaped, so that it ends nothing."""
     body = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
     return _TAGS.sub(lambda tag: "\\u003c" + tag[0][1:], body)
 
 
-class Rewritten(NamedTuple):
-    """A canonical turn."""
-
-    node: Node
-    into_reasoning: tuple[str, ...]
-    """What stood between the parts."""
-    cut: str
-    """The invented response that was cut off."""
+def said_between(parsed: ParsedTurn) -> list[str]:
+    """What stood between a turn's parts, without tags."""
+    return [text for text in (_TAGS.sub(" ", piece).strip() for piece in parsed.left) if text]
 
 
-def canonical(node: Node, parsed: ParsedTurn) -> Rewritten | None:
+def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
     """The turn in canonical text, without its ids where that changes it; None where it has no canonical form.
 
     That is so for a turn without reasoning of any kind, without a call or an answer, or with both.
     """
-    left = tuple(text for text in (_TAGS.sub(" ", piece).strip() for piece in parsed.left) if text)
-    think = "\n\n".join(piece for piece in (parsed.think, *left) if piece).strip()
+    think = "\n\n".join(piece for piece in (parsed.think, *said_between(parsed)) if piece).strip()
     if not think or bool(parsed.calls) == (parsed.answer is not None):
         return None
     bodies = [f"\n{call_body(call)}\n" for call in parsed.calls]
@@ -277,32 +233,21 @@ def canonical(node: Node, parsed: ParsedTurn) -> Rewritten | None:
     if not set(check_turn(text, think_open=False)) <= {Violation.SEVERAL_CALLS}:
         return None
     calls = tuple(call.model_copy(update={"raw": body}) for call, body in zip(parsed.calls, bodies, strict=True))
-    new = with_text(node, text, think=think, calls=calls, answer=parsed.answer, problems=())
-    cut = node.text[node.text.find("<tool_response>") :] if ParseProblem.CUT_AT_RESPONSE in parsed.problems else ""
-    return Rewritten(new, left, cut)
+    return with_text(node, text, think=think, calls=calls, answer=parsed.answer, problems=())
 
 
-def with_calls(node: Node, parsed: ParsedTurn, calls: tuple[ToolCall, ...]) -> Node | None:
-    """The turn making these calls instead of its own; None where it has no canonical form."""
-    found = canonical(node, replace(parsed, calls=calls))
-    return None if found is None else found.node
-
-
-def keep_calls(one: Round, chosen: Sequence[bool], profile: Profile) -> Round | None:
-    """The round with the chosen calls only, and their results; None where these cannot be told apart."""
-    index, node = one.turn
-    parsed = read_turn(node, profile)
+def keep_calls(one: Round, chosen: Sequence[bool], profile: Profile) -> bool:
+    """Leave the chosen calls only, and their results; False, and nothing changes, where these cannot be told apart."""
+    parsed, seen = read_turn(one.node, profile), one.observation
     if len(parsed.calls) != len(chosen):
-        return None
-    turn = with_calls(node, parsed, tuple(compress(parsed.calls, chosen)))
-    if turn is None:
-        return None
-    fewer = replace(one, turn=(index, turn))
-    if one.observation is None:
-        return fewer
-    place, seen = one.observation
-    blocks = split_blocks(seen.text)
-    if len(blocks) != len(chosen):
-        return None
-    events = tuple(compress(seen.events, chosen)) if len(seen.events) == len(chosen) else seen.events
-    return fewer.with_observation((place, with_text(seen, join_blocks(list(compress(blocks, chosen))), events=events)))
+        return False
+    turn = canonical(one.node, replace(parsed, calls=tuple(compress(parsed.calls, chosen))))
+    blocks = split_blocks(seen.node.text) if seen is not None else []
+    if turn is None or (seen is not None and len(blocks) != len(chosen)):
+        return False
+    one.turn.node = turn
+    if seen is not None:
+        events = seen.node.events
+        events = tuple(compress(events, chosen)) if len(events) == len(chosen) else events
+        seen.node = with_text(seen.node, join_blocks(list(compress(blocks, chosen))), events=events)
+    return True

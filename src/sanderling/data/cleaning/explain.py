@@ -8,7 +8,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice, repeat
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -19,8 +19,8 @@ from rich.text import Text
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.text import visible
-from sanderling.data.cleaning.recipe import Cleaner, CleaningRecipe, Outcome
-from sanderling.data.cleaning.report import common_start
+from sanderling.data.cleaning.cleaner import Cleaner, common_start
+from sanderling.data.cleaning.recipe import CleaningRecipe
 
 _TAGS = re.compile("(</?(?:think|tool_call|answer|tool_response)>)")
 _CONTEXT = 1
@@ -38,10 +38,22 @@ def explain(trajectory: Trajectory, recipe: CleaningRecipe, profile: Profile) ->
     parts: list[RenderableType] = [Panel(asked, title=Text(visible(trajectory.id)), title_align="left")]
     last: Trajectory | None = trajectory
     for outcome in Cleaner(recipe, profile).steps(trajectory):
-        parts += _shown(outcome)
         last = outcome.trajectory
-        if last is None:
+        word = "dropped" if last is None else "changed" if outcome.changed else "nothing to do"
+        style = {"dropped": "bold red", "changed": "bold yellow"}.get(word, "dim")
+        parts.append(Rule(Text(f"{outcome.step}: {word}", style=style), align="left", style="dim"))
+        numbers: Counter[str] = Counter()
+        for note in outcome.notes:
+            numbers[note.code] += note.number
+        if numbers:
+            parts.append(Text("  " + ", ".join(f"{number:,} {code}" for code, number in numbers.items()), style="cyan"))
+        if outcome.reason is not None:
+            parts.append(Text(f"  {outcome.reason.value}: {visible(outcome.detail)}".rstrip(": "), style="red"))
             parts.append(Panel(Text(f"dropped by {outcome.step}", style="bold red"), border_style="red"))
+        if last is not None and outcome.changed:
+            lines = list(islice(_differences(outcome.before.branch(), last.branch()), _MOST_LINES + 1))
+            parts.append(Padding(Group(*lines[:_MOST_LINES]), (0, 0, 0, 2)))
+            parts += [Text("  … and more", style="dim")] * (len(lines) > _MOST_LINES)
     if last is not None:
         turns = sum(1 for _ in last.turns())
         kept = Text(f"kept: {len(last.nodes):,} messages, {turns:,} turns\nanswer: ", style="green")
@@ -50,39 +62,16 @@ def explain(trajectory: Trajectory, recipe: CleaningRecipe, profile: Profile) ->
     return Group(*parts)
 
 
-def _shown(outcome: Outcome) -> Iterator[RenderableType]:
-    dropped = outcome.trajectory is None
-    word = "dropped" if dropped else "changed" if outcome.changed else "nothing to do"
-    style = "bold red" if dropped else "bold yellow" if outcome.changed else "dim"
-    yield Rule(Text(f"{outcome.step}: {word}", style=style), align="left", style="dim")
-    numbers: Counter[str] = Counter()
-    for note in outcome.notes:
-        numbers[note.code] += note.number
-    if numbers:
-        yield Text("  " + ", ".join(f"{number:,} {code}" for code, number in numbers.items()), style="cyan")
-    if outcome.reason is not None:
-        yield Text(f"  {outcome.reason.value}: {visible(outcome.detail)}".rstrip(": "), style="red")
-    if outcome.trajectory is not None and outcome.changed:
-        lines = list(islice(_differences(outcome.before.branch(), outcome.trajectory.branch()), _MOST_LINES + 1))
-        yield Padding(Group(*lines[:_MOST_LINES]), (0, 0, 0, 2))
-        if len(lines) > _MOST_LINES:
-            yield Text("  … and more", style="dim")
-
-
 def _differences(before: list[Node], after: list[Node]) -> Iterator[Text]:
     """What is not the same in two branches: message by message where as many stand there as stood, else as one text."""
-    turns = list(accumulate(node.kind is NodeKind.TURN for node in before))
+    turns = list(accumulate(node.kind is NodeKind.TURN for node in before)) or [0]
     said = [[(node.kind, node.text) for node in side] for side in (before, after)]
-    matcher = difflib.SequenceMatcher(None, said[0], said[1])
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "equal":
-            continue
-        if i2 - i1 == j2 - j1:
-            for at, (old, new) in enumerate(zip(before[i1:i2], after[j1:j2], strict=True), start=i1):
-                yield from _compared(_lines([old]), _lines([new]), turns[at])
-        else:
-            at = min(i1, len(turns) - 1)
-            yield from _compared(_lines(before[i1:i2]), _lines(after[j1:j2]), turns[at] if turns else 0)
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, said[0], said[1]).get_opcodes():
+        if tag != "equal" and i2 - i1 == j2 - j1:
+            for at in range(i2 - i1):
+                yield from _compared(_lines([before[i1 + at]]), _lines([after[j1 + at]]), turns[i1 + at])
+        elif tag != "equal":
+            yield from _compared(_lines(before[i1:i2]), _lines(after[j1:j2]), turns[min(i1, len(turns) - 1)])
 
 
 def _lines(nodes: list[Node]) -> list[str]:
@@ -100,20 +89,20 @@ def _lines(nodes: list[Node]) -> list[str]:
 
 
 def _compared(before: list[str], after: list[str], turn: int) -> Iterator[Text]:
+    """Lines removed, added, and around them; of long ones what stands where they part."""
+
+    def line(mark: str, text: str, at: int, style: str) -> Text:
+        start = max(at - _LEAD, 0) if len(text) > _LONGEST else 0
+        piece = text[start : start + _LONGEST]
+        shown = f"{mark} {'…' if start else ''}{visible(piece)}{'…' if start + len(piece) < len(text) else ''}"
+        return Text(shown, style=style)
+
     for group in difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT):
         yield Text(f"⋯ turn {turn}" if turn else "⋯ opening", style="bold dim")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                yield from (_line(" ", line, 0, "dim") for line in before[i1:i2])
+                yield from (line(" ", text, 0, "dim") for text in before[i1:i2])
                 continue
             starts = [common_start(old, new) for old, new in zip(before[i1:i2], after[j1:j2], strict=False)]
             for mark, side, style in (("-", before[i1:i2], "red"), ("+", after[j1:j2], "green")):
-                places = [*starts, *[0] * len(side)]
-                yield from (_line(mark, line, at, style) for line, at in zip(side, places, strict=False))
-
-
-def _line(mark: str, text: str, at: int, style: str) -> Text:
-    start = max(at - _LEAD, 0) if len(text) > _LONGEST else 0
-    piece = text[start : start + _LONGEST]
-    shown = f"{mark} {'…' if start else ''}{visible(piece)}{'…' if start + len(piece) < len(text) else ''}"
-    return Text(shown, style=style)
+                yield from (line(mark, text, at, style) for text, at in zip(side, chain(starts, repeat(0)), strict=False))

@@ -12,15 +12,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
-from sanderling.data.cleaning.recipe import Cleaner, CleaningRecipe
-from sanderling.data.cleaning.report import CleanReport
+from sanderling.data.cleaning.cleaner import Cleaner, CleanReport
+from sanderling.data.cleaning.recipe import CleaningRecipe
 from sanderling.runs.files import check_places
 from sanderling.runs.jsonl import Lines, write_lines
 from sanderling.runs.locks import end_with_parent
@@ -62,18 +63,19 @@ def clean_file(
     """
     done = CleanedFile(out, out.with_suffix(".dropped.jsonl"), out.with_suffix(".clean.json"), CleanReport())
     check_places([origin], [done.out, done.dropped, done.report_file])
-    about = {"origin": origin.name, "profile": profile.name, "recipe": recipe.model_dump(mode="json")}
+    settings = recipe.model_dump(mode="json")
 
     def kept() -> Generator[bytes, None, None]:
         """The lines to keep; what was dropped, and the report, are in their places when the last one was taken."""
         with Lines(done.dropped, keep_empty=False) as dropped:
-            for batch in _batches(trajectories, recipe, profile, workers):
+            for batch in _batches(trajectories, settings, profile, workers):
                 for line in batch.dropped:
                     dropped.add(line)
                 yield from batch.kept
                 done.report.add(batch.report)
                 advance(batch.report.came_in)
-        text = json.dumps(about | done.report.as_json(), ensure_ascii=False, indent=1)
+        about = {"origin": origin.name, "profile": profile.name, "recipe": settings}
+        text = json.dumps(about | done.report.model_dump(mode="json"), ensure_ascii=False, indent=1)
         write_lines(done.report_file, [text.encode("utf-8", "backslashreplace")])
 
     with closing(kept()) as lines:
@@ -88,46 +90,25 @@ def clean_file(
 class _Batch:
     """What became of some trajectories: lines of a store, in the order in which they came in, and the report of these alone."""
 
-    kept: list[bytes]
-    dropped: list[bytes]
-    """As they came in, with step and reason in ``meta``."""
     report: CleanReport
+    kept: list[bytes] = field(default_factory=list)
+    dropped: list[bytes] = field(default_factory=list)
+    """As they came in, with step and reason in ``meta``."""
 
 
-def _cleaned(cleaner: Cleaner, trajectories: Sequence[Trajectory]) -> _Batch:
-    """Clean some trajectories; the cleaner's own report begins anew. Raises UserError for one that no line can hold."""
-    cleaner.report = cleaner.empty_report()
-    batch = _Batch([], [], cleaner.report)
-    for trajectory in trajectories:
-        found = cleaner.clean(trajectory)
-        try:
-            if isinstance(found, Trajectory):
-                batch.kept.append(encode_trajectory(found))
-                continue
-            why = {DROPPED_KEY: {"step": found.step, "reason": found.reason.value, "detail": found.detail}}
-            batch.dropped.append(encode_trajectory(trajectory.model_copy(update={"meta": trajectory.meta | why})))
-        except UserError as error:
-            raise UserError(
-                f"The trajectory {trajectory.id!r} cannot be written ({error}): run sanderling data import first, which leaves "
-                "such records out and counts them."
-            ) from error
-    return batch
-
-
-def _batches(trajectories: Iterable[Trajectory], recipe: CleaningRecipe, profile: Profile, workers: int) -> Iterator[_Batch]:
+def _batches(trajectories: Iterable[Trajectory], settings: dict[str, Any], profile: Profile, workers: int) -> Iterator[_Batch]:
     """Clean in this process, or in several of which each has only a few batches under way."""
     source = iter(trajectories)
     some = iter(lambda: list(islice(source, _BATCH)), [])
     if workers == 1:
-        cleaner = Cleaner(recipe, profile)
-        yield from (_cleaned(cleaner, batch) for batch in some)
+        yield from (_cleaned(settings, profile, batch) for batch in some)
         return
     context = multiprocessing.get_context("spawn")  # a caller may have threads, which no fork survives
-    pool = ProcessPoolExecutor(workers, context, _prepare, (recipe, profile))
+    pool = ProcessPoolExecutor(workers, context, _prepare)
     under_way: deque[Future[_Batch]] = deque()
     try:
         for batch in some:
-            under_way.append(pool.submit(_cleaned_here, batch))
+            under_way.append(pool.submit(_cleaned, settings, profile, batch))
             if len(under_way) >= _WAITING * workers:
                 yield under_way.popleft().result()
         while under_way:
@@ -140,14 +121,26 @@ def _batches(trajectories: Iterable[Trajectory], recipe: CleaningRecipe, profile
         pool.shutdown(cancel_futures=True)
 
 
-_cleaners: list[Cleaner] = []
-
-
-def _prepare(recipe: CleaningRecipe, profile: Profile) -> None:
+def _prepare() -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that was asked ends this one
-    _cleaners[:] = [Cleaner(recipe, profile)]
 
 
-def _cleaned_here(batch: Sequence[Trajectory]) -> _Batch:
-    return _cleaned(_cleaners[0], batch)
+def _cleaned(settings: dict[str, Any], profile: Profile, trajectories: Sequence[Trajectory]) -> _Batch:
+    """Clean some trajectories. Raises UserError for one that no line can hold."""
+    cleaner = Cleaner(CleaningRecipe.model_validate(settings), profile)
+    batch = _Batch(cleaner.report)
+    for trajectory in trajectories:
+        found = cleaner.clean(trajectory)
+        try:
+            if isinstance(found, Trajectory):
+                batch.kept.append(encode_trajectory(found))
+                continue
+            why = {DROPPED_KEY: {"step": found.step, "reason": found.reason, "detail": found.detail}}
+            batch.dropped.append(encode_trajectory(trajectory.model_copy(update={"meta": trajectory.meta | why})))
+        except UserError as error:
+            raise UserError(
+                f"The trajectory {trajectory.id!r} cannot be written ({error}): run sanderling data import first, which leaves "
+                "such records out and counts them."
+            ) from error
+    return batch

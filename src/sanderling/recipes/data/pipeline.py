@@ -143,7 +143,7 @@ def clean(layout: Layout, report: Report) -> Figures:
         ).report
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
     told = f"{found.changed:,} of the kept changed; dropped: {reasons or 'none'}"
-    return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.as_json()}
+    return {"came_in": found.came_in, "went_out": found.kept, "told": told, "report": found.model_dump(mode="json")}
 
 
 def judge(layout: Layout, report: Report, open_judges: OpenJudges = open_rules, concurrency: int = 8) -> Figures:
