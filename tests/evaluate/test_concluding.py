@@ -288,7 +288,7 @@ def test_a_finished_run_is_not_changed_by_a_command_that_fails(directory: RunDir
 
 def test_a_kill_in_the_first_write_leaves_the_place_usable(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json.partial").write_text("{")
+    (tmp_path / "run" / ".run.json.partial").write_text("{")
     assert finished(tmp_path / "run").require().finished
 
 

@@ -1,8 +1,4 @@
-"""One conversation in, one text out: the seam between whoever needs a model's word (judges, makers of questions) and a model.
-
-An :class:`Asker` remembers, retries and keeps to its budget as its maker decided; who asks sees replies, an outage, or a spent
-budget. A reply that cannot be read, or was cut for its length, is asked of the next asker, never taken for a verdict.
-"""
+"""One conversation in, one text out: the seam between whoever needs a model's word, such as a judge, and a model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,23 +45,19 @@ class Reply:
 
 
 class Asker(Protocol):
-    """A model that answers conversations."""
+    """A model that answers conversations; it remembers, retries and keeps to its budget as its maker decided.
+
+    ``place`` tells it from others of its ``name``: a server's address without credentials, a directory; empty: unknown.
+    ``sample`` tells apart several replies to one conversation. Asking raises AskingOutageError, BudgetSpentError.
+    """
 
     @property
-    def name(self) -> str:
-        """The model's."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def place(self) -> str:
-        """Tells the model from others of its name: a server's address without credentials, a directory; empty: unknown."""
-        ...
-
+    def place(self) -> str: ...
     async def ask(
         self, messages: Sequence[Message], *, max_tokens: int = 1_024, temperature: float = 0.0, sample: int = 0
-    ) -> Reply:
-        """The model's reply; ``sample`` tells apart several to one conversation. Raises AskingOutageError, BudgetSpentError."""
-        ...
+    ) -> Reply: ...
 
 
 def placed(name: str, places: Sequence[str]) -> str | dict[str, Any]:
@@ -93,12 +85,11 @@ async def first_readable(
 ) -> Read[T]:
     """Ask one after the other, each up to ``tries`` times, until a reply can be read; after the first, ``again`` if given.
 
-    Raises BudgetSpentError at once when the budget is spent. When no reply could be read it raises AskingOutageError if
-    somebody was not reached, and may reply another time; AskingRefusedError if all refused.
+    A reply that was cut for its length is not read. Raises BudgetSpentError at once when the budget is spent. When no reply
+    could be read it raises AskingOutageError if somebody was not reached, and AskingRefusedError if all refused.
     """
     replies: list[Reply] = []
-    outage: AskingOutageError | None = None
-    refused: AskingRefusedError | None = None
+    failure: AskingOutageError | None = None
     for asker in askers:
         for sample in range(tries):
             try:
@@ -106,16 +97,14 @@ async def first_readable(
                 reply = await asker.ask(asked, max_tokens=max_tokens, temperature=temperature, sample=sample)
             except BudgetSpentError:
                 raise
-            except AskingRefusedError as error:
-                refused = error
-                break
             except AskingOutageError as error:
-                outage = error
+                if failure is None or not isinstance(error, AskingRefusedError):
+                    failure = error
                 break
             replies.append(reply)
             value = None if reply.cut else read(reply.text)
             if value is not None:
                 return Read(value, tuple(replies))
-    if outage is not None or not replies:
-        raise outage or refused or AskingOutageError("There is no model to ask.")
+    if not replies or (failure is not None and not isinstance(failure, AskingRefusedError)):
+        raise failure or AskingOutageError("There is no model to ask.")
     return Read(None, tuple(replies))

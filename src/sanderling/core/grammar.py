@@ -8,9 +8,8 @@ The grammar is DR-Venus's (arXiv 2604.19859), as its released format checker app
     answer   := "<answer>" non-blank "</answer>"
 
 with white space between and around the parts, and no tag of one part inside another. Deliberate differences from that checker:
-reasoning must be non-empty and comes once (it accepts several blocks); ``<tool_response>`` is forbidden everywhere, because
-generation and reading stop there; an action's tag mentioned within the reasoning does no harm. Names of tools are not checked,
-as there. The end token is not part of the text.
+reasoning must be non-empty and comes once; ``<tool_response>`` is forbidden everywhere, because generation and reading stop
+there; an action's tag mentioned within the reasoning does no harm. Names of tools are not checked, as there.
 """
 
 import json
@@ -28,26 +27,21 @@ class Violation(StrEnum):
     NO_THINK = "no_think"
     THINK_NOT_FIRST = "think_not_first"
     THINK_UNORDERED = "think_unordered"
-    """Think tags that are doubled, missing their partner or out of order."""
+    """Doubled, missing their partner or out of order."""
     THINK_EMPTY = "think_empty"
     NO_ACTION = "no_action"
-    """Neither a call nor an answer after the reasoning."""
     BOTH_ACTIONS = "both_actions"
     SEVERAL_CALLS = "several_calls"
     SEVERAL_ANSWERS = "several_answers"
     ACTION_UNORDERED = "action_unordered"
-    """An action's tags are missing a partner or out of order."""
     STRAY_TEXT = "stray_text"
     """Text between the reasoning and the action, or after it."""
     CALL_NOT_JSON = "call_not_json"
     CALL_NOT_OBJECT = "call_not_object"
     CALL_NAME = "call_name"
-    """No name, or a name that is no string or blank."""
     CALL_ARGUMENTS = "call_arguments"
-    """No arguments, or arguments that are no object."""
     ANSWER_EMPTY = "answer_empty"
     RESPONSE_TAG = "response_tag"
-    """The turn contains ``<tool_response>``: only the loop writes that, and reading stops there."""
     NOT_AN_ANSWER = "not_an_answer"
     """A final turn that does not give an answer."""
 
@@ -60,8 +54,7 @@ def check_turn(text: str, *, think_open: bool) -> tuple[Violation, ...]:
     text = f"<think>{text}" if think_open else text
     violations: list[Violation] = []
     tags = list(_THINK_TAGS.finditer(text))
-    rest: str | None = text
-    """What follows the reasoning; None where that cannot be told."""
+    rest: str | None = text  # what follows the reasoning, where that can be told
     if not tags:
         violations.append(Violation.NO_THINK)
     elif [tag[0] for tag in tags] != ["<think>", "</think>"]:
@@ -102,7 +95,7 @@ def _check_action(rest: str) -> list[Violation]:
         Violation.SEVERAL_ANSWERS: answers > 1,
     }
     if any(several.values()):
-        return [violation for violation, broken in several.items() if broken]
+        return [violation for violation, is_broken in several.items() if is_broken]
     if names not in (["<tool_call>", "</tool_call>"], ["<answer>", "</answer>"]):
         return [Violation.ACTION_UNORDERED]
     opened, closed = tags

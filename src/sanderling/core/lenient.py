@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -38,23 +39,18 @@ def is_unicode(text: str) -> bool:
 
 def decode_json(text: str, start: int = 0) -> tuple[Any, int, bool] | None:
     """The JSON value that begins at ``start``: value, index after it, whether leniency was needed. None: no value there."""
-    for decoder, lenient in ((_STRICT, False), (_LOOSE, True)):
-        try:
+    for decoder in (_STRICT, _LOOSE):
+        with suppress(ValueError, RecursionError):
             value, end = decoder.raw_decode(text, start)
-            return _clean(value), end, lenient
-        except (ValueError, RecursionError):
-            continue
+            return _clean(value), end, decoder is _LOOSE
     return None
 
 
 def decode_json5(text: str) -> Any | None:
     """The whole text as one JSON5 value (single quotes, bare keys, trailing commas, comments), or None."""
-    if len(text) > _MAX_JSON5_CHARS:
-        return None
-    try:
-        return _clean(json5.loads(text))
-    except (ValueError, RecursionError):
-        return None
+    with suppress(ValueError, RecursionError):
+        return _clean(json5.loads(text)) if len(text) <= _MAX_JSON5_CHARS else None
+    return None
 
 
 def find_object(reply: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:

@@ -50,12 +50,11 @@ class ListedPage:
 
 @dataclass(frozen=True)
 class SearchBlock:
-    """The results of one query."""
+    """The results of one query, or what was said of its failure."""
 
     query: str
     hits: tuple[ListedPage, ...]
     error: str = ""
-    """What was said of a search that failed."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,9 @@ class Extract:
     url: str
     goal: str
     evidence: str
-    """The page's own words; empty where only a summary was recorded."""
+    """The page's own words, where they were recorded."""
     summary: str
     dead: bool = False
-    """The page could not be read when it was recorded."""
 
     @property
     def text(self) -> str:

@@ -1,21 +1,16 @@
 """The tolerant parser: what a turn means, however untidily it is written.
 
-It never raises, takes time linear in the text, keeps unknown tools' names as written, and tells in codes what was odd. The
-strict check that reward uses is ``grammar.py``. Rules, in order:
-
-1. Text from the first ``<tool_response>`` on is cut: the model was inventing the observation (the systems stop there too).
-2. Reasoning ends at the first ``</think>`` after it opened. A tag within reasoning is a mention, not an action. If reasoning
-   never ends, readable calls in it are taken, flagged, provided that there are none outside; an answer in it never is.
-3. A call's body is a JSON value, read from its first brace, so tags within its strings do no harm; then JSON5; a ``<code>``
-   block after it becomes the argument ``code``. A missing close tag ends the body at the next opening tag or the text's end.
-4. The answer is the last answer outside reasoning.
+It never raises, takes time linear in the text and tells in codes what was odd. Text from the first ``<tool_response>`` on is
+cut: the model was inventing it. Reasoning ends at its first ``</think>``, and tags in it are mentions; where it never ends,
+readable calls in it are taken if there are none outside, an answer never. A call's body is JSON, so tags within its strings do
+no harm, or JSON5, or ``<code>``; without a close tag it ends at the next opening tag. The last answer outside reasoning counts.
 """
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sanderling.core.lenient import decode_json, decode_json5, without_surrogates
 from sanderling.core.profiles import ToolNames
@@ -41,23 +36,20 @@ class ParseProblem(StrEnum):
 
     MISSING_THINK = "missing_think"
     MISSING_THINK_OPEN = "missing_think_open"
-    """``</think>`` without ``<think>``."""
     UNCLOSED_THINK = "unclosed_think"
     DOUBLED_THINK = "doubled_think"
     """A further reasoning tag, or a further block of reasoning."""
     STRAY_TEXT = "stray_text"
     """Text outside reasoning, before the first action."""
     TRAILING_TEXT = "trailing_text"
-    """Text after the first action."""
     CUT_AT_RESPONSE = "cut_at_response"
-    """The model wrote ``<tool_response>`` itself; nothing from there on was read."""
     CALL_IN_THINK = "call_in_think"
-    """Reasoning never ended, and the call in it was taken."""
+    """Reasoning never ended; the call in it was taken."""
     ANSWER_IN_THINK = "answer_in_think"
-    """Reasoning never ended and holds an answer tag; no answer was read from it."""
+    """Reasoning never ended; the answer in it was not taken."""
     UNCLOSED_CALL = "unclosed_call"
     UNREADABLE_CALL = "unreadable_call"
-    """A call that is no JSON object with a name, however leniently read; it was left out."""
+    """No JSON object with a name, however leniently read; it was left out."""
     LENIENT_CALL = "lenient_call"
     """Readable, but not as one strict JSON object with a name and arguments."""
     BAD_ARGUMENTS = "bad_arguments"
@@ -71,7 +63,6 @@ class ParseProblem(StrEnum):
     BOTH = "both"
     """A call and an answer."""
     NO_ACTION = "no_action"
-    """Neither a call nor an answer."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +128,6 @@ class _Reader:
     acted: bool = False
     """Whether any action tag was met outside reasoning."""
     tried: int = 0
-    """Calls tried so far."""
     last_answer_end: int = -1
 
     def flag(self, problem: ParseProblem, found: bool = True) -> None:
@@ -156,7 +146,15 @@ class _Reader:
             at = self.think(0)
         while at < len(text):
             found = _OPENERS.search(text, at)
-            self.outside(text[at : found.start() if found else len(text)])
+            piece = text[at : found.start() if found else len(text)]
+            if self.thoughts and not self.acted and THINK_END in piece:
+                # A second </think> right after the first: what lies between belongs to the reasoning.
+                self.flag(ParseProblem.DOUBLED_THINK)
+                more, _, piece = piece.rpartition(THINK_END)
+                self.thoughts.append(more.replace(THINK_END, ""))
+            if piece.strip():
+                self.flag(ParseProblem.TRAILING_TEXT if self.acted else ParseProblem.STRAY_TEXT)
+                self.left.append(piece)
             if found is None:
                 break
             if found[0] == THINK:
@@ -173,17 +171,6 @@ class _Reader:
         think = "\n".join(piece.strip() for piece in self.thoughts if piece.strip()) if self.thoughts else None
         left = tuple(piece.strip() for piece in (*self.left, *self.answers[:-1]) if piece.strip())
         return ParsedTurn(think, tuple(self.calls), self.answers[-1] if self.answers else None, tuple(self.problems), left)
-
-    def outside(self, piece: str) -> None:
-        """Text outside reasoning, up to the next tag."""
-        if self.thoughts and not self.acted and THINK_END in piece:
-            # A second </think> right after the first: what lies between belongs to the reasoning.
-            self.flag(ParseProblem.DOUBLED_THINK)
-            more, _, piece = piece.rpartition(THINK_END)
-            self.thoughts.append(more.replace(THINK_END, ""))
-        if piece.strip():
-            self.flag(ParseProblem.TRAILING_TEXT if self.acted else ParseProblem.STRAY_TEXT)
-            self.left.append(piece)
 
     def think(self, start: int) -> int:
         """Reasoning from ``start`` to its end tag; where it never ends, calls in it count only when no action is outside."""
@@ -234,30 +221,26 @@ class _Reader:
 
     def call(self, start: int, *, mention: bool = False) -> int:
         """A call whose body begins at ``start``; returns where it ended. ``mention``: unreadable is no problem."""
-        if self.tried >= _MAX_CALLS:
-            self.flag(ParseProblem.TOO_MANY_CALLS)
-            if not mention:
-                self.left.append(self.text[start:])
-            return len(self.text)
-        self.tried += 1
-        calls, end, problems = _read_calls(self.text, start)
+        calls, end, problems = [], len(self.text), [ParseProblem.TOO_MANY_CALLS]
+        is_tried = self.tried < _MAX_CALLS
+        if is_tried:
+            self.tried += 1
+            calls, end, problems = _read_calls(self.text, start)
         if not calls and not mention:
             self.left.append(self.text[start:end])
         room = _MAX_CALLS - len(self.calls)
         self.flag(ParseProblem.TOO_MANY_CALLS, len(calls) > room)
         self.calls += calls[:room]
-        if calls or not mention:
+        if calls or not mention or not is_tried:
             self.problems.update(dict.fromkeys(problems))
         return end
 
 
-@dataclass(frozen=True)
-class _Body:
-    """What stands in one ``<tool_call>``: its raw text, the JSON value if there is one, the code if there is any."""
+class _Body(NamedTuple):
+    """What stands in one ``<tool_call>``, the JSON value and the code if there are any, up to the ``end`` of its close tag."""
 
     raw: str
     end: int
-    """Index in the text after everything that belongs to it, its close tag included."""
     closed: bool
     value: Any
     code: str | None
@@ -372,24 +355,21 @@ def normalise_arguments(call: ToolCall, names: ToolNames) -> ToolCall:
     ``queries`` for ``query``, ``urls`` for ``url``, ``goal`` for ``purpose`` and back; a string in place of a list becomes a
     list of one; a list of goals becomes its first. Anything else is left for the tool to refuse.
     """
-    if call.name == names.search:
-        known = {names.search_query: ("query", "queries")}
-    elif call.name == names.visit:
-        known = {names.visit_url: ("url", "urls"), names.visit_goal: ("goal", "purpose")}
-    else:
+    if call.name not in (names.search, names.visit):
         return call
+    listed, known = names.search_query, {names.search_query: ("query", "queries")}
+    if call.name != names.search:
+        listed, known = names.visit_url, {names.visit_url: ("url", "urls"), names.visit_goal: ("goal", "purpose")}
     arguments = dict(call.arguments)
     for canonical, others in known.items():
         for name in others:
             if canonical not in arguments and name in arguments:
                 arguments[canonical] = arguments.pop(name)
-    listed = next(iter(known))
-    value = arguments.get(listed)
+    value, goal = arguments.get(listed), arguments.get(names.visit_goal)
     if isinstance(value, str):
         found = decode_json(value.strip()) if value.lstrip().startswith("[") else None
         is_list = found is not None and isinstance(found[0], list) and found[1] == len(value.strip())
         arguments[listed] = found[0] if found is not None and is_list else [value]
-    goal = arguments.get(names.visit_goal)
     if call.name == names.visit and isinstance(goal, list):
         arguments[names.visit_goal] = goal[0] if goal else ""
     return call.model_copy(update={"arguments": arguments})

@@ -18,8 +18,7 @@ Built = TypeVar("Built")
 def resolve(name: str, builtins: Mapping[str, Built], kind: str) -> Built | Any:
     """The built-in of that name, or what ``file.py:name`` or ``package.module:name`` names.
 
-    ``kind`` says in errors what was looked for. What comes from outside is not checked: whoever asks knows what it must be.
-    Raises UserError, with the nearest built-in name, when there is nothing of that name.
+    What comes from outside is not checked. Raises UserError, which says what ``kind`` of thing there is none of.
 
     Example: ``resolve("mine/judge.py:Strict", {"exact": ExactJudge, "f1": F1Judge}, "judge")``
     """
@@ -42,8 +41,11 @@ def is_outside(name: str) -> bool:
 def load_outside(name: str) -> Any:
     """What ``file.py:name`` or ``package.module:name`` names; a file is run once. Raises UserError."""
     place, _, attribute = name.rpartition(":")
+    path = Path(place) if place.endswith(".py") else None
+    if path is not None and not path.is_file():
+        raise UserError(f"There is no file {path}: name it from where the command runs, or by its whole path.")
     try:
-        module = _file_module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = importlib.import_module(place) if path is None else _file_module(path)
     except UserError:
         raise
     except Exception as error:  # the module's own code ran, and may raise anything
@@ -58,15 +60,13 @@ def load_outside(name: str) -> Any:
 
 def _file_module(path: Path) -> ModuleType:
     """The module of a file, whose classes can be pickled and are the same however often it is named."""
-    if not path.is_file():
-        raise UserError(f"There is no file {path}: name it from where the command runs, or by its whole path.")
     name = f"sanderling_outside_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
-            spec.loader.exec_module(module)
+            spec.loader.exec_module(sys.modules[name])
         except BaseException:
             del sys.modules[name]
             raise

@@ -10,64 +10,55 @@ from collections.abc import Sequence
 from typing import Any
 
 from sanderling.core.observations import SearchBlock
-from sanderling.core.profiles import Profile, ResultLayout, ToolNames
+from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.types import Clock, ToolSpec
 
 _SLOT = re.compile(r"\{(tools|date)\}")
 
 
-def search_spec(names: ToolNames) -> ToolSpec:
-    """The search tool: a list of queries, at least one."""
-    queries = _list_of("One or more search queries; each is searched on its own.")
-    description = "Search the web. Returns the top results of every query: title, URL and snippet."
-    return _spec(names.search, description, {names.search_query: queries})
-
-
-def visit_spec(names: ToolNames, *, parts: bool = False) -> ToolSpec:
-    """The visit tool: a list of URLs and what is wanted from them; ``parts``: long pages can be read on."""
-    description = "Read web pages. Returns the passages of each page that serve what you are looking for."
-    if parts:
-        description += " A URL that ends in #page=2 gives the second part of a long page as it stands, and so on."
+def default_specs(profile: Profile) -> tuple[ToolSpec, ToolSpec]:
+    """Search, with a list of queries, and visit, with a list of URLs and what is wanted of them, under the profile's names."""
+    names = profile.tools
+    visits = "Read web pages. Returns the passages of each page that serve what you are looking for."
+    if profile.visit_parts:
+        visits += " A URL that ends in #page=2 gives the second part of a long page as it stands, and so on."
+    several = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    queries = {**several, "description": "One or more search queries; each is searched on its own."}
+    urls = {**several, "description": "One or more URLs of pages to read."}
     goal = {"type": "string", "description": "What you want to learn from these pages."}
-    urls = _list_of("One or more URLs of pages to read.")
-    return _spec(names.visit, description, {names.visit_url: urls, names.visit_goal: goal})
+    searches = "Search the web. Returns the top results of every query: title, URL and snippet."
+
+    def spec(name: str, description: str, properties: dict[str, Any]) -> ToolSpec:
+        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        return ToolSpec(name=name, description=description, parameters=schema)
+
+    visit = spec(names.visit, visits, {names.visit_url: urls, names.visit_goal: goal})
+    return spec(names.search, searches, {names.search_query: queries}), visit
 
 
-def default_specs(profile: Profile) -> tuple[ToolSpec, ...]:
-    """Search and visit under the profile's names."""
-    return (search_spec(profile.tools), visit_spec(profile.tools, parts=profile.visit_parts))
+_TOOLS = """\
+# Tools
 
+You may call one or more functions to assist with the user query.
 
-def _list_of(description: str) -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": description}
+You are provided with function signatures within <tools></tools> XML tags:
+<tools>
+{lines}
+</tools>
 
-
-def _spec(name: str, description: str, properties: dict[str, Any]) -> ToolSpec:
-    schema = {"type": "object", "properties": properties, "required": list(properties)}
-    return ToolSpec(name=name, description=description, parameters=schema)
-
-
-def tool_block(specs: Sequence[ToolSpec]) -> str:
-    """The tool section of a Qwen3 system prompt, as the model's own chat template lays it out (Hermes form).
-
-    This wording is an interface: Qwen3 models were trained on it, so it is kept to the letter.
-    """
-    functions = [{"type": "function", "function": spec.model_dump()} for spec in specs]
-    lines = "\n".join(json.dumps(function, ensure_ascii=False) for function in functions)
-    return (
-        "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
-        "You are provided with function signatures within <tools></tools> XML tags:\n"
-        f"<tools>\n{lines}\n</tools>\n\n"
-        "For each function call, return a json object with function name and arguments "
-        "within <tool_call></tool_call> XML tags:\n"
-        '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
-    )
+For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
+<tool_call>
+{"name": <function-name>, "arguments": <args-json-object>}
+</tool_call>"""
+"""As Qwen3's own chat template lays it out (Hermes form), to the letter: the models were trained on it."""
 
 
 def render_system(profile: Profile, specs: Sequence[ToolSpec], clock: Clock) -> str:
     """The system prompt of one episode: ``{tools}`` becomes the tool block, ``{date}`` the clock's date (ISO 8601)."""
+    functions = [{"type": "function", "function": spec.model_dump()} for spec in specs]
+    lines = "\n".join(json.dumps(function, ensure_ascii=False) for function in functions)
     # One pass, so that a tool description containing "{date}" stays as it is.
-    values = {"tools": tool_block(specs), "date": clock.today().isoformat()}
+    values = {"tools": _TOOLS.replace("{lines}", lines), "date": clock.today().isoformat()}
     return _SLOT.sub(lambda slot: values[slot[1]], profile.system_prompt)
 
 

@@ -28,13 +28,13 @@ class NodeKind(StrEnum):
     SYSTEM = "system"
     QUESTION = "question"
     TURN = "turn"
-    """Something the policy said."""
+    """What the policy said."""
     OBSERVATION = "observation"
     """What the tools returned."""
     HINT = "hint"
-    """The loop speaking: a notice of a malformed turn, or that the budget is used up."""
+    """A notice of the loop."""
     RAW = "raw"
-    """An imported message nobody could classify; kept as it was."""
+    """An imported message nobody could classify."""
 
 
 class ToolEvent(Frozen):
@@ -53,7 +53,7 @@ class Node(Frozen):
     """One message: what it adds to the branch it stands on."""
 
     parent: int | None
-    """Index of the message before it; None for the root. Always smaller than the node's own index."""
+    """Index of the message before it; None for the root."""
     role: Role
     kind: NodeKind
     text: str
@@ -117,21 +117,17 @@ class Seeds(Frozen):
 
 
 class Trajectory(Frozen):
-    """One episode, whole.
-
-    Example: a root SYSTEM node, a QUESTION, then TURN and OBSERVATION in turn, ``leaf`` pointing at the last TURN.
-    """
+    """One episode: a SYSTEM node, a QUESTION, then TURN and OBSERVATION in turn, ``leaf`` pointing at the last TURN."""
 
     schema_version: int = SCHEMA_VERSION
     id: str
     question: Question
     nodes: tuple[Node, ...]
     leaf: int | None
-    """The end of the main branch; None for an episode without nodes."""
+    """The end of the main branch; None where there are no nodes."""
     ending: Ending | None
     """None for imports that do not say."""
     answer: str | None = None
-    """The agent's own final answer; never text from a tool result."""
     profile: str = ""
     model: str = ""
     world: str = ""
@@ -234,19 +230,17 @@ class NewerSchemaError(ValueError):
 
 def encode_record(record: Any) -> bytes:
     """One line of JSON without its newline. Raises UserError for what JSON cannot hold exactly."""
+    text = ""
     try:
         text = json.dumps(record, default=_fields, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UserError(f"A record cannot be written as JSON ({error}): keep plain JSON values in it.") from error
-    try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        if _SPLIT_PAIR.search(text):
-            raise UserError(
-                "A record holds a character as two separate surrogates: join them with "
-                "text.encode('utf-16', 'surrogatepass').decode('utf-16')."
-            ) from None
-        return json.dumps(record, default=_fields, separators=(",", ":")).encode("ascii")
+        if not _SPLIT_PAIR.search(text):
+            return json.dumps(record, default=_fields, separators=(",", ":")).encode("ascii")
+        mend = "join them with text.encode('utf-16', 'surrogatepass').decode('utf-16')"
+        raise UserError(f"A record holds a character as two separate surrogates: {mend}.") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"A record cannot be written as JSON ({error}): keep plain JSON values in it.") from error
 
 
 def decode_record(line: bytes) -> Any:
@@ -263,8 +257,7 @@ def encode_trajectory(trajectory: Trajectory) -> bytes:
     check_json(trajectory.question.meta, "question.meta")
     for index, node in enumerate(trajectory.nodes):
         check_json(node.raw, f"nodes[{index}].raw")
-        for call in node.calls:
-            check_json(call.arguments, f"nodes[{index}].calls.arguments")
+        check_json([call.arguments for call in node.calls], f"nodes[{index}].calls.arguments")
     return encode_record(trajectory)
 
 
@@ -294,9 +287,8 @@ def check_json(value: Any, where: str) -> None:
         elif type(item) is list:
             pending.extend(item)
         elif not isinstance(item, _SCALARS):
-            raise UserError(
-                f"The field {where} holds a {type(item).__name__}: keep only JSON values (lists, not tuples) in it."
-            )
+            kind = type(item).__name__
+            raise UserError(f"The field {where} holds a {kind}: keep only JSON values (lists, not tuples) in it.")
 
 
 def _fields(value: object) -> dict[str, Any]:

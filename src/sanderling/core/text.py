@@ -2,8 +2,7 @@
 
 Folded away are case, compositions, full-width forms, characters of no width, kinds of dashes and apostrophes, digits of other
 scripts, commas between thousands. What stays is what another thing would lack: the point in ``1.5`` (``.5`` is ``0.5``), the
-sign of ``-5``, the power in ``10²`` (``10^2``), the signs of ``C++`` and ``C#``. Symbols stay too. Everybody who asks whether
-two names, answers or questions are the same begins here, and then takes words in a way of its own.
+sign of ``-5``, the power in ``10²`` (``10^2``), the signs of ``C++`` and ``C#``, symbols.
 """
 
 import re
@@ -48,18 +47,16 @@ def folded(text: str) -> str:
 
     Example: ``folded("Ｃ＋＋ cost 1,200 at –5 °C") == "c++ cost 1200 at −5 °c"``
     """
-    plain = text.lower() if text.isascii() else _plain(text)
-    plain = _BARE_POINT.sub("0.", _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain))
-    return _SIGN.sub(MINUS, _OWED.sub(r"\1-", plain)) if "-" in plain else plain
-
-
-def _plain(text: str) -> str:
-    """Without differences of writing that mean nothing; dashes are all hyphens."""
-    text = _VULGAR.sub(" ", _RAISED.sub("^", _SURROGATE.sub(" ", text)))  # before NFKC makes 10² and 1½ into 102 and 11/2
-    text = unicodedata.normalize("NFKC", _NO_WIDTH.sub("", text)).casefold()
-    text = unicodedata.normalize("NFKC", text).translate(_SAME)
-    text = _FOREIGN_DIGIT.sub(lambda found: str(unicodedata.decimal(found[0])), text)
-    return unicodedata.normalize("NFKC", _NO_WIDTH.sub("", text))
+    if text.isascii():
+        text = text.lower()
+    else:
+        text = _VULGAR.sub(" ", _RAISED.sub("^", _SURROGATE.sub(" ", text)))  # before NFKC makes 10² and 1½ into 102 and 11/2
+        text = unicodedata.normalize("NFKC", _NO_WIDTH.sub("", text)).casefold()
+        text = unicodedata.normalize("NFKC", text).translate(_SAME)
+        text = _FOREIGN_DIGIT.sub(lambda found: str(unicodedata.decimal(found[0])), text)
+        text = unicodedata.normalize("NFKC", _NO_WIDTH.sub("", text))
+    text = _BARE_POINT.sub("0.", _THOUSANDS.sub(lambda found: found[0].replace(",", ""), text))
+    return _SIGN.sub(MINUS, _OWED.sub(r"\1-", text)) if "-" in text else text
 
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
@@ -71,7 +68,6 @@ def visible(text: str) -> str:
     return _UNPRINTABLE.sub("\ufffd", _CONTROL.sub(lambda found: chr(0x2400 + min(ord(found[0]), 0x21)), text))
 
 
-SHINGLE = 3
 _SINGLE = "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff" + WIDE  # Thai, Lao, Tibetan, Burmese, Khmer
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 _LETTER = rf"[^\s.\-#/*'^+{MINUS}{_SINGLE}]"
@@ -81,8 +77,7 @@ _WORD = re.compile(
 )
 _OPERATOR = re.compile(rf"(?<=\d)( ?)([/*])\1(?={MINUS}?\d)|(?<={_LETTER})( ?)(\^)\3(?={MINUS}?{_LETTER})")
 _RAW = frozenset(f".-#/*'^+{MINUS}")
-_MODIFIERS = range(0x1F3FB, 0x1F400)
-"""Colours of skin, which belong to an emoji."""
+_MODIFIERS = range(0x1F3FB, 0x1F400)  # colours of skin, which belong to an emoji
 
 
 class _Table(dict[int, str]):
@@ -91,14 +86,12 @@ class _Table(dict[int, str]):
     def __missing__(self, code: int) -> str:
         char = chr(code)
         category = unicodedata.category(char)
+        kept = " "
         if category[0] in "LMN" or char in _RAW:
             kept = char
         elif char in "%\u2030\u2031" or (category in ("Sc", "Sm", "So") and char != "\ufffd") or code in _MODIFIERS:
             kept = f" {char} "
-        else:
-            kept = " "
-        self[code] = kept
-        return kept
+        return self.setdefault(code, kept)
 
 
 _TABLE = _Table()
@@ -111,7 +104,13 @@ def question_tokens(text: str) -> list[str]:
     """
     if "&" in text:
         text = _ENTITY.sub(lambda found: unescape(found[0]), text)
-    plain = _joined(folded(text).translate(_TABLE))
+    plain = folded(text).translate(_TABLE)
+    # Apostrophes and full stops are taken out, so that "U.S." is "us" and "what's" one word; beside digits they divide.
+    if "'" in plain:
+        plain = re.sub(r"(?<=\d)'(?=\d)", " ", plain).replace("'", "")
+    if "." in plain:
+        plain = re.sub(r"\.{2,}", " ", plain)
+        plain = re.sub(r"(?<!\d)\.|\.(?!\d)", " ", re.sub(r"(?<!\d)\.(?!\d)", "", plain))
     if not plain.isascii():
         plain = unicodedata.normalize("NFKC", plain)  # a mark joins the letter that a full stop kept it from
     if "/" in plain or "*" in plain or "^" in plain:
@@ -125,18 +124,8 @@ def normalised(text: str) -> str:
     return " ".join(question_tokens(text))
 
 
-def shingles(tokens: Sequence[str], size: int = SHINGLE) -> frozenset[str]:
+def shingles(tokens: Sequence[str], size: int = 3) -> frozenset[str]:
     """All runs of ``size`` words; a shorter text is one shingle, an empty one none."""
     if not tokens:
         return frozenset()
     return frozenset(" ".join(tokens[start : start + size]) for start in range(max(1, len(tokens) - size + 1)))
-
-
-def _joined(text: str) -> str:
-    """Apostrophes and full stops taken out, so that "U.S." is "us" and "what's" one word; beside digits they divide."""
-    if "'" in text:
-        text = re.sub(r"(?<=\d)'(?=\d)", " ", text).replace("'", "")
-    if "." in text:
-        text = re.sub(r"\.{2,}", " ", text)
-        text = re.sub(r"(?<!\d)\.|\.(?!\d)", " ", re.sub(r"(?<!\d)\.(?!\d)", "", text))
-    return text

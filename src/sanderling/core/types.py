@@ -62,10 +62,7 @@ class ToolStatus(StrEnum):
 
 
 class Ending(StrEnum):
-    """Why an episode stopped; never whether its answer was right.
-
-    Outages are not the agent's doing, so they are *unscored*: neither zero reward nor a wrong answer.
-    """
+    """Why an episode stopped. Outages are not the agent's doing: *unscored*, neither zero reward nor a wrong answer."""
 
     ANSWERED = "answered"
     ANSWERED_AT_BUDGET = "answered_at_budget"
@@ -102,7 +99,7 @@ class Sampling(Frozen):
     """How to sample one turn. Log-probabilities are those of exactly this distribution (after temperature and cuts)."""
 
     temperature: float = Field(default=1.0, ge=0.0)
-    """0 is greedy: log-probabilities are then those of temperature 1, and the record says temperature 0."""
+    """0 is greedy: log-probabilities are then those of temperature 1."""
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     top_k: int = Field(default=0, ge=0)
     """0: no cut."""
@@ -143,7 +140,4 @@ class FixedClock:
         return self.seconds
 
     def advance(self, seconds: float) -> None:
-        """Let ``seconds`` pass. Raises ValueError for a negative number."""
-        if seconds < 0:
-            raise ValueError(f"a clock cannot go back by {seconds} seconds")
         self.seconds += seconds

@@ -239,7 +239,7 @@ class RunDirectory:
         replace_file(self.run_file, run.model_dump_json(indent=1) + "\n", durable=True)
 
 
-_OURS = {".lock", "run.json.partial", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}
+_OURS = {".lock", ".run.json.partial", *(DATABASE + end for end in ("", "-wal", "-shm", "-journal"))}
 """What a run's directory may hold before the run is written down: a kill may have come just then."""
 _OTHERS = {"questions_sha256": "the questions are others", "peers": "the records are others"}
 

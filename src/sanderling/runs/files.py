@@ -13,71 +13,60 @@ from typing import Self
 from sanderling.core.errors import UserError
 
 
-def replace_file(path: Path, data: str | bytes, *, durable: bool = False, private: bool = False) -> None:
-    r"""Write a file (text as UTF-8) in place of what stood there; a failure leaves that as it was.
-
-    What UTF-8 cannot hold, such as half of a file name's character, is written as its escape ``\udcff``, which JSON reads back.
-    ``durable``: bytes and name are on the disk when this returns. ``private``: only its owner may read it. A device or pipe
-    (``/dev/stdout``) is written to, never replaced.
-    """
-    content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-    if path.exists() and not path.is_file() and not path.is_dir():
-        with path.open("wb") as stream:
-            stream.write(content)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            if private:
-                os.fchmod(file.fileno(), stat.S_IRUSR | stat.S_IWUSR)
-            file.write(content)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    if durable:
-        sync(path.parent)
-
-
 class WholeFile:
-    """A file in the making: it takes its place when the block ends well, and leaves no trace otherwise. Raises UserError."""
+    """A file in the making: it takes its place when the block ends well, and leaves no trace otherwise.
+
+    ``durable``: bytes and name are then on the disk. ``private``: only its owner may read it.
+    """
 
     is_wanted = True
     """Where it is not, no file stands there afterwards, not even an earlier one."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, durable: bool = True, private: bool = False) -> None:
+        refuse_device(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self._durable = path, durable
         self._partial = path.with_name(f".{path.name}.partial")
-        with cannot_write(path):
-            refuse_device(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = self._partial.open("wb")
+        self.file = self._partial.open("wb")
+        if private:
+            os.fchmod(self.file.fileno(), stat.S_IRUSR | stat.S_IWUSR)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with cannot_write(self.path):
+        try:
+            if kind is not None:
+                with suppress(OSError):  # what is thrown away needs no room, and why it is matters more
+                    self.file.close()
+                return
             try:
-                if kind is not None:
-                    with suppress(OSError):  # what is thrown away needs no room, and why it is matters more
-                        self.file.close()
-                    return
-                try:
-                    self.file.flush()
+                self.file.flush()
+                if self._durable:
                     os.fsync(self.file.fileno())
-                finally:
-                    self.file.close()  # which writes again what could not be flushed, and may fail as well
-                if self.is_wanted:
-                    self._partial.replace(self.path)
-                else:
-                    self.path.unlink(missing_ok=True)
             finally:
-                self._partial.unlink(missing_ok=True)
+                self.file.close()  # which writes again what could not be flushed, and may fail as well
+            if self.is_wanted:
+                self._partial.replace(self.path)
+            else:
+                self.path.unlink(missing_ok=True)
+            if self._durable:
+                sync(self.path.parent)
+        finally:
+            self._partial.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, data: str | bytes, *, durable: bool = False, private: bool = False) -> None:
+    r"""Write a whole file; text as UTF-8, with what that cannot hold as ``\udcff``, which JSON reads back.
+
+    A device or pipe (``/dev/stdout``) is written to, never replaced.
+    """
+    content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(content)
+        return
+    with WholeFile(path, durable=durable, private=private) as whole:
+        whole.file.write(content)
 
 
 @contextmanager

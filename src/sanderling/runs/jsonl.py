@@ -255,7 +255,8 @@ class Lines(WholeFile):
     """
 
     def __init__(self, path: Path, *, keep_empty: bool = True) -> None:
-        super().__init__(path)
+        with cannot_write(path):
+            super().__init__(path)
         self.count, self.is_wanted = 0, keep_empty
 
     def add(self, line: bytes) -> None:
@@ -264,3 +265,7 @@ class Lines(WholeFile):
             self.file.write(line + b"\n")
         self.count += 1
         self.is_wanted = True
+
+    def __exit__(self, *raised: Any) -> None:
+        with cannot_write(self.path):
+            super().__exit__(*raised)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sanderling.core.profiles import Profile
-from sanderling.core.prompts import search_spec, visit_spec
+from sanderling.core.prompts import default_specs
 from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.contract import (
     BadArgumentsError,
@@ -47,7 +47,7 @@ class SearchTool:
 
     @property
     def spec(self) -> ToolSpec:
-        return search_spec(self._profile.tools)
+        return default_specs(self._profile)[0]
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         names = self._profile.tools
@@ -97,7 +97,7 @@ class VisitTool:
 
     @property
     def spec(self) -> ToolSpec:
-        return visit_spec(self._profile.tools, parts=self._profile.visit_parts)
+        return default_specs(self._profile)[1]
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         names = self._profile.tools

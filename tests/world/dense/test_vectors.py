@@ -108,9 +108,9 @@ def test_killed_while_it_writes_it_goes_on_to_the_same_bytes(
     with pytest.raises(UserError, match="world embed"):
         ranked_world(tmp_path / "killed", world, SearchMode.DENSE)
     embedded(tmp_path / "killed", world)
-    assert {**files(tmp_path / "killed"), "dense.json.partial": b""} == {
+    assert {**files(tmp_path / "killed"), ".dense.json.partial": b""} == {
         **files(tmp_path / "whole"),
-        "dense.json.partial": b"",
+        ".dense.json.partial": b"",
     }
 
 
