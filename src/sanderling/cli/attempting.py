@@ -227,7 +227,7 @@ def generated(attempting: Attempting, questions: Path, seed: int) -> None:
 
 def _teacher(spec: str, questions: Sequence[Question]) -> Policy:
     """The scripted teacher of a generated encyclopedia. Raises UserError."""
-    source = EncyclopediaSource.parse(spec.removeprefix(_SCRIPTED))
+    source = EncyclopediaSource(spec.removeprefix(_SCRIPTED))
     world = generate_encyclopedia(source.size, source.seed)
     return TeacherPolicy(world, {question.id: question for question in questions}, ModeShares())
 

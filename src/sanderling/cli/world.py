@@ -34,7 +34,7 @@ from sanderling.world.disk.store import WorldInfo, build_world, read_manifest
 from sanderling.world.opening import open_as_met
 from sanderling.world.recorded import REPLAY_FILE, Unit
 from sanderling.world.sources.gathering import Gathering
-from sanderling.world.sources.kinds import EncyclopediaSource, open_source
+from sanderling.world.sources.kinds import open_source
 
 app = typer.Typer(help="Offline worlds: build, look at, search, visit.", no_args_is_help=True)
 build = typer.Typer(help="Build a world from a source of pages.", no_args_is_help=True)
@@ -64,7 +64,7 @@ def build_encyclopedia(
     seed: Annotated[int, typer.Option(help="Equal size and seed give equal worlds.")] = 0,
 ) -> None:
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
-    feed = Gathering([EncyclopediaSource(size, seed)])
+    feed = Gathering([open_source(f"encyclopedia:{size}/{seed}")])
     with build_progress(AGAIN) as progress:
         info = build_world(
             out,

@@ -60,8 +60,8 @@ def build_from(
 
     Stopped or killed, the same command goes on.
     """
-    opened = _open(sources, kind, base_url, _limits(largest, extractor), workers)
-    feed, source = Gathering(opened), _in_words(opened, base_url)
+    opened = _open(sources, kind, base_url, _limits(largest, extractor))
+    feed, source = Gathering(opened, workers), _in_words(opened, base_url)
     with build_progress(AGAIN) as progress:
         info = build_world(
             out,
@@ -94,8 +94,8 @@ def add(
 
     Whoever reads the world meanwhile goes on reading it as it was. Stopped or killed, the same command goes on.
     """
-    opened = _open(sources, kind, base_url, _limits(largest, extractor), workers)
-    feed, source = Gathering(opened), _in_words(opened, base_url)
+    opened = _open(sources, kind, base_url, _limits(largest, extractor))
+    feed, source = Gathering(opened, workers), _in_words(opened, base_url)
     read_manifest(directory)
     with build_progress(AGAIN) as progress:
         remember_sources(directory, opened)  # before the pages are there: one too many does no harm
@@ -111,10 +111,10 @@ def _limits(largest: int, extractor: HtmlExtractor) -> Limits:
     return Limits(document_bytes=largest * _MEGABYTE, extractor=extractor)
 
 
-def _open(specs: Sequence[str], kind: str, base_url: str, limits: Limits, workers: int) -> list[Source]:
+def _open(specs: Sequence[str], kind: str, base_url: str, limits: Limits) -> list[Source]:
     if base_url and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", base_url):
         raise UserError(f"--base-url {base_url!r} is no address: write it as https://docs.example/.")
-    return open_sources(specs, kind, base_url, limits, workers=workers)
+    return open_sources(specs, kind, base_url, limits)
 
 
 def _in_words(opened: Sequence[Source], base_url: str) -> str:

@@ -164,10 +164,15 @@ class Facts:
         return value if isinstance(value, str) else self.entities[value].name
 
 
-def generate_facts(size: int, seed: int, names: Names = Names.TRAIN) -> Facts:
-    """``size`` entities and their facts. Raises UserError when that is too few, or more than there are names for."""
+def check_size(size: int, names: Names = Names.TRAIN) -> None:
+    """Raises UserError for too few entities, and for more than there are names for."""
     if not SMALLEST <= size <= LARGEST[names]:
         raise UserError(f"An encyclopedia of {names} names needs {SMALLEST} to {LARGEST[names]} entities, not {size}.")
+
+
+def generate_facts(size: int, seed: int, names: Names = Names.TRAIN) -> Facts:
+    """``size`` entities and their facts. Raises UserError for a size that cannot be made."""
+    check_size(size, names)
     rng = random.Random(f"facts:{seed}:{size}:{names}")
     entities = _entities(size, rng, names)
     pools: dict[Kind, Sequence[int | str]] = {Kind.YEAR: YEARS, Kind.GOODS: GOODS}

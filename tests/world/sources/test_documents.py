@@ -18,8 +18,8 @@ from sanderling.world.cutting import find_links
 from sanderling.world.disk.store import open_world
 from sanderling.world.filters import without_links
 from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason
-from sanderling.world.sources.documents import read_markdown, read_pdf
-from sanderling.world.sources.html import main_content, markdown, read_html
+from sanderling.world.sources.documents import Kind, read_document
+from sanderling.world.sources.html import main_content, markdown
 from sanderling.world.sources.links import Resolver, address, link_address, markdown_link, resolve
 from sanderling.world.text import plain
 
@@ -46,7 +46,7 @@ South Shields. It is about a crew that meets a creature far from home.</p>
 
 
 def html(source: str | bytes, **options) -> Document:
-    found = read_html(source.encode() if isinstance(source, str) else source, URL, LIMITS, **options)
+    found = read_document(Kind.HTML, source.encode() if isinstance(source, str) else source, URL, LIMITS, **options)
     assert isinstance(found, Document), found
     return found
 
@@ -119,7 +119,7 @@ def test_encodings(data, charset):
 )
 def test_what_is_no_page_has_a_reason(data, reason):
     limits = Limits(document_bytes=50_000) if reason is Reason.TOO_LARGE else Limits()
-    assert read_html(data, URL, limits) is reason
+    assert read_document(Kind.HTML, data, URL, limits) is reason
 
 
 def test_of_a_deep_and_long_page_the_whole_is_read():
@@ -141,7 +141,7 @@ def test_many_open_elements_that_do_not_nest_are_no_depth():
     )
 )
 def test_no_bytes_break_it(data):
-    found = read_html(b"<a href='" + data + b"'>" + data, URL, LIMITS)
+    found = read_document(Kind.HTML, b"<a href='" + data + b"'>" + data, URL, LIMITS)
     assert isinstance(found, Document | Reason)
     if isinstance(found, Document):
         found.text.encode()
@@ -154,7 +154,7 @@ MAIN = "<p>" + "Orlo is a town by the sea that is known for its herring, and for
 
 def text_of(body: str) -> str:
     """The last line of the main content that a paragraph becomes."""
-    found = read_html(f"<main>{MAIN}{body}</main>".encode(), URL, Limits())
+    found = read_document(Kind.HTML, f"<main>{MAIN}{body}</main>".encode(), URL, Limits())
     assert isinstance(found, Document)
     return found.text.partition("little else.\n\n")[2] or found.text.rpartition("else.")[2]
 
@@ -187,7 +187,7 @@ def test_a_paragraph(body, text):
 
 def test_navigation_is_beside_the_text_only():
     lists = "<nav><a href=/home>Home</a></nav><ul><li><a href=p1>One page</a><li><a href=p2>Another</a></ul>"
-    found = read_html(f"<body>{lists}<main>{MAIN}</main>".encode(), URL, Limits())
+    found = read_document(Kind.HTML, f"<body>{lists}<main>{MAIN}</main>".encode(), URL, Limits())
     assert isinstance(found, Document)
     assert "](" not in found.text and len(found.links) == 3
 
@@ -196,7 +196,9 @@ def test_links_are_followed_to_where_they_lead():
     def follow(url: str) -> str:
         return URL if url.endswith("me") else url.replace("old", "new")
 
-    found = read_html(f"<main>{MAIN}<p><a href=old>x</a> <a href=me>y</a></p>".encode(), URL, Limits(), follow=follow)
+    found = read_document(
+        Kind.HTML, f"<main>{MAIN}<p><a href=old>x</a> <a href=me>y</a></p>".encode(), URL, Limits(), follow=follow
+    )
     assert isinstance(found, Document)
     assert found.text.endswith("[x](https://w.example/docs/a/new) y")
     assert found.links == ("https://w.example/docs/a/new",)
@@ -216,7 +218,7 @@ def test_links_are_followed_to_where_they_lead():
     ],
 )
 def test_markdown_is_written_out(written, text):
-    found = read_markdown(written.encode(), URL, Limits())
+    found = read_document(Kind.MARKDOWN, written.encode(), URL, Limits())
     assert isinstance(found, Document) and found.text.strip() == text
 
 
@@ -267,7 +269,7 @@ PAGE = f"""<html><head><title>Orlo</title><meta name="date" content="2020-01-02"
 
 def article(source: str, limits: Limits = QUALITY) -> Document:
     pytest.importorskip("trafilatura")
-    document = read_html(source.encode(), "https://w.example/towns/orlo.html", limits)
+    document = read_document(Kind.HTML, source.encode(), "https://w.example/towns/orlo.html", limits)
     assert isinstance(document, Document)
     return document
 
@@ -345,8 +347,8 @@ def test_addresses_of_files():
 NOTE = "local://notes/sub/page.md"
 
 
-def note(text: str, **options) -> Document:
-    found = read_markdown(text.encode(), NOTE, Limits(), **options)
+def note(text: str, kind: Kind = Kind.MARKDOWN) -> Document:
+    found = read_document(kind, text.encode(), NOTE, Limits())
     assert isinstance(found, Document), found
     return found
 
@@ -376,16 +378,16 @@ def test_code_is_as_it_was_written():
 
 
 def test_plain_text_has_no_headings():
-    page = note("# just a line\nmore", marked=False)
+    page = note("# just a line\nmore", Kind.TEXT)
     assert (page.title, page.text) == ("", "# just a line\nmore")
 
 
 def test_reasons():
     limits = Limits(document_bytes=100)
-    assert read_markdown(b"", NOTE, limits) is Reason.EMPTY
-    assert read_markdown(b"---\ntitle: x\n---\n", NOTE, limits) is Reason.EMPTY
-    assert read_markdown(b"x" * 101, NOTE, limits) is Reason.TOO_LARGE
-    assert read_markdown(b"\x01\x02\x03" * 30, NOTE, limits) is Reason.NOT_TEXT
+    assert read_document(Kind.MARKDOWN, b"", NOTE, limits) is Reason.EMPTY
+    assert read_document(Kind.MARKDOWN, b"---\ntitle: x\n---\n", NOTE, limits) is Reason.EMPTY
+    assert read_document(Kind.MARKDOWN, b"x" * 101, NOTE, limits) is Reason.TOO_LARGE
+    assert read_document(Kind.MARKDOWN, b"\x01\x02\x03" * 30, NOTE, limits) is Reason.NOT_TEXT
 
 
 def test_a_megabyte_of_marks_is_read_in_time_that_grows_evenly():
@@ -401,7 +403,7 @@ def test_a_megabyte_of_marks_is_read_in_time_that_grows_evenly():
     | st.text(alphabet="-#[]()<>: =\n\x00ab\ud800", max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass"))
 )
 def test_no_bytes_break_markdown(data):
-    assert isinstance(read_markdown(data, NOTE, Limits()), Document | Reason)
+    assert isinstance(read_document(Kind.MARKDOWN, data, NOTE, Limits()), Document | Reason)
 
 
 # PDF
@@ -428,13 +430,13 @@ def written(texts: list[str], password: str | None = None, owner: str | None = N
 
 
 def test_text_title_and_day():
-    found = read_pdf(written(["First page.", "", "Third page."]), Limits())
+    found = read_document(Kind.PDF, written(["First page.", "", "Third page."]), "", Limits())
     assert found == Document("Of herring", "First page.\n\nThird page.", (), "2020-03-01")
 
 
 def test_encrypted():
-    assert read_pdf(written(["Secret"], "word"), Limits()) is Reason.ENCRYPTED
-    opened = read_pdf(written(["Not printed, but read."], "", "owner"), Limits())
+    assert read_document(Kind.PDF, written(["Secret"], "word"), "", Limits()) is Reason.ENCRYPTED
+    opened = read_document(Kind.PDF, written(["Not printed, but read."], "", "owner"), "", Limits())
     assert isinstance(opened, Document) and "Not printed" in opened.text
 
 
@@ -443,12 +445,12 @@ def test_encrypted():
     [(b"", Reason.EMPTY), (b"%PDF-1.4", Reason.DAMAGED), (b"hello", Reason.DAMAGED), (b"x" * 200_000, Reason.TOO_LARGE)],
 )
 def test_what_is_none(data, reason):
-    assert read_pdf(data, Limits(document_bytes=100_000)) is reason
+    assert read_document(Kind.PDF, data, "", Limits(document_bytes=100_000)) is reason
 
 
 def test_without_words_and_with_too_many_pages():
-    assert read_pdf(written(["", ""]), Limits()) is Reason.EMPTY
-    assert read_pdf(written(["a"] * 4), Limits(pdf_pages=3)) is Reason.TOO_LARGE
+    assert read_document(Kind.PDF, written(["", ""]), "", Limits()) is Reason.EMPTY
+    assert read_document(Kind.PDF, written(["a"] * 4), "", Limits(pdf_pages=3)) is Reason.TOO_LARGE
 
 
 def test_damage_anywhere_is_a_reason_or_a_text():
@@ -459,7 +461,7 @@ def test_damage_anywhere_is_a_reason_or_a_text():
         data = bytearray(whole[: rng.randrange(len(whole) // 2, len(whole))] if rng.random() < 0.5 else whole)
         for _ in range(rng.randrange(1, 12)):
             data[rng.randrange(len(data))] = rng.randrange(256)
-        found = read_pdf(bytes(data), Limits())
+        found = read_document(Kind.PDF, bytes(data), "", Limits())
         assert isinstance(found, Document | Reason)
         seen.add(type(found))
     assert seen == {Document, Reason}

@@ -16,9 +16,9 @@ from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import build_world, open_world
 from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.sources.base import Limits, Reason, Skipped, Source
+from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source
 from sanderling.world.sources.folder import FolderSource
-from sanderling.world.sources.gathering import Gathering, ParallelSource
+from sanderling.world.sources.gathering import Gathering, parallel_items
 from sanderling.world.sources.kinds import SOURCES, kind_of, open_source, open_sources
 
 LIMITS = Limits(document_bytes=2_000)
@@ -212,10 +212,12 @@ def test_every_kind_gives_the_same_items(tmp_path):
     for kind in kinds:
         (tmp_path / kind).mkdir()
     specs = [f"{kind}:{WRITERS[kind](tmp_path / kind)}" for kind in kinds]
-    for one, many in zip(open_sources(specs, limits=LIMITS), open_sources(specs, limits=LIMITS, workers=2), strict=True):
-        assert isinstance(many, ParallelSource)
-        assert (many.name, many.stamp(), many.total()) == (one.name, one.stamp(), one.total())
-        assert list(many.items(2)) == list(one.items())[2:]
+    for source in open_sources(specs, limits=LIMITS):
+        assert isinstance(source, DocumentSource)
+        assert list(parallel_items(source, 2, 2)) == list(source.items())[2:]
+    alone, together = (Gathering(open_sources(specs, limits=LIMITS), workers) for workers in (1, 2))
+    assert (alone.stamp, alone.total(), list(alone.pages())) == (together.stamp, together.total(), list(together.pages()))
+    assert alone.mark() == together.mark()
 
 
 def folder(place: Path, files: int) -> FolderSource:
@@ -226,7 +228,7 @@ def folder(place: Path, files: int) -> FolderSource:
 
 def test_a_killed_process_is_one_sentence_and_what_came_before_is_whole(tmp_path):
     source = folder(tmp_path, 600)
-    items = ParallelSource(source, 2).items()
+    items = parallel_items(source, 2)
     first = [next(items)]
     for child in multiprocessing.active_children():
         os.kill(child.pid or 0, signal.SIGKILL)
@@ -237,7 +239,7 @@ def test_a_killed_process_is_one_sentence_and_what_came_before_is_whole(tmp_path
 
 
 def test_who_stops_early_leaves_no_process(tmp_path):
-    items = ParallelSource(folder(tmp_path, 600), 2).items()
+    items = parallel_items(folder(tmp_path, 600), 2)
     next(items)
     items.close()
     assert multiprocessing.active_children() == []
@@ -247,11 +249,11 @@ def test_no_process_outlives_a_killed_parent(tmp_path):
     folder(tmp_path, 600)
     script = tmp_path / "parent.py"
     script.write_text(
-        "import multiprocessing, os, pathlib\n"
+        "import multiprocessing, os\n"
         "from sanderling.world.sources.folder import FolderSource\n"
-        "from sanderling.world.sources.gathering import ParallelSource\n"
+        "from sanderling.world.sources.gathering import parallel_items\n"
         "if __name__ == '__main__':\n"
-        f"    items = ParallelSource(FolderSource(pathlib.Path({str(tmp_path)!r})), 2).items()\n"
+        f"    items = parallel_items(FolderSource({str(tmp_path)!r}), 2)\n"
         "    next(items)\n"
         "    print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"

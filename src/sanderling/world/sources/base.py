@@ -9,8 +9,10 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -87,6 +89,10 @@ class Document:
     canonical: str = ""
     """The address that the page gives as its own; empty: none."""
 
+    def page(self, url: str, title: str, source: str) -> Page:
+        """The page at ``url``; ``title`` is for a document that has none."""
+        return Page(url=url, title=self.title or title, text=self.text, links=self.links, date=self.date, source=source)
+
 
 class Source(ABC):
     """A stream of documents."""
@@ -116,8 +122,8 @@ class DocumentSource(Source, Generic[Raw]):
     """A source whose documents are first fetched, in order, and then read, each by itself, so that several processes can."""
 
     @abstractmethod
-    def documents(self, skip: int) -> Iterator[Raw | Skipped]:
-        """The raw documents from the ``skip``-th item on, or why there is none."""
+    def documents(self) -> Iterator[Raw | Skipped]:
+        """The raw documents, or why there is none."""
 
     @abstractmethod
     def reader(self) -> Callable[[Raw], Page | Skipped]:
@@ -125,24 +131,28 @@ class DocumentSource(Source, Generic[Raw]):
 
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
         read = self.reader()
-        for document in self.documents(skip):
+        for document in islice(self.documents(), skip, None):
             yield document if isinstance(document, Skipped) else read(document)
 
 
-@dataclass(frozen=True)
 class FileSource(DocumentSource[Raw]):
     """A source that is one file."""
 
-    path: Path
-    base_url: str = ""
-    """For kinds whose documents have no full addresses; empty: ``local://`` and the file's name."""
-    limits: Limits = field(default_factory=Limits)
     what: ClassVar[str] = "a file"
+    needs: ClassVar[str] = ""
+    """The module that reads it, where the core does without."""
 
-    def __post_init__(self) -> None:
-        """Raises UserError when there is no such file."""
+    def __init__(self, path: str | Path, base_url: str = "", limits: Limits | None = None) -> None:
+        """``base_url``: for kinds whose documents have no full addresses; empty: ``local://`` and the file's name.
+
+        Raises UserError when there is no such file, or no reader installed.
+        """
+        if self.needs:
+            with world_extra():
+                import_module(self.needs)
+        self.path, self.base_url, self.limits = Path(path), base_url, limits or Limits()
         if not self.path.is_file():
-            raise UserError(f"There is no file {self.path}: give {self.what}.")
+            raise UserError(f"There is no file {path}: give {self.what}.")
 
     @property
     def name(self) -> str:

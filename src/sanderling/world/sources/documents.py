@@ -21,19 +21,32 @@ class Kind(StrEnum):
     PDF = "pdf"
 
 
+MIME_KINDS = {"text/html": Kind.HTML, "application/xhtml+xml": Kind.HTML, "text/plain": Kind.TEXT, "application/pdf": Kind.PDF}
+
+
 def read_document(
     kind: Kind, data: bytes, url: str, limits: Limits, *, charset: str = "", follow: Callable[[str], str] | None = None
 ) -> Document | Reason:
     """Read a document that lies at ``url``, or say why there is none.
 
-    ``charset``: as the sender declared it; ``follow``: from the address of a link to where it leads (through a redirect, to a
-    folder's index).
+    ``charset``: as the sender of HTML declared it; ``follow``: from the address of a link to where it leads (through a
+    redirect, to a folder's index).
     """
-    if kind is Kind.HTML:
-        return read_html(data, url, limits, charset, follow)
+    if len(data) > limits.document_bytes:
+        return Reason.TOO_LARGE
     if kind is Kind.PDF:
-        return read_pdf(data, limits)
-    return read_markdown(data, url, limits, follow, marked=kind is Kind.MARKDOWN)
+        return _read_pdf(data, limits) if data.strip() else Reason.EMPTY
+    text = decode(data, charset if kind is Kind.HTML else "")
+    if not text.strip():
+        return Reason.EMPTY
+    if not is_text(text):
+        return Reason.NOT_TEXT
+    if kind is Kind.HTML:
+        return read_html(text, url, limits, follow)
+    target = Resolver(url, follow=follow)
+    if kind is Kind.MARKDOWN:
+        return _read_markdown(text, target)
+    return Document("", text.strip("\n"), target.all(found.rstrip(_AFTER_BARE) for found in re.findall(_BARE, text)))
 
 
 _HEAD = re.compile(r"\s{0,8}---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
@@ -60,24 +73,12 @@ _REFERENCE = re.compile(
 _AFTER_BARE = ".,;:!?'"
 
 
-def read_markdown(
-    data: bytes, url: str, limits: Limits, follow: Callable[[str], str] | None = None, *, marked: bool = True
-) -> Document | Reason:
-    """Read a file that lies at ``url``; ``marked`` False: plain text, without headings, whose links are the bare ones.
+def _read_markdown(text: str, target: Resolver) -> Document | Reason:
+    """The title is the first heading; a YAML head is read for ``title`` and ``date`` and left out.
 
-    The title is the first heading; a YAML head is read for ``title`` and ``date`` and left out. Links are written out with
-    their full addresses, also those by reference; links into the page itself and images are their words. Code stays as it is.
+    Links are written out with their full addresses, also those by reference; links into the page itself and images are their
+    words. Code stays as it is.
     """
-    if len(data) > limits.document_bytes:
-        return Reason.TOO_LARGE
-    text = decode(data)
-    if not text.strip():
-        return Reason.EMPTY
-    if not is_text(text):
-        return Reason.NOT_TEXT
-    target = Resolver(url, follow=follow)
-    if not marked:
-        return Document("", text.strip("\n"), target.all(found.rstrip(_AFTER_BARE) for found in re.findall(_BARE, text)))
     given, text = split_front_matter(text)
     text, links = _with_full_links(_UNDERLINED.sub(_with_marks, text), target)
     heading = next((found["words"] for found in _HEADING.finditer(text) if not found["code"]), "")
@@ -144,15 +145,11 @@ def _with_full_links(text: str, target: Resolver) -> tuple[str, list[str]]:
 _BROKEN_WORD = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 
 
-def read_pdf(data: bytes, limits: Limits) -> Document | Reason:
+def _read_pdf(data: bytes, limits: Limits) -> Document | Reason:
     """The text of a file's pages, its title and the day it was made, by `pypdf`. Scans are empty; headings are not known.
 
     Encrypted files are left out unless they open without a password.
     """
-    if len(data) > limits.document_bytes:
-        return Reason.TOO_LARGE
-    if not data.strip():
-        return Reason.EMPTY
     with world_extra():
         from pypdf import PdfReader
         from pypdf.errors import DependencyError, FileNotDecryptedError, WrongPasswordError

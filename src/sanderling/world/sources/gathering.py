@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import sanderling
@@ -30,9 +30,11 @@ _LONGEST_EXAMPLE = 500
 class Gathering(Feed):
     """The pages of several sources, in their order, counted as they pass."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], workers: int = 1) -> None:
+        """``workers``: processes that read the documents of one source, where it has any to read."""
         super().__init__()
         self._sources = sources
+        self._workers = workers
         self._accounts: list[SourceAccount] = []
         self._totals = [source.total() for source in sources]
         self.stamp = stamp_of(sanderling.__version__, *(f"{source.name!a} {source.stamp()}" for source in sources))
@@ -45,11 +47,23 @@ class Gathering(Feed):
                 continue  # it was read to its end, since the next was begun
             if number == len(self._accounts):
                 self._accounts.append(SourceAccount(name=clean(source.name)))
-            for item in source.items(self._accounts[number].documents):
-                _count(self._accounts[number], item)
+            account = self._accounts[number]
+            if self._workers > 1 and isinstance(source, DocumentSource):
+                items = parallel_items(source, self._workers, account.documents)
+            else:
+                items = source.items(account.documents)
+            for item in items:
+                account.documents += 1
                 self._read += 1
                 if isinstance(item, Page):
+                    account.pages += 1
                     yield item
+                    continue
+                reason = item.reason.value
+                account.skipped[reason] = account.skipped.get(reason, 0) + 1
+                examples = account.examples.setdefault(reason, [])
+                if len(examples) < _MOST_EXAMPLES:
+                    examples.append(clean(item.where[:_LONGEST_EXAMPLE]))
 
     def mark(self) -> str:
         return json.dumps([account.model_dump() for account in self._accounts])
@@ -62,75 +76,47 @@ class Gathering(Feed):
         return sum(known) if len(known) == len(self._totals) else None
 
 
-def _count(account: SourceAccount, item: Page | Skipped) -> None:
-    account.documents += 1
-    if isinstance(item, Page):
-        account.pages += 1
-        return
-    reason = item.reason.value
-    account.skipped[reason] = account.skipped.get(reason, 0) + 1
-    examples = account.examples.setdefault(reason, [])
-    if len(examples) < _MOST_EXAMPLES:
-        examples.append(clean(item.where[:_LONGEST_EXAMPLE]))
-
-
 _BATCH, _BATCH_BYTES = 16, 2**20
 _WAITING = 3
 """Batches under way for each process."""
 
 
-@dataclass(frozen=True)
-class ParallelSource(Source):
-    """A source whose documents are read by ``workers`` processes: the same items in the same order, sooner.
+def parallel_items(source: DocumentSource[Any], workers: int, skip: int = 0) -> Iterator[Page | Skipped]:
+    """The items of a source, in their order, its documents read by ``workers`` processes.
 
     Documents are fetched here, one after the other, and read there in small batches, of which only a few are under way, so that
-    memory does not grow with the source. A process that is killed is told as a UserError: every item yielded before is whole.
+    memory does not grow with the source. Raises UserError when a process was killed: every item yielded before is whole.
     """
-
-    source: DocumentSource[Any]
-    workers: int
-
-    @property
-    def name(self) -> str:
-        return self.source.name
-
-    def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
-        """Raises UserError when a process was killed."""
-        context = multiprocessing.get_context("spawn")  # the world that is being written has threads, which no fork survives
-        pool = ProcessPoolExecutor(self.workers, context, _prepare, (self.source,))
-        under_way: deque[Future[list[Page | Skipped]]] = deque()
-        try:
-            for batch in self._batches(skip):
-                under_way.append(pool.submit(_read, batch))
-                if len(under_way) >= _WAITING * self.workers:
-                    yield from under_way.popleft().result()
-            while under_way:
+    context = multiprocessing.get_context("spawn")  # the world that is being written has threads, which no fork survives
+    pool = ProcessPoolExecutor(workers, context, _prepare, (source,))
+    under_way: deque[Future[list[Page | Skipped]]] = deque()
+    try:
+        for batch in _batches(islice(source.documents(), skip, None)):
+            under_way.append(pool.submit(_read, batch))
+            if len(under_way) >= _WAITING * workers:
                 yield from under_way.popleft().result()
-        except BrokenProcessPool as error:
-            raise UserError(
-                "A process that reads documents was killed (often for want of memory): "
-                "run the same command again, with fewer --workers; it goes on from here."
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+        while under_way:
+            yield from under_way.popleft().result()
+    except BrokenProcessPool as error:
+        raise UserError(
+            "A process that reads documents was killed (often for want of memory): "
+            "run the same command again, with fewer --workers; it goes on from here."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
-    def stamp(self) -> str:
-        return self.source.stamp()
 
-    def total(self) -> int | None:
-        return self.source.total()
-
-    def _batches(self, skip: int) -> Iterator[list[bytes]]:
-        batch: list[bytes] = []
-        size = 0
-        for document in self.source.documents(skip):
-            batch.append(pickle.dumps(document))
-            size += len(batch[-1])
-            if len(batch) == _BATCH or size >= _BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-        if batch:
+def _batches(documents: Iterator[Any]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for document in documents:
+        batch.append(pickle.dumps(document))
+        size += len(batch[-1])
+        if len(batch) == _BATCH or size >= _BATCH_BYTES:
             yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 _readers: list[Callable[[Any], Page | Skipped]] = []

@@ -8,15 +8,12 @@ cut, so a navigation bar still links. Scripts are not run.
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from html import escape, unescape
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from sanderling.core.errors import UserError
 from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason, world_extra
-from sanderling.world.sources.links import Resolver, decode, link_address, link_words, resolve, tidy_line
-from sanderling.world.text import is_text
+from sanderling.world.sources.links import Resolver, markdown_link, resolve, tidy_line
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -25,8 +22,7 @@ if TYPE_CHECKING:
 _LISTS = (("<ul", "<menu"), ("</ul", "</menu"), ("<UL", "<menu"), ("</UL", "</menu"))
 _RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
 """What a serialized page holds that is no markup, though it may look like it."""
-_TAG = re.compile(r"</?[A-Za-z][^\s/>]*")
-_CHUNK = 4_096
+_TAG = re.compile(r'<(/?)([A-Za-z][^\s/>"]*+)[^>"]*+(?:"[^"]*+"[^>"]*+)*+>')
 _VOID = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"))
 _HREF = re.compile(r"<a(?:rea)?\s(?:[^>\"]|\"[^\"]*\")*?(?<=\s)href=\"([^\"]*)\"")
 _LINK_WORDS = re.compile(r"<a\b[^>]*>(.*?)</a>", re.DOTALL)
@@ -39,28 +35,20 @@ _MOST_LINKED = 0.7
 """Of a list's letters, the share within links past which it is navigation."""
 
 
-def read_html(
-    data: bytes, url: str, limits: Limits, charset: str = "", follow: Callable[[str], str] | None = None
-) -> Document | Reason:
+def read_html(source: str, url: str, limits: Limits, follow: Callable[[str], str] | None = None) -> Document | Reason:
     """Read a page that lies at ``url``; see `documents.read_document`."""
-    if len(data) > limits.document_bytes:
-        return Reason.TOO_LARGE
-    source = decode(data, charset)
-    if not source.strip():
-        return Reason.EMPTY
-    if not is_text(source):
-        return Reason.NOT_TEXT
     source = source.encode("utf-8", "replace").decode()
     tree = _parsed(source)
     if tree.body is None:
         return Reason.EMPTY
     body = _RAW.sub("", tree.body.html)
-    depth = _most_depth(body)
-    if depth > limits.depth or depth * len(body) > _MOST_WORK:
-        # the depth from the tags: quick, and wrong where attributes hold what looks like tags
-        depth = max(accumulate(map(_Steps().__getitem__, _TAG.findall(body))), default=0)
-        if depth > limits.depth and _is_deeper(tree, limits.depth):
-            return Reason.TOO_NESTED
+    depth = most_depth = 0
+    for closing, name in _TAG.findall(body):
+        if name not in _VOID:
+            depth += -1 if closing else 1
+            most_depth = max(most_depth, depth)
+    if most_depth > limits.depth:
+        return Reason.TOO_NESTED
     base = resolve(url, _attribute(tree, "base[href]", "href")) if "<base" in source else ""
     target = Resolver(url, base, follow)
     links = target.all(unescape(href) for href in _HREF.findall(body))
@@ -70,7 +58,7 @@ def read_html(
     canonical = resolve(url, _attribute(tree, 'link[rel="canonical"]', "href")) if "canonical" in source else ""
     date = _date(tree)
     text = ""
-    if depth * len(body) <= _MOST_WORK:
+    if most_depth * len(body) <= _MOST_WORK:
         chosen = main_content(source) if limits.extractor is HtmlExtractor.TRAFILATURA else ""
         text = markdown(chosen, target) if chosen else ""
         text = text if len(text) >= _LEAST_CHARS else markdown(_main_content(tree), target)
@@ -123,44 +111,6 @@ def _reduced(tree: "HTMLTree", *, main: bool) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
     return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=main, alt_texts=False, links=True)
-
-
-def _most_depth(body: str) -> int:
-    """A serialized tree is no deeper than this: quickest, and far too high where many elements have no end."""
-    depth = most = 0
-    for start in range(0, len(body), _CHUNK):
-        opened = body.count("<", start, start + _CHUNK)
-        closed = body.count("</", start, start + _CHUNK + 1)
-        most = max(most, depth + opened - closed)
-        depth += opened - 2 * closed
-    return most
-
-
-class _Steps(dict[str, int]):
-    """From a tag to what it adds to the depth."""
-
-    def __missing__(self, tag: str) -> int:
-        closes = tag.startswith("</")
-        self[tag] = step = 0 if tag[1 + closes :] in _VOID else -1 if closes else 1
-        return step
-
-
-def _is_deeper(tree: "HTMLTree", most: int) -> bool:
-    """Whether the tree is deeper than ``most``, by walking it."""
-    top = tree.body
-    node, depth = top, 0
-    while node is not None:
-        if (child := node.first_child) is not None:
-            node, depth = child, depth + 1
-            if depth > most:
-                return True
-            continue
-        while node is not None and node != top and node.next_sibling is None:
-            node, depth = node.parent, depth - 1
-        if node is None or node == top:
-            return False
-        node = node.next_sibling
-    return False
 
 
 # Main content by `trafilatura`: slower than `resiliparse` by far, and less of what is around an article. Pages of great length
@@ -256,10 +206,7 @@ def markdown(reduced: str, resolve: Callable[[str], str]) -> str:
     writer = _Writer(resolve)
     writer.text(pieces[0])
     for slash, name, href, text in zip(pieces[1::4], pieces[2::4], pieces[3::4], pieces[4::4], strict=True):
-        if name == "a":
-            writer.close_link() if slash else writer.open_link(href or "")
-        elif name != "p" or writer.in_link:
-            writer.block(name, closing=bool(slash))
+        writer.tag(name, href or "", closing=bool(slash))
         writer.text(text)
     writer.close_link()
     # Without the layout of the reduced HTML: spaces before lines other than code, marks of nothing, runs of blank lines.
@@ -269,32 +216,28 @@ def markdown(reduced: str, resolve: Callable[[str], str]) -> str:
     return _BLANK_LINES.sub("\n\n", text).strip("\n")
 
 
-@dataclass
 class _Writer:
-    """Markdown as it grows."""
+    """Markdown as it grows from tags and the text between them."""
 
-    resolve: Callable[[str], str]
-    parts: list[str] = field(default_factory=list)
-    in_link: bool = False
-    _addresses: dict[str, str] = field(default_factory=dict)
-    """Of links as written."""
-    _href: str = ""
-    _start: int = 0
-    """Where the open link's words start in ``parts``."""
-    _lists: list[int] = field(default_factory=list)
-    """Open lists and items: `_OPEN_ITEM`, `_BULLETS`, or the number of the last item."""
-    _in_code: bool = False
-    _after_item: bool = False
-    """Only blanks since the last item closed."""
-    _after_mark: bool = False
-    """The words of a heading or item begin on the line of their mark."""
+    def __init__(self, resolve: Callable[[str], str]) -> None:
+        self.parts: list[str] = []
+        self._resolve = resolve
+        self._link: tuple[str, int] | None = None
+        """The open link's address as written, and where its words start in ``parts``."""
+        self._lists: list[int] = []
+        """Open lists and items: `_OPEN_ITEM`, `_BULLETS`, or the number of the last item."""
+        self._in_code = False
+        self._after_item = False
+        """Only blanks since the last item closed."""
+        self._after_mark = False
+        """The words of a heading or item begin on the line of their mark."""
 
     def text(self, escaped: str) -> None:
         text = unescape(escaped) if "&" in escaped else escaped
         if self._in_code:
             text = text.expandtabs(4).replace("\n", f"\n{_CODE}    ")
         else:
-            if self._after_item and not text.isspace():
+            if not text.isspace():
                 self._after_item = False
             if self._after_mark:
                 text = text.lstrip()
@@ -303,65 +246,56 @@ class _Writer:
                 text = _CELLS.sub(" | ", text)
         self.parts.append(text)
 
-    def open_link(self, escaped: str) -> None:
-        self.close_link()
-        if not self._in_code:
-            self.in_link, self._href, self._start = True, escaped, len(self.parts)
-
-    def close_link(self) -> None:
-        """Write the open link, if any; it may be closed twice."""
-        if not self.in_link:
+    def tag(self, name: str, href: str, *, closing: bool) -> None:
+        if name == "a":
+            self.close_link()
+            if not closing and not self._in_code:
+                self._link = href, len(self.parts)
             return
-        self.in_link = False
-        words = "".join(self.parts[self._start :])
-        shown = words.strip()
-        if not tidy_line(shown):
-            if self._href.startswith("#"):
-                del self.parts[self._start :]
-            return
-        if self._href not in self._addresses:
-            self._addresses[self._href] = link_address(self.resolve(unescape(self._href)))
-        if address := self._addresses[self._href]:
-            before, after = words[: len(words) - len(words.lstrip())], words[len(words.rstrip()) :]
-            self.parts[self._start :] = [f"{before}[{link_words(shown)}]({address}){after}"]
-
-    def block(self, name: str, *, closing: bool) -> None:
-        """The edge of a block. A link that holds blocks ends with the first of them that has words."""
-        if self.in_link:
-            if "".join(self.parts[self._start :]).strip():
+        if self._link is not None:  # a link that holds blocks ends with the first of them that has words
+            if "".join(self.parts[self._link[1] :]).strip():
                 self.close_link()
             else:
-                self._start = len(self.parts) + 1
-        self.parts.append(self._mark(name, closing))
-
-    def _mark(self, name: str, closing: bool) -> str:
+                self._link = self._link[0], len(self.parts) + 1
+        mark = ""
         if name == "pre":
             self._in_code = not closing
-            return "" if closing else f"\n{_CODE}    "
-        if name in ("ul", "ol", "li"):
-            return self._list_mark(name, closing)
-        if name[0] != "h" or closing:
-            return ""
-        self._after_mark = True
-        return "#" * int(name[1]) + " "
-
-    def _list_mark(self, name: str, closing: bool) -> str:
-        if closing:
-            if self._lists:
-                self._lists.pop()
-            self._after_item = name == "li" or self._after_item
-            return ""
-        if name != "li":
+            mark = "" if closing else f"\n{_CODE}    "
+        elif name in ("ul", "ol", "li") and closing:
+            del self._lists[-1:]
+            self._after_item |= name == "li"
+        elif name in ("ul", "ol"):
             self._lists.append(0 if name == "ol" else _BULLETS)
-            return ""
+        elif name == "li":
+            mark = self._open_item()
+        elif name[0] == "h" and not closing:
+            self._after_mark = True
+            mark = "#" * int(name[1]) + " "
+        self.parts.append(mark)
+
+    def _open_item(self) -> str:
         sign = "-"
         if self._lists and self._lists[-1] >= 0:
             self._lists[-1] += 1
             sign = f"{self._lists[-1]}."
         depth = self._lists.count(_OPEN_ITEM)
         self._lists.append(_OPEN_ITEM)
-        if self.parts and self.parts[-1].isspace():
+        if self.parts[-1].isspace():
             self.parts[-1] = ""
         self._after_mark = True
         apart = "" if depth or self._after_item else "\n"
         return f"{apart}\n{_ITEM_LINE}{'  ' * depth}{sign} "
+
+    def close_link(self) -> None:
+        """Write the open link, if any; it may be closed twice."""
+        if self._link is None:
+            return
+        (href, start), self._link = self._link, None
+        words = "".join(self.parts[start:])
+        shown = words.strip()
+        if not tidy_line(shown):
+            if href.startswith("#"):
+                del self.parts[start:]
+        elif address := self._resolve(unescape(href)):
+            before, after = words[: len(words) - len(words.lstrip())], words[len(words.rstrip()) :]
+            self.parts[start:] = [before + markdown_link(shown, address) + after]

@@ -10,7 +10,6 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
-from sanderling.world.encyclopedia import generate_pages
+from sanderling.world.encyclopedia import check_size, generate_pages
 from sanderling.world.recorded import (
     BuiltFrom,
     Unit,
@@ -31,7 +30,6 @@ from sanderling.world.recorded import (
 )
 from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, stamp_of
 from sanderling.world.sources.folder import ENDINGS, FolderSource
-from sanderling.world.sources.gathering import ParallelSource
 from sanderling.world.sources.links import address
 from sanderling.world.sources.records import JsonlSource, ParquetSource
 from sanderling.world.sources.warc import WarcSource
@@ -39,23 +37,17 @@ from sanderling.world.sources.wikipedia import WikipediaSource
 from sanderling.world.sources.zim import ZimSource
 
 
-@dataclass(frozen=True)
 class EncyclopediaSource(Source):
     """Pages of invented people, places, organisations, works and events."""
 
-    size: int
-    seed: int = 0
-
-    @classmethod
-    def parse(cls, words: str) -> "EncyclopediaSource":
+    def __init__(self, words: str, base_url: str = "", limits: Limits | None = None) -> None:
         """From ``2000`` or ``2000/7``. Raises UserError for anything else, and for a size that cannot be made."""
         size, _, seed = words.partition("/")
         try:
-            source = cls(int(size), int(seed or "0"))
+            self.size, self.seed = int(size), int(seed or "0")
         except ValueError:
             raise UserError(f"encyclopedia:{words} is no size and seed: write encyclopedia:2000/7.") from None
-        generate_pages(source.size, source.seed)
-        return source
+        check_size(self.size)
 
     @property
     def name(self) -> str:
@@ -68,22 +60,20 @@ class EncyclopediaSource(Source):
         return stamp_of("encyclopedia", self.size, self.seed, sanderling.__version__)
 
 
-@dataclass(frozen=True)
 class WorldSource(DocumentSource[int]):
     """The pages of a world that was built before, by number, as they are stored."""
 
-    path: Path
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: str | Path, base_url: str = "", limits: Limits | None = None) -> None:
         """Raises UserError when there is no world."""
-        read_manifest(self.path)
+        self.path = Path(path)
+        self._manifest = read_manifest(self.path)
 
     @property
     def name(self) -> str:
-        return read_manifest(self.path).name
+        return self._manifest.name
 
-    def documents(self, skip: int) -> Iterator[int | Skipped]:
-        return iter(range(skip, self.total()))
+    def documents(self) -> Iterator[int]:
+        return iter(range(self.total()))
 
     def reader(self) -> Callable[[int], Page | Skipped]:
         world = open_world(self.path)
@@ -97,22 +87,22 @@ class WorldSource(DocumentSource[int]):
         return read
 
     def stamp(self) -> str:
-        return stamp_of("world", read_manifest(self.path).fingerprint)
+        return stamp_of("world", self._manifest.fingerprint)
 
     def total(self) -> int:
-        return read_manifest(self.path).counts.kept
+        return self._manifest.counts.kept
 
 
 SOURCES: dict[str, Callable[[str, str, Limits], Source]] = {
-    "folder": lambda rest, base, limits: FolderSource(Path(rest), base, limits),
-    "jsonl": lambda rest, base, limits: JsonlSource(Path(rest), base, limits),
-    "parquet": lambda rest, base, limits: ParquetSource(Path(rest), base, limits),
-    "warc": lambda rest, base, limits: WarcSource(Path(rest), base, limits),
-    "wikipedia": lambda rest, base, limits: WikipediaSource(Path(rest), base, limits),
-    "zim": lambda rest, base, limits: ZimSource(Path(rest), base, limits),
+    "folder": FolderSource,
+    "jsonl": JsonlSource,
+    "parquet": ParquetSource,
+    "warc": WarcSource,
+    "wikipedia": WikipediaSource,
+    "zim": ZimSource,
     "recorded": lambda rest, _base, _limits: load_outside("sanderling.data.recorded_source:RecordedSource")(Path(rest)),
-    "encyclopedia": lambda rest, _base, _limits: EncyclopediaSource.parse(rest),
-    "world": lambda rest, _base, _limits: WorldSource(Path(rest)),
+    "encyclopedia": EncyclopediaSource,
+    "world": WorldSource,
 }
 """Makes a source from what stands behind its kind (mostly a path), a base URL (empty: the kind's own) and limits."""
 
@@ -136,27 +126,12 @@ def open_source(spec: str | Path, kind: str = "", base_url: str = "", limits: Li
     return make(rest, base_url, limits or Limits())
 
 
-def open_sources(
-    specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None, *, workers: int = 1
-) -> list[Source]:
-    """Several sources; folders of equal names get addresses below the names of those they lie in, so that pages stay apart.
-
-    ``workers``: processes that read the documents of one source, where it has any to read.
-    """
+def open_sources(specs: Sequence[str | Path], kind: str = "", base_url: str = "", limits: Limits | None = None) -> list[Source]:
+    """Several sources; folders of equal names get addresses below the names of those they lie in, so that pages stay apart."""
     places = [Path(_parts(spec)[1]).resolve() for spec in specs]
-    bases = _apart([place for place in places if place.is_dir()])
-    opened: list[Source] = []
-    for spec, place in zip(specs, places, strict=True):
-        source = open_source(spec, kind, base_url or bases.get(place, ""), limits)
-        opened.append(ParallelSource(source, workers) if workers > 1 and isinstance(source, DocumentSource) else source)
-    return opened
-
-
-def _apart(folders: Sequence[Path]) -> dict[Path, str]:
-    """Bases for the folders whose names are one address: with as many of the names above them as tell them apart."""
     bases: dict[Path, str] = {}
-    waiting, names = set(folders), 1
-    while waiting:
+    waiting, names = {place for place in places if place.is_dir()}, 1
+    while waiting:  # with as many of the names above a folder as tell it apart
         found = {
             folder: address("local://", os.fsencode("/".join(folder.parts[-names:]).lstrip("/") + "/")) for folder in waiting
         }
@@ -165,7 +140,9 @@ def _apart(folders: Sequence[Path]) -> dict[Path, str]:
         if names > 1:
             bases.update((folder, found[folder]) for folder in apart)
         waiting, names = waiting - apart, names + 1
-    return bases
+    return [
+        open_source(spec, kind, base_url or bases.get(place, ""), limits) for spec, place in zip(specs, places, strict=True)
+    ]
 
 
 def _parts(spec: str | Path) -> tuple[str, str]:
@@ -197,17 +174,6 @@ def kind_of(path: Path) -> str:
         return _ENDINGS[ending]
     if path.suffix.lower() in ENDINGS:
         return "folder"
-    head = _head(path).lstrip()
-    for start, kind in _BEGINNINGS:
-        if head.startswith(start):
-            return kind
-    if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name) or head.startswith(b"BZh"):
-        return "wikipedia"
-    raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so with --kind, or as in warc:{path}.")
-
-
-def _head(path: Path) -> bytes:
-    """The first bytes, unpacked where gzip packed them."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -216,7 +182,13 @@ def _head(path: Path) -> bytes:
                 head = file.read(_HEAD)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read ({error}): get it again, or leave it out.") from error
-    return head
+    head = head.lstrip()
+    for start, kind in _BEGINNINGS:
+        if head.startswith(start):
+            return kind
+    if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name) or head.startswith(b"BZh"):
+        return "wikipedia"
+    raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so with --kind, or as in warc:{path}.")
 
 
 def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
@@ -227,11 +199,10 @@ def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
     """
     brought: list[BuiltFrom | None] = []
     for source in sources:
-        inner = source.source if isinstance(source, ParallelSource) else source
-        if (trajectories := getattr(inner, "trajectories", None)) is not None:  # as recordings have them
+        if (trajectories := getattr(source, "trajectories", None)) is not None:  # as recordings have them
             brought.append(built_from(tuple(trajectories()), (), 0.0, 0, Unit.QUESTION))
-        elif isinstance(inner, WorldSource):
-            brought.append(read_built_from(inner.path))
+        elif isinstance(source, WorldSource):
+            brought.append(read_built_from(source.path))
     if any(brought):
         memories = [memory for memory in (read_built_from(directory), *brought) if memory is not None]
         write_built_from(directory, joined(memories))

@@ -18,7 +18,6 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ import pyarrow.parquet as pq
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Reason, Skipped
+from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped
 from sanderling.world.sources.documents import split_front_matter
 
 _URL_NAMES = ("url", "link")
@@ -77,14 +76,11 @@ class JsonlSource(FileSource[tuple[int, bytes]]):
 
     what = "a file of JSON lines"
 
-    def documents(self, skip: int) -> Iterator[tuple[int, bytes] | Skipped]:
-        """The lines that are not blank, with their numbers in the file."""
-        return islice(self._numbered(), skip, None)
-
     def reader(self) -> Callable[[tuple[int, bytes]], Page | Skipped]:
         return _read_line
 
-    def _numbered(self) -> Iterator[tuple[int, bytes] | Skipped]:
+    def documents(self) -> Iterator[tuple[int, bytes] | Skipped]:
+        """The lines that are not blank, with their numbers in the file."""
         number = 0
         try:
             for number, line in enumerate(self._lines(), start=1):
@@ -139,33 +135,32 @@ class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
 
     what = "a Parquet file"
 
-    def __post_init__(self) -> None:
-        """Raises UserError when it is no Parquet file, or has no column of words, either."""
-        super().__post_init__()
+    def __init__(self, path: str | Path, base_url: str = "", limits: Limits | None = None) -> None:
+        """Raises UserError when it is no Parquet file, or has no column of words, too."""
+        super().__init__(path, base_url, limits)
         try:
-            columns = self._columns()
+            with pq.ParquetFile(self.path) as file:
+                self._columns = [name for name in file.schema_arrow.names if name in _NAMES]
         except (pa.ArrowException, OSError) as error:
             raise UserError(f"{self.path} is no Parquet file, or not a whole one: get it again.") from error
-        if not columns:
+        if not self._columns:
             raise UserError(f"{self.path} has none of the columns {', '.join(sorted(_NAMES))}: it holds no pages.")
 
-    def documents(self, skip: int) -> Iterator[tuple[int, dict[str, Any]] | Skipped]:
+    def documents(self) -> Iterator[tuple[int, dict[str, Any]] | Skipped]:
         """The rows with their numbers from 1."""
-        columns = self._columns()
+        number = end = 0
         with pq.ParquetFile(self.path) as file:
-            first = 0
             for group in range(file.metadata.num_row_groups):
-                end = first + file.metadata.row_group(group).num_rows
-                at, done = first, max(first, skip)  # rows that were read, and that were given or passed over
+                end += file.metadata.row_group(group).num_rows
                 try:
-                    for batch in file.iter_batches(64, row_groups=[group], columns=columns) if end > skip else ():
-                        for record in batch.slice(min(max(0, done - at), batch.num_rows)).to_pylist():
-                            done += 1
-                            yield done, record
-                        at += batch.num_rows
+                    for batch in file.iter_batches(64, row_groups=[group], columns=self._columns):
+                        for record in batch.to_pylist():
+                            number += 1
+                            yield number, record
                 except (pa.ArrowException, OSError, ValueError):
-                    yield from (Skipped(f"row {number}", Reason.DAMAGED) for number in range(done + 1, end + 1))
-                first = end
+                    while number < end:
+                        number += 1
+                        yield Skipped(f"row {number}", Reason.DAMAGED)
 
     def reader(self) -> Callable[[tuple[int, dict[str, Any]]], Page | Skipped]:
         return self._read
@@ -173,10 +168,6 @@ class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
     def total(self) -> int:
         with pq.ParquetFile(self.path) as file:
             return file.metadata.num_rows
-
-    def _columns(self) -> list[str]:
-        with pq.ParquetFile(self.path) as file:
-            return [name for name in file.schema_arrow.names if name in _NAMES]
 
     def _read(self, row: tuple[int, dict[str, Any]]) -> Page | Skipped:
         number, record = row

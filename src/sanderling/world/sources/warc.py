@@ -9,20 +9,18 @@ up to the limit however far it would unpack. Does not resolve revisits.
 import io
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Reason, Skipped, world_extra
-from sanderling.world.sources.documents import Kind, read_document
+from sanderling.world.sources.base import FileSource, Reason, Skipped
+from sanderling.world.sources.documents import MIME_KINDS, Kind, read_document
 
 if TYPE_CHECKING:
     from fastwarc.stream_io import WarcReader
     from fastwarc.warc import WarcRecord
 
-_KINDS = {"text/html": Kind.HTML, "application/xhtml+xml": Kind.HTML, "text/plain": Kind.TEXT, "application/pdf": Kind.PDF}
 _BLOCK = 1 << 20
 _CHUNK_HEAD = re.compile(rb"[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n]*)?\r?\n")
 _GZIP_NAMES = re.compile("(?:x-)?gzip$")
@@ -46,21 +44,13 @@ class WarcSource(FileSource[Answer]):
     """A WARC file."""
 
     what = "a WARC file"
-
-    def __post_init__(self) -> None:
-        """Raises UserError when `fastwarc` is not installed, too."""
-        with world_extra():
-            import fastwarc.warc  # noqa: F401
-        super().__post_init__()
-
-    def documents(self, skip: int) -> Iterator[Answer | Skipped]:
-        """The recorded answers. Those that are passed over are unpacked too: only so is it known where a damaged file ends."""
-        return islice(self._answers(), skip, None)
+    needs = "fastwarc.warc"
 
     def reader(self) -> Callable[[Answer], Page | Skipped]:
         return self._read
 
-    def _answers(self) -> Iterator[Answer | Skipped]:
+    def documents(self) -> Iterator[Answer | Skipped]:
+        """The recorded answers. Those that are passed over are unpacked too: only so is it known where a damaged file ends."""
         from fastwarc.warc import ArchiveIterator, WarcRecordType
 
         kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit
@@ -102,17 +92,14 @@ class WarcSource(FileSource[Answer]):
                 data = _unpack(data, answer.packing, most)
         except (OSError, ValueError):
             return Skipped(url, Reason.DAMAGED)
-        if len(data) > most:
-            return Skipped(url, Reason.TOO_LARGE)
         document = read_document(answer.kind, data, url, self.limits, charset=answer.charset)
         if isinstance(document, Reason):
             return Skipped(url, document)
         own = document.canonical.partition("?")[0] == url.partition("?")[0]  # one that claims to be another's is not believed
         shown = document.canonical if document.canonical and own else url
-        title = document.title or urlsplit(url).path.rpartition("/")[2] or url
         links = tuple(link for link in document.links if link != shown)
-        source = f"warc {self.name}"
-        return Page(url=shown, title=title, text=document.text, links=links, date=document.date, source=source)
+        title = urlsplit(url).path.rpartition("/")[2] or url
+        return replace(document, links=links).page(shown, title, f"warc {self.name}")
 
 
 def _kind(record: "WarcRecord") -> Kind | Reason:
@@ -133,7 +120,7 @@ def _kind(record: "WarcRecord") -> Kind | Reason:
         if status != 200:
             return Reason.REDIRECT if 300 <= status < 400 else Reason.NOT_OK
         mime = (record.http_content_type or "").partition(";")[0].strip().lower()
-    return _KINDS.get(mime, Reason.OTHER_KIND)
+    return MIME_KINDS.get(mime, Reason.OTHER_KIND)
 
 
 def _unpack(data: bytes, packing: str, most: int) -> bytes:
@@ -141,19 +128,12 @@ def _unpack(data: bytes, packing: str, most: int) -> bytes:
     from fastwarc.stream_io import BrotliReader, ChunkedReader, GzipReader, ZstdReader
 
     stream = io.BytesIO(data)
-    match packing:
-        case "gzip" | "x-gzip":
-            reader = GzipReader(stream)
-        case "deflate":
-            reader = GzipReader(stream, zlib=True)
-        case "br":
-            reader = BrotliReader(stream)
-        case "zstd":
-            reader = ZstdReader(stream)
-        case "chunked":
-            reader = ChunkedReader(stream)
-        case _:
-            return data
+    if packing in ("gzip", "x-gzip", "deflate"):
+        reader = GzipReader(stream, zlib=packing == "deflate")
+    elif packing in ("br", "zstd", "chunked"):
+        reader = {"br": BrotliReader, "zstd": ZstdReader, "chunked": ChunkedReader}[packing](stream)
+    else:
+        return data
     return _read_up_to(reader, most + 1)
 
 

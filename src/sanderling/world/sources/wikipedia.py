@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BufferedReader
-from itertools import islice
 from pathlib import Path
 from xml.parsers import expat
 
@@ -91,21 +90,13 @@ class WikipediaSource(FileSource[tuple[_Article, str]]):
     """A dump; its base is that of the dump's own site, unless one is given."""
 
     what = "a MediaWiki XML dump"
-
-    def __post_init__(self) -> None:
-        """Raises UserError when `mwparserfromhell` is not installed, too."""
-        with world_extra():
-            import mwparserfromhell  # noqa: F401
-        super().__post_init__()
-
-    def documents(self, skip: int) -> Iterator[tuple[_Article, str] | Skipped]:
-        """The articles, each with the address of the dump's own site."""
-        return islice(self._articles(), skip, None)
+    needs = "mwparserfromhell"
 
     def reader(self) -> Callable[[tuple[_Article, str]], Page | Skipped]:
         return self._page
 
-    def _articles(self) -> Iterator[tuple[_Article, str] | Skipped]:
+    def documents(self) -> Iterator[tuple[_Article, str] | Skipped]:
+        """The articles, each with the address of the dump's own site."""
         reader = _Reader(self.limits.document_bytes)
         parser = expat.ParserCreate()
         parser.buffer_text = True

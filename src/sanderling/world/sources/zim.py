@@ -11,42 +11,31 @@ from urllib.parse import unquote
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Reason, Skipped, world_extra
-from sanderling.world.sources.documents import Kind, read_document
+from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped
+from sanderling.world.sources.documents import MIME_KINDS, Kind, read_document
 from sanderling.world.sources.links import address, base_of
 
 if TYPE_CHECKING:
     from libzim.reader import Archive
 
 _MOST_HOPS = 8
-_KINDS = {
-    "text/html": Kind.HTML,
-    "application/xhtml+xml": Kind.HTML,
-    "text/plain": Kind.TEXT,
-    "text/markdown": Kind.MARKDOWN,
-    "application/pdf": Kind.PDF,
-}
 
 
 class ZimSource(FileSource[int]):
     """A ZIM file."""
 
     what = "a ZIM file"
+    needs = "libzim.reader"
 
-    def __post_init__(self) -> None:
-        """Raises UserError when it is no ZIM file, or `libzim` is not installed, too."""
-        with world_extra():
-            import libzim.reader  # noqa: F401
-        super().__post_init__()
+    def __init__(self, path: str | Path, base_url: str = "", limits: Limits | None = None) -> None:
+        """Raises UserError when it is no ZIM file, too."""
+        super().__init__(path, base_url, limits)
+        self._base = base_of(base_url, self.path.stem)
         _open(self.path)
 
-    @property
-    def _base(self) -> str:
-        return base_of(self.base_url, self.path.stem)
-
-    def documents(self, skip: int) -> Iterator[int | Skipped]:
+    def documents(self) -> Iterator[int]:
         """The numbers of the entries."""
-        return iter(range(skip, self.total()))
+        return iter(range(self.total()))
 
     def reader(self) -> Callable[[int], Page | Skipped]:
         archive = _open(self.path)
@@ -65,18 +54,17 @@ class ZimSource(FileSource[int]):
             item = entry.get_item()
             if item.size > self.limits.document_bytes:
                 return Skipped(where, Reason.TOO_LARGE)
-            kind = _KINDS.get(item.mimetype.partition(";")[0].strip().lower())
+            mime = item.mimetype.partition(";")[0].strip().lower()
+            kind = Kind.MARKDOWN if mime == "text/markdown" else MIME_KINDS.get(mime)
             if kind is None:
                 return Skipped(where, Reason.OTHER_KIND)
             url, data = address(self._base, where), bytes(item.content)
             document = read_document(kind, data, url, self.limits, follow=lambda link: self._target(archive, link))
             if isinstance(document, Reason):
                 return Skipped(where, document)
-            title = document.title or entry.title
+            return document.page(url, entry.title, f"zim {self.name}")
         except (RuntimeError, KeyError, ValueError):  # what libzim raises for damage
             return Skipped(where, Reason.DAMAGED)
-        source = f"zim {self.name}"
-        return Page(url=url, title=title, text=document.text, links=document.links, date=document.date, source=source)
 
     def _target(self, archive: "Archive", link: str) -> str:
         """Where a link ends once redirects are followed."""
