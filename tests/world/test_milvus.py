@@ -30,7 +30,7 @@ from sanderling.world.milvus.client import MilvusStore, VectorIndex, encoded, in
 from sanderling.world.milvus.push import push_world
 from sanderling.world.milvus.world import WORDS, MilvusWorld, is_pointer
 from sanderling.world.opening import open_as_met
-from sanderling.world.text import index_terms
+from sanderling.world.text import index_text
 
 pytest.importorskip("pymilvus", reason="needs the extra [milvus]")
 pytest.importorskip("milvus_lite", reason="needs milvus-lite")
@@ -268,7 +268,7 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 @given(st.text(max_size=80))
 def test_each_term_is_one_word_and_different_terms_stay_different(text: str) -> None:
-    terms = index_terms(text)
+    terms = index_text(text).split()
     field, whole = encoded(" ".join(terms))
     assert whole and re.findall(r"[a-z0-9]+", field) == field.split()
     assert len(field.split()) == len(terms)

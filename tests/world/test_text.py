@@ -1,6 +1,7 @@
 """Words of texts: terms, the fast way to them, sentences and what is text at all."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -11,15 +12,14 @@ from sanderling.world.text import (
     clean,
     content_terms,
     flow,
-    index_terms,
+    index_text,
+    is_cjk,
     is_text,
     normal,
-    pairs,
     plain,
     query_terms,
     sentences,
     spans,
-    spoken,
     word_count,
     words,
 )
@@ -36,14 +36,14 @@ def test_words_are_folded_alike_in_texts_and_queries():
 
 
 def test_scripts_without_spaces_are_characters_and_pairs():
-    assert index_terms("東京tower") == ["東", "京", "tower", "東京"]
+    assert index_text("東京tower").split() == ["東", "京", "tower", "東京"]
     assert query_terms("東京都 tower", 9) == ("東京", "京都", "tower")
     assert query_terms("水", 9) == ("水",)
 
 
 @given(st.text(max_size=80))
 def test_query_terms_of_a_text_are_among_its_index_terms(text):
-    assert set(query_terms(text, 1000)) <= set(index_terms(text))
+    assert set(query_terms(text, 1000)) <= set(index_text(text).split())
 
 
 @given(st.text(st.characters(codec=None), max_size=200))
@@ -154,7 +154,7 @@ def test_every_character_is_a_word_or_none_in_both_forms():
 def test_plain_text_is_markdown_without_addresses_and_marks(text):
     read = MARK.sub("", LINK.sub(r"\1", IMAGE.sub(r"\1", text)))
     assert plain(text) == read
-    assert words(spoken(text)) == words(read)
+    assert words(plain(text, lines=False)) == words(read)
 
 
 @given(TEXTS)
@@ -168,4 +168,5 @@ def test_sentences_hold_the_whole_line_and_end_where_the_pattern_says(text):
 @given(TEXTS)
 def test_what_is_indexed_is_words_and_pairs(text):
     found = words(text)
-    assert index_terms(text) == found + pairs(found)
+    pairs = [a + b for a, b in pairwise(found) if is_cjk(a) and is_cjk(b)]
+    assert index_text(text).split() == found + pairs

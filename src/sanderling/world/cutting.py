@@ -13,7 +13,7 @@ is given without its address. Everything is linear in the text's length.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -89,10 +89,12 @@ class Prices:
     def whole(self) -> int:
         return len(self._words) + self._surplus[-1]
 
-    def units(self, start: int, end: int) -> list[int]:
-        """Places in ``text[start:end]`` outside links where a word begins, or costs one more for its length."""
+    def units(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Places in ``text[start:end]`` with their prices: where a link begins, or a word, or one costs more for its length."""
         found = self._words[bisect_left(self._words, start) : bisect_left(self._words, end)].tolist()
-        return [place for place in found if self.link_at(place) is None] if self.links else found
+        links = self.links[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
+        priced = [(link.start, self.of(link.start, link.end)) for link in links]
+        return sorted([*priced, *((place, 1) for place in found if self.link_at(place) is None)])
 
     def of(self, start: int, end: int) -> int:
         """The price of ``text[start:end]``, which cuts neither a word nor a link."""
@@ -104,9 +106,6 @@ class Prices:
     def link_at(self, place: int) -> Link | None:
         before = bisect_right(self._starts, place) - 1
         return self.links[before] if before >= 0 and place < self.links[before].end else None
-
-    def links_within(self, start: int, end: int) -> tuple[Link, ...]:
-        return self.links[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
 
     def may_cut(self, place: int) -> bool:
         """Whether a cut before the character at this place leaves every link whole."""
@@ -120,8 +119,16 @@ def affordable(prices: Prices, most: int) -> Prices:
     return Prices(only_words(prices.text, dear)) if dear else prices
 
 
+class _Mark(NamedTuple):
+    """What stands before the words of a link, or behind them."""
+
+    start: int
+    end: int
+    address: str | None = None
+
+
 def _marked(text: str) -> list[Link]:
-    """Markdown links and images; of nested ones the outer."""
+    """Markdown links and images; of nested ones the outer, with all words between its marks and those of links in it."""
     outer: list[Stretch] = []
     marks: list[_Mark] = []
     opened: list[re.Match[str]] = []
@@ -142,35 +149,25 @@ def _marked(text: str) -> list[Link]:
             outer.append((start.start(), target.end()))
             marks.append(_Mark(*start.span()))
             marks.append(_Mark(token.start(), target.end(), target[1] or target[2] or ""))
-    rest = iter(sorted(marks))
-    return [_worded(text, *link, rest) for link in outer]
-
-
-class _Mark(NamedTuple):
-    """What stands before the words of a link, or behind them."""
-
-    start: int
-    end: int
-    address: str | None = None
-
-
-def _worded(text: str, start: int, end: int, marks: Iterator[_Mark]) -> Link:
-    """The link with its words: all between its marks and those of links in it, which are taken from ``marks``."""
-    shown: list[str] = []
-    addresses: list[str] = []
-    at, surplus = start, 0
-    for mark in marks:
-        words = text[at : mark.start]
-        surplus += sum(_surplus(bare[0]) for bare in _BARE.finditer(words))
-        shown.append(_BARE.sub("", words))
-        surplus += len(_further(shown[-1], spans(shown[-1])[0])) if len(shown[-1]) > _LONG else 0
-        if mark.address is not None:
-            surplus += _surplus(mark.address)
-            addresses.append(mark.address)
-        at = mark.end
-        if at == end:
-            break
-    return Link(start, end, "".join(shown), surplus, tuple(addresses))
+    marks.sort()
+    links: list[Link] = []
+    rest = iter(marks)
+    for start, end in outer:
+        shown: list[str] = []
+        addresses: list[str] = []
+        at, surplus = start, 0
+        while at < end:
+            mark = next(rest)
+            words = text[at : mark.start]
+            surplus += sum(_surplus(bare[0]) for bare in _BARE.finditer(words))
+            shown.append(_BARE.sub("", words))
+            surplus += len(_further(shown[-1], spans(shown[-1])[0])) if len(shown[-1]) > _LONG else 0
+            if mark.address is not None:
+                surplus += _surplus(mark.address)
+                addresses.append(mark.address)
+            at = mark.end
+        links.append(Link(start, end, "".join(shown), surplus, tuple(addresses)))
+    return links
 
 
 def _further(text: str, words: NDArray[np.int32]) -> list[int]:
@@ -213,72 +210,54 @@ class Block:
 def blocks(text: str) -> list[Block]:
     """The paragraphs and headings of a page, in order."""
     found: list[Block] = []
-    for start, end in _between(text, [match.span() for match in _BLANK_LINES.finditer(text)]):
+    gaps = [match.span() for match in _BLANK_LINES.finditer(text)]
+    for start, end in zip([0, *(gap[1] for gap in gaps)], [*(gap[0] for gap in gaps), len(text)], strict=True):
         marked = text.find("#", start, end) >= 0
         lines = [line.span() for line in _LINE.finditer(text, start, end) if _HEADING.match(line[0])] if marked else []
         at = start
-        for a, b in lines:
-            _add(found, text, at, a, heading=False)
-            _add(found, text, a, b, heading=True)
+        for a, b in (*lines, (end, end)):
+            for stretch, heading in ((_trimmed(text, at, a), False), (_trimmed(text, a, b), True)):
+                if stretch[0] < stretch[1]:
+                    found.append(Block(*stretch, heading))
             at = b
-        _add(found, text, at, end, heading=False)
     return found
 
 
 def pieces(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
-    """A stretch in groups of whole sentences (lists: of lines) that cost at most ``most`` words; a dearer link stands alone."""
+    """A stretch in groups of whole sentences (lists: of lines) that cost at most ``most`` words; a dearer link stands alone.
+
+    A sentence that costs more is cut.
+    """
     if prices.of(start, end) <= most:
         return [(start, end)]
-    groups: list[Stretch] = []
-    for a, b in _units(prices, start, end, most):
-        if groups and prices.of(groups[-1][0], b) <= most:
-            groups[-1] = (groups[-1][0], b)
-        else:
-            groups.append((a, b))
-    return groups
-
-
-def _units(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
-    """Sentences within their lines; the parts of those that cost more than ``most``."""
-    text, borders = prices.text, [start]
+    text, borders = prices.text, {start}
     for line in _LINE.finditer(text, start, end):
         at = line.start()
         for sentence in sentences(line[0]):
             at = text.index(sentence, at)
-            borders.append(at)
+            borders.add(at)
             at += len(sentence)
-    kept = sorted({border for border in borders if prices.may_cut(border)})
-    units: list[Stretch] = []
-    for a, b in pairwise([*kept, end]):
-        whole = _trimmed(text, a, b)
-        if prices.of(*whole) <= most:
-            units.append(whole)
-        else:
-            units += [_trimmed(text, *part) for part in _by_words(prices, *whole, most)]
-    return [unit for unit in units if unit[0] < unit[1]]
+    groups: list[Stretch] = []
+    for border, after in pairwise([*sorted(filter(prices.may_cut, borders)), end]):
+        whole = _trimmed(text, border, after)
+        parts = [whole] if prices.of(*whole) <= most else _by_words(prices, *whole, most)
+        for a, b in (_trimmed(text, *part) for part in parts):
+            if groups and a < b and prices.of(groups[-1][0], b) <= most:
+                groups[-1] = (groups[-1][0], b)
+            elif a < b:
+                groups.append((a, b))
+    return groups
 
 
 def _by_words(prices: Prices, start: int, end: int, most: int) -> list[Stretch]:
     """Cut before the word, or the link, that would cost more than is left (tables, lists without full stops, noise)."""
-    links = [(link.start, prices.of(link.start, link.end)) for link in prices.links_within(start, end)]
     cuts, left = [start], most
-    for a, price in sorted([*links, *((place, 1) for place in prices.units(start, end))]):
+    for a, price in prices.units(start, end):
         if price > left and a > cuts[-1]:
             cuts.append(a)
             left = most
         left -= price
     return list(pairwise([*cuts, end]))
-
-
-def _between(text: str, gaps: list[Stretch]) -> list[Stretch]:
-    starts, ends = [0, *(gap[1] for gap in gaps)], [*(gap[0] for gap in gaps), len(text)]
-    return list(zip(starts, ends, strict=True))
-
-
-def _add(found: list[Block], text: str, start: int, end: int, *, heading: bool) -> None:
-    start, end = _trimmed(text, start, end)
-    if start < end:
-        found.append(Block(start, end, heading))
 
 
 def _trimmed(text: str, start: int, end: int) -> Stretch:
@@ -302,19 +281,11 @@ def split_page(text: str, max_words: int) -> tuple[str, ...]:
 def part_cuts(prices: Prices, page: Sequence[Block], max_words: int) -> list[int]:
     """Where the parts of a text of these blocks begin, the first at 0; no link in it costs more than ``max_words``."""
     cuts = [0]
-    for start, end in _chunks(prices, page, max_words):
-        if start > cuts[-1] and prices.of(cuts[-1], end) > max_words and prices.of(cuts[-1], start):
-            cuts.append(start)
-    return cuts
-
-
-def _chunks(prices: Prices, page: Sequence[Block], most: int) -> list[tuple[int, int]]:
-    """Paragraphs with the headings above them, cut where they cost more than ``most``."""
-    chunks: list[tuple[int, int]] = []
-    opened: int | None = None
+    above: int | None = None
     for i, block in enumerate(page):
-        start = block.start if opened is None else opened
-        opened = start if block.heading and i + 1 < len(page) else None
-        if opened is None:
-            chunks += pieces(prices, start, block.end, most)
-    return chunks
+        start = block.start if above is None else above
+        above = start if block.heading and i + 1 < len(page) else None
+        for a, b in pieces(prices, start, block.end, max_words) if above is None else ():
+            if a > cuts[-1] and prices.of(cuts[-1], b) > max_words and prices.of(cuts[-1], a):
+                cuts.append(a)
+    return cuts

@@ -14,113 +14,17 @@ It is no wider than live ones: of 7,198 recorded ones nine in ten have at most 1
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sanderling.world.cutting import Block, Prices, Stretch, affordable, as_read, blocks, part_cuts, pieces, split_page
-from sanderling.world.text import Flow, content_terms, term_starts, words
+from sanderling.world.text import Flow, content_terms, words
 
 _LINE = re.compile(r"[^\n]+")
 _LEAST_LINES = 3
 _RULE = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
-
-
-@dataclass(frozen=True, slots=True)
-class Lead:
-    """A heading or a table's head."""
-
-    text: str
-    words: int
-    """What it costs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A stretch of a page."""
-
-    text: str
-    words: int
-    """What it costs."""
-    paragraph: int
-    """Number of the paragraph it comes from."""
-    leads: tuple[int, ...] = ()
-    """Numbers of the leads it is read with, outermost first."""
-    row: bool = False
-    """Whether it is a row of a table."""
-    line: bool = False
-    """Whether it begins a line of its paragraph."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """A page as passages."""
-
-    passages: tuple[Passage, ...]
-    leads: tuple[Lead, ...]
-
-
-def outline(prices: Prices, page: Sequence[Block], passage_words: int) -> Outline:
-    """Split a page, of which the blocks are given. A page of headings alone has its headings as passages."""
-    leads: list[Lead] = []
-    passages: list[Passage] = []
-    heading: tuple[int, ...] = ()
-
-    def lead(start: int, end: int) -> int:
-        leads.append(Lead(prices.text[start:end], prices.of(start, end)))
-        return len(leads) - 1
-
-    def add(stretch: Stretch, paragraph: int, above: tuple[int, ...], *, row: bool) -> None:
-        for start, end in pieces(prices, *stretch, passage_words):
-            line = "\n" in prices.text[max(start - 2, 0) : start]
-            passages.append(Passage(prices.text[start:end], prices.of(start, end), paragraph, above, row, line))
-
-    for number, block in enumerate(page):
-        if block.heading:
-            heading = (lead(block.start, block.end),)
-            continue
-        table = _table(prices, block)
-        if table is None:
-            add((block.start, block.end), number, heading, row=False)
-            continue
-        head, rows = table
-        if block.start < head[0]:
-            add((block.start, head[0]), number, heading, row=False)
-        above = (*heading, lead(*head))
-        for row in rows:
-            add(row, number, above, row=True)
-    if not passages:
-        passages = [Passage(each.text, each.words, n) for n, each in enumerate(leads)]
-    return Outline(tuple(passages), tuple(leads))
-
-
-def _table(prices: Prices, block: Block) -> tuple[Stretch, list[Stretch]] | None:
-    """The head of a table (names of columns, and the rule below if there is one) and its rows; None for what is no table.
-
-    Without a rule, three lines and more of as many cells each, to the end of the paragraph, are a table; the first is its head.
-    """
-    text = prices.text
-    if "|" not in text[block.start : block.end]:
-        return None
-    lines = [line for line in _lines(text, block) if prices.may_cut(line[0])]
-    for i in range(1, len(lines) - 1):
-        rule = text[slice(*lines[i])]
-        if "|" in rule and _RULE.fullmatch(rule) and "|" in text[slice(*lines[i - 1])]:
-            return (lines[i - 1][0], lines[i][1]), lines[i + 1 :]
-    cells = [text.count(" | ", *line) for line in lines]
-    first = len(lines)
-    while first and cells[first - 1] == cells[-1] > 0:
-        first -= 1
-    return (lines[first], lines[first + 1 :]) if len(lines) - first >= _LEAST_LINES else None
-
-
-def _lines(text: str, block: Block) -> Iterator[Stretch]:
-    for line in _LINE.finditer(text, block.start, block.end):
-        if line[0].strip():
-            yield line.span()
-
-
-# Extracts
-
 _K1, _B = 1.2, 0.75
 _MOST_GOAL_TERMS = 64
 _PASSAGE_WORDS = 60
@@ -129,6 +33,23 @@ _LEAD_WORDS = 64
 _SPREAD = (0.5, 0.25)
 """How much of the score of the passage before or after it, and of the next but one, counts for a passage."""
 _GAP, _LINE_GAP, _ROW_GAP = " … ", "\n…\n", "\n| … |\n"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passage:
+    """A stretch of a page; a heading or a table's head is one too, and leads those below it."""
+
+    text: str
+    words: int
+    """What it costs."""
+    paragraph: int
+    """Number of the paragraph it comes from."""
+    leads: tuple["Passage", ...] = ()
+    """What it is read with, outermost first."""
+    row: bool = False
+    """Whether it is a row of a table."""
+    line: bool = False
+    """Whether it begins a line of its paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,100 +78,144 @@ def extract(text: str, goal: str, max_words: int) -> Extract:
     if prices.whole <= max_words:
         return Extract(prices.text, 1, 1)
     passage_words = min(_PASSAGE_WORDS, max(max_words // 3, min(8, max_words)))
-    found_blocks = blocks(prices.text)
-    page = outline(prices, found_blocks, passage_words)
-    scores = _scores(page, goal, linked=bool(prices.links))
+    page = blocks(prices.text)
+    passages = _outline(prices, page, passage_words)
+    scores = _scores(passages, goal, linked=bool(prices.links))
     found = any(scores)
     if found and passage_words == _PASSAGE_WORDS:
-        scores = _spread(page, scores)
-    rest = range(1, len(scores))
-    order = sorted((i for i in rest if scores[i] > 0), key=lambda i: (-scores[i], i)) if found else list(rest)
-    shown = _render(page, _choose(page, [0, *order], max_words, greedy=found), max_words)
-    return Extract(shown, 0 if found else 1, len(part_cuts(prices, found_blocks, max_words)))
+        scores = _spread(passages, scores)
+    order = list(range(1, len(scores)))
+    if found:
+        order = sorted((i for i in order if scores[i] > 0), key=lambda i: (-scores[i], i))
+    shown = _render(passages, _choose(passages, [0, *order], max_words, greedy=found), max_words)
+    return Extract(shown, 0 if found else 1, len(part_cuts(prices, page, max_words)))
 
 
-def _scores(page: Outline, goal: str, *, linked: bool) -> list[float]:
+def _outline(prices: Prices, page: Sequence[Block], passage_words: int) -> list[Passage]:
+    """Split a page, of which the blocks are given. A page of headings alone has its headings as passages."""
+    leads: list[Passage] = []
+    passages: list[Passage] = []
+    heading: tuple[Passage, ...] = ()
+
+    def lead(start: int, end: int) -> Passage:
+        leads.append(Passage(prices.text[start:end], prices.of(start, end), len(leads)))
+        return leads[-1]
+
+    def add(stretch: Stretch, paragraph: int, above: tuple[Passage, ...], *, row: bool) -> None:
+        for start, end in pieces(prices, *stretch, passage_words):
+            line = "\n" in prices.text[max(start - 2, 0) : start]
+            passages.append(Passage(prices.text[start:end], prices.of(start, end), paragraph, above, row, line))
+
+    for number, block in enumerate(page):
+        if block.heading:
+            heading = (lead(block.start, block.end),)
+        elif (table := _table(prices, block)) is None:
+            add((block.start, block.end), number, heading, row=False)
+        else:
+            head, rows = table
+            if block.start < head[0]:
+                add((block.start, head[0]), number, heading, row=False)
+            above = (*heading, lead(*head))
+            for row in rows:
+                add(row, number, above, row=True)
+    return passages or leads
+
+
+def _table(prices: Prices, block: Block) -> tuple[Stretch, list[Stretch]] | None:
+    """The head of a table (names of columns, and the rule below if there is one) and its rows; None for what is no table.
+
+    Without a rule, three lines and more of as many cells each, to the end of the paragraph, are a table; the first is its head.
+    """
+    text = prices.text
+    if "|" not in text[block.start : block.end]:
+        return None
+    found = (line for line in _LINE.finditer(text, block.start, block.end) if line[0].strip())
+    lines = [line.span() for line in found if prices.may_cut(line.start())]
+    for i in range(1, len(lines) - 1):
+        rule = text[slice(*lines[i])]
+        if "|" in rule and _RULE.fullmatch(rule) and "|" in text[slice(*lines[i - 1])]:
+            return (lines[i - 1][0], lines[i][1]), lines[i + 1 :]
+    cells = [text.count(" | ", *line) for line in lines]
+    first = len(lines)
+    while first and cells[first - 1] == cells[-1] > 0:
+        first -= 1
+    return (lines[first], lines[first + 1 :]) if len(lines) - first >= _LEAST_LINES else None
+
+
+def _scores(passages: Sequence[Passage], goal: str, *, linked: bool) -> list[float]:
     asked = content_terms(goal[:8_192], _MOST_GOAL_TERMS)
     if not asked:
-        return [0.0] * len(page.passages)
+        return [0.0] * len(passages)
     read = as_read if linked else str
-    leads = [words(read(lead.text))[:_LEAD_WORDS] for lead in page.leads]
-    bags = [words(read(p.text)) + [word for lead in p.leads for word in leads[lead]] for p in page.passages]
-    mean = sum(map(len, bags)) / len(bags) or 1.0
-    sets = [set(bag) for bag in bags]
-    holders = {term: sum(1 for bag in sets if term in bag) for term in asked}
+    leads = {lead: words(read(lead.text))[:_LEAD_WORDS] for passage in passages for lead in passage.leads}
+    bags = [Counter(words(read(p.text)) + [word for lead in p.leads for word in leads[lead]]) for p in passages]
+    mean = sum(bag.total() for bag in bags) / len(bags) or 1.0
+    holders = {term: sum(1 for bag in bags if term in bag) for term in asked}
     weights = {term: math.log1p((len(bags) - n + 0.5) / (n + 0.5)) for term, n in holders.items() if n}
     scores = []
-    for bag, distinct in zip(bags, sets, strict=True):
-        length = _K1 * (1 - _B + _B * len(bag) / mean)
+    for bag in bags:
+        length = _K1 * (1 - _B + _B * bag.total() / mean)
         score = 0.0
         for term, weight in weights.items():
-            if term in distinct:
-                count = bag.count(term)
-                score += weight * count * (_K1 + 1) / (count + length)
+            score += weight * bag[term] * (_K1 + 1) / (bag[term] + length)
         scores.append(score)
     return scores
 
 
-def _spread(page: Outline, scores: list[float]) -> list[float]:
+def _spread(passages: Sequence[Passage], scores: list[float]) -> list[float]:
     """Each passage's score and a share of the better of its neighbours'; rows of tables stand for themselves."""
-    prose = [0.0 if passage.row else score for passage, score in zip(page.passages, scores, strict=True)]
+    prose = [0.0 if passage.row else score for passage, score in zip(passages, scores, strict=True)]
 
     def near(i: int, distance: int) -> float:
         return max((prose[k] for k in (i - distance, i + distance) if 0 <= k < len(prose)), default=0.0)
 
     return [
         score if passage.row else score + sum(share * near(i, d) for d, share in enumerate(_SPREAD, start=1))
-        for i, (passage, score) in enumerate(zip(page.passages, scores, strict=True))
+        for i, (passage, score) in enumerate(zip(passages, scores, strict=True))
     ]
 
 
-def _choose(page: Outline, order: list[int], max_words: int, *, greedy: bool) -> list[int]:
+def _choose(passages: Sequence[Passage], order: list[int], max_words: int, *, greedy: bool) -> list[int]:
     """Take passages in order while they fit; ``greedy``: a passage that does not fit is skipped, else it ends the choice."""
-    chosen: set[int] = set()
-    shown: set[int] = set()
+    chosen: list[int] = []
+    shown: set[Passage] = set()
     left = max_words
     for i in order:
-        passage = page.passages[i]
-        cost = passage.words + sum(page.leads[lead].words for lead in passage.leads if lead not in shown)
+        passage = passages[i]
+        cost = passage.words + sum(lead.words for lead in passage.leads if lead not in shown)
         if cost <= left:
-            chosen.add(i)
+            chosen.append(i)
             shown.update(passage.leads)
             left -= cost
         elif i == 0:
-            chosen.add(i)
+            chosen.append(i)
             left -= passage.words
         elif not greedy or left < 4:
             break
     return sorted(chosen)
 
 
-def _render(page: Outline, chosen: list[int], max_words: int) -> str:
+def _render(passages: Sequence[Passage], chosen: list[int], max_words: int) -> str:
     """The chosen passages with their leads; an ellipsis marks what is left out within a paragraph or a table."""
     parts: list[str] = []
-    shown: set[int] = set()
+    shown: set[Passage] = set()
     left = max_words
-    before: int | None = None
-    for i in chosen:
-        passage = page.passages[i]
+    for i, before in zip(chosen, [None, *chosen], strict=False):
+        passage = passages[i]
         glue = ""
         for lead in passage.leads:
-            if lead in shown:
-                continue
-            shown.add(lead)
-            count = page.leads[lead].words
-            if count + passage.words <= left:
-                parts.append(page.leads[lead].text)
-                left -= count
+            if lead not in shown and lead.words + passage.words <= left:
+                parts.append(lead.text)
+                left -= lead.words
                 glue = "\n" if passage.row else ""
+            shown.add(lead)
         if before is not None and not glue:
-            glue = _glue(page.passages[before], passage, adjacent=before == i - 1)
+            glue = _glue(passages[before], passage, adjacent=before == i - 1)
         if glue and parts:
             parts[-1] += glue + passage.text
         else:
             parts.append(passage.text)
         left -= passage.words
-        before = i
     return "\n\n".join(parts)
 
 
@@ -281,13 +246,9 @@ _MOST_WIDTHS = 4
 
 
 def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
-    """At most ``most_words`` words of the page.
+    """At most ``most_words`` words of the page; of a script without spaces, as many characters as are as wide.
 
-    Args:
-        flow: the page.
-        weights: query term -> weight; two-character terms of scripts without spaces count by their characters.
-        most_words: length of the window; of a script without spaces, as many characters as are as wide.
-
+    ``weights``: by query term; two-character terms of scripts without spaces count by their characters.
     """
     total = len(flow.starts)
     if not total:
@@ -302,7 +263,9 @@ def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:
         begin = first
     fits = max(int(flow.ends.searchsorted(flow.starts[begin] + width, side="right")), first + 1)
     end = min(begin + most_words, fits, total)
-    end = _close_at_sentence(flow, begin, min(last, end - 1), end)
+    if end != total and end not in flow.opens:  # a sentence ends in the last third of the window, after the last match
+        least = max(min(last, end - 1), begin + (end - begin) * 2 // 3)
+        end = next((stop for stop in range(end - 1, least, -1) if stop in flow.opens), end)
     return _cut(flow, begin, end, width)
 
 
@@ -312,81 +275,62 @@ def _best_window(flow: Flow, weights: Mapping[str, float], most_words: int) -> t
     Windows begin at the sentence of a match, or a little before the match. Beginning at a sentence is worth a part of the
     heaviest term, so that a common word more does not cut a sentence in two; many matches are worth a little.
     """
-    units = {term: round(weight * _UNIT) for term, weight in weights.items()}
-    places, matches = _matches(flow, weights)
-    if not places:
+    matches = _matches(flow, weights)
+    if not matches:
         return 0, 0, 0
+    opens, lead = sorted(flow.opens), min(_LEAD_IN, most_words - 1)
+    begins = {max(place - lead, 0) for place, _ in matches}
+    for place, _ in matches:
+        sentence = opens[before - 1] if (before := bisect_right(opens, place)) else 0
+        if place - sentence < most_words:
+            begins.add(sentence)
+    units = {term: round(weight * _UNIT) for term, weight in weights.items()}
     bonus = round(_SENTENCE_SHARE * _UNIT * max(weights.values()))
     inside = dict.fromkeys(units, 0)
     value = first = end = best = 0
     window = (0, 0, 0)
-    for begin in _beginnings(flow, places, most_words):
-        while end < len(places) and places[end] < begin + most_words:
-            term = matches[end]
-            if not inside[term]:
-                value += units[term]
+    for begin in sorted(begins):
+        while end < len(matches) and matches[end][0] < begin + most_words:
+            term = matches[end][1]
+            value += 0 if inside[term] else units[term]
             inside[term] += 1
             end += 1
-        while places[first] < begin:
-            term = matches[first]
+        while matches[first][0] < begin:
+            term = matches[first][1]
             inside[term] -= 1
-            if not inside[term]:
-                value -= units[term]
+            value -= 0 if inside[term] else units[term]
             first += 1
         total = value + _REPEAT * min(end - first, _MOST_REPEATS) + (bonus if begin in flow.opens else 0)
         if total > best:
-            best, window = total, (begin, places[first], places[end - 1])
+            best, window = total, (begin, matches[first][0], matches[end - 1][0])
     return window
 
 
-def _matches(flow: Flow, terms: Iterable[str]) -> tuple[list[int], list[str]]:
+def _matches(flow: Flow, terms: Iterable[str]) -> list[tuple[int, str]]:
     """The numbers of the words that are one of some terms, in order, and the terms there."""
     found: list[tuple[int, str]] = []
     for term in terms:
         sought = f" {term} "
         at = flow.terms.find(sought)
         while at >= 0:
-            found.append((at + 1, term))
+            found.append((at, term))
             at = flow.terms.find(sought, at + len(sought) - 1)
-    found.sort()
-    places = term_starts(flow.terms).searchsorted([at for at, _ in found])
-    return places.tolist(), [term for _, term in found]
-
-
-def _beginnings(flow: Flow, places: list[int], most_words: int) -> list[int]:
-    """Where a window may begin, in order: every window holds at least one match."""
-    lead = min(_LEAD_IN, most_words - 1)
-    found = {max(place - lead, 0) for place in places}
-    opens = iter(sorted(flow.opens))
-    sentence, after = 0, next(opens, len(flow.starts))
-    for place in places:
-        while after <= place:
-            sentence, after = after, next(opens, len(flow.starts))
-        if place - sentence < most_words:
-            found.add(sentence)
-    return sorted(found)
-
-
-def _close_at_sentence(flow: Flow, begin: int, last: int, end: int) -> int:
-    """The end of a sentence in the last third of the window, after the last match; else the window's end."""
-    if end == len(flow.starts) or end in flow.opens:
-        return end
-    for stop in range(end - 1, max(last, begin + (end - begin) * 2 // 3), -1):
-        if stop in flow.opens:
-            return stop
-    return end
+    matches: list[tuple[int, str]] = []
+    number = last = 0
+    for at, term in sorted(found):
+        number += flow.terms.count(" ", last, at)
+        last = at
+        matches.append((number, term))
+    return matches
 
 
 def _cut(flow: Flow, begin: int, end: int, width: int) -> str:
     total = len(flow.starts)
-    if begin == 0:
-        start_char = 0
-    else:
+    start_char, stop_char = 0, len(flow.text)
+    if begin:
         space = flow.text.rfind(" ", flow.ends[begin - 1], flow.starts[begin])
         start_char = space + 1 if space >= 0 else flow.starts[begin]
-    if end == total:
-        stop_char = len(flow.text)
-    else:
+    if end < total:
         space = flow.text.find(" ", flow.ends[end - 1], flow.starts[end])
         stop_char = space if space >= 0 else flow.ends[end - 1]
     least_char, most_char = flow.starts[begin] - width, flow.ends[end - 1] + width

@@ -49,33 +49,23 @@ STOP_WORDS = frozenset(_STOP_TEXT.split())
 _STOP_CJK = frozenset("的了是在和与及のはがをに")
 
 
-def _stem(word: str) -> str:
-    if len(word) < 4 or word[-1] != "s" or word[-2] in "us":
-        return word
-    if word.endswith("ies") and word[-4] not in "ae":
-        return word[:-3] + "y"
-    if word.endswith("es") and word[-3] in "aeo":
-        return word
-    return word[:-1]
-
-
 @lru_cache(maxsize=200_000)
 def normal(word: str) -> str:
     """The term of one word as it stands in a text."""
     if not word.isascii():
         folded = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", word.casefold())))
         word = _NO_TERM.sub("", folded.lower()) or word
-    return _stem(word.lower())
+    word = word.lower()
+    if len(word) < 4 or word[-1] != "s" or word[-2] in "us":
+        return word
+    if word.endswith("ies") and word[-4] not in "ae":
+        return word[:-3] + "y"
+    return word if word.endswith("es") and word[-3] in "aeo" else word[:-1]
 
 
 def is_cjk(word: str) -> bool:
     """Whether a word comes from a script without spaces."""
     return not word.isascii() and _IS_CJK.match(word) is not None
-
-
-def cjk_count(text: str) -> int:
-    """How many characters of scripts without spaces a text has."""
-    return 0 if text.isascii() else len(text) - len(_IS_CJK.sub("", text))
 
 
 def term_text(text: str) -> str:
@@ -86,14 +76,14 @@ def term_text(text: str) -> str:
     """
     if not text.isascii():
         if len(text.encode("utf-8", "replace")) - len(text) > len(text) // _MOSTLY_ASCII:
-            return " ".join([normal(word) for word in WORD.findall(text)])
+            return _folded(text)
         text = " ".join([part if part.isascii() else _folded(part) for part in text.split()])
     spaced = text.encode("utf-8").translate(_ASCII).decode("utf-8") + " "
     return _S.sub(" ", _IES.sub("y ", spaced))
 
 
-def _folded(part: str) -> str:
-    return " ".join([normal(word) for word in WORD.findall(part)])
+def _folded(text: str) -> str:
+    return " ".join([normal(word) for word in WORD.findall(text)])
 
 
 def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -108,15 +98,6 @@ def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
             return found[:, 0], found[:, 1]
     borders = (inside[1:] != inside[:-1]).nonzero()[0].astype(np.int32)
     return borders[::2], borders[1::2]
-
-
-def term_starts(spaced: str) -> NDArray[np.intp]:
-    """Where the terms begin in a `term_text` with a space before and after it."""
-    if spaced.isascii():
-        inside = np.frombuffer(spaced.encode("ascii"), dtype=np.uint8) != _SPACE
-    else:
-        inside = np.frombuffer(spaced.encode("utf-32-le"), dtype=np.uint32) != _SPACE
-    return (inside[1:] > inside[:-1]).nonzero()[0] + 1
 
 
 @cache
@@ -134,48 +115,36 @@ def words(text: str) -> list[str]:
     return term_text(text).split()
 
 
-def pairs(found: list[str]) -> list[str]:
-    """Neighbouring characters of scripts without spaces, as terms of two characters."""
-    return [a + b for a, b in pairwise(found) if is_cjk(a) and is_cjk(b)]
-
-
 def index_text(text: str) -> str:
-    """What is indexed of a text, separated by spaces: its words, and its pairs of characters."""
+    """What is indexed of a text, separated by spaces: its words, and the pairs of neighbours in scripts without spaces."""
     folded = term_text(text)
     if text.isascii() or not _IS_CJK.search(text):
         return folded
-    return " ".join([folded, *pairs(folded.split())])
-
-
-def index_terms(text: str) -> list[str]:
-    """As `index_text`, one by one."""
-    return index_text(text).split()
-
-
-def _first_content(terms: Iterable[str], most: int) -> tuple[str, ...]:
-    distinct = dict.fromkeys(terms)
-    content = [term for term in distinct if term not in STOP_WORDS and term not in _STOP_CJK]
-    return tuple((content or list(distinct))[:most])
+    return " ".join([folded, *(a + b for a, b in pairwise(folded.split()) if is_cjk(a) and is_cjk(b))])
 
 
 def content_terms(text: str, most: int) -> tuple[str, ...]:
     """The first ``most`` distinct words of a text that say something; stop-words only when there is nothing else."""
-    return _first_content(words(text), most)
+    return _telling(words(text), most)
 
 
 def query_terms(text: str, most: int) -> tuple[str, ...]:
     """As `content_terms`, but neighbouring characters of scripts without spaces are asked for as pairs only."""
-    if text.isascii():
-        return content_terms(text, most)
     found = words(text)
-    cjk = [is_cjk(term) for term in found]
+    cjk = [False, *map(is_cjk, found), False]
     terms: list[str] = []
     for i, term in enumerate(found):
-        if cjk[i] and i + 1 < len(found) and cjk[i + 1]:
+        if cjk[i + 1] and cjk[i + 2]:
             terms.append(term + found[i + 1])
-        elif not (cjk[i] and i > 0 and cjk[i - 1]):
+        elif not (cjk[i + 1] and cjk[i]):
             terms.append(term)
-    return _first_content(terms, most)
+    return _telling(terms, most)
+
+
+def _telling(terms: Iterable[str], most: int) -> tuple[str, ...]:
+    distinct = dict.fromkeys(terms)
+    content = [term for term in distinct if term not in STOP_WORDS and term not in _STOP_CJK]
+    return tuple((content or list(distinct))[:most])
 
 
 # Text as a reader sees it
@@ -190,7 +159,8 @@ _NOT_ABBREVIATED = rf"(?<!{_OPENS}[^\W\d_]\.)(?<!{_OPENS}(?:{_TWO})\.)(?<!{_OPEN
 _SENTENCE_END = re.compile(
     rf"[.!?。！？](?:(?<=[.!?]){_NOT_ABBREVIATED}[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)"
 )
-_UNUSUAL = re.compile(r"[^\x20-\x7e\n\r\t\f\v]")
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n\r\t\f\v\x80-\x9f]")
+_NOISE = ("Cc", "Cn", "Co", "Cs")
 _ENDS_WITHOUT_SPACE = "。！？"
 _SAMPLE = 20_000
 _NOISE_SHARE = 0.05
@@ -213,34 +183,19 @@ def is_text(text: str) -> bool:
     sample = text[:_SAMPLE]
     if "\ufffd" not in sample and sample.replace("\n", "").isprintable():  # nearly every page, and quickly told
         return True
-    noise = sum(1 for char in _UNUSUAL.findall(sample) if not char.isprintable() and _is_noise(char)) + sample.count("\ufffd")
-    return noise <= len(sample) * _NOISE_SHARE
+    unusual = [char for char in _UNUSUAL.findall(sample) if not char.isprintable() and unicodedata.category(char) in _NOISE]
+    return len(unusual) + sample.count("\ufffd") <= len(sample) * _NOISE_SHARE
 
 
-def _is_noise(char: str) -> bool:
-    if char in "\n\r\t\f\v" or "\x80" <= char <= "\x9f":
-        return False
-    return unicodedata.category(char) in ("Cc", "Cn", "Co", "Cs")
+def plain(text: str, *, lines: bool = True) -> str:
+    """Markdown as one would read it aloud: link words without addresses, no marks.
 
-
-def plain(text: str) -> str:
-    """Markdown as one would read it aloud: link words without addresses, no marks."""
-    return _without_inline_marks(_LINE_MARK.sub("\n", "\n" + without_addresses(text))[1:])
-
-
-def spoken(text: str) -> str:
-    """Text with the same words as `plain`, faster: marks that touch no word are left in."""
-    return _without_inline_marks(without_addresses(text))
-
-
-def without_addresses(text: str) -> str:
-    """Links and images of Markdown by their words alone, images within links too."""
-    if "](" not in text:
-        return text
-    return _LINK.sub(itemgetter(1), _IMAGE.sub(itemgetter(1), text) if "![" in text else text)
-
-
-def _without_inline_marks(text: str) -> str:
+    Without ``lines``, marks that begin a line and touch no word are left in: the same words, faster.
+    """
+    if "](" in text:
+        text = _LINK.sub(itemgetter(1), _IMAGE.sub(itemgetter(1), text) if "![" in text else text)
+    if lines:
+        text = _LINE_MARK.sub("\n", "\n" + text)[1:]
     return _INLINE_MARK.sub("", text) if "*" in text or "_" in text or "`" in text else text
 
 
@@ -254,7 +209,7 @@ def sentences(line: str) -> list[str]:
 
 def word_count(text: str) -> int:
     """Words; each character of a script without spaces is one."""
-    return len(term_text(text).split())
+    return len(words(text))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,7 +218,7 @@ class Flow:
 
     text: str
     terms: str
-    """The terms of all words in order, a space before and after each (`term_text`)."""
+    """The terms of all words in order, one space before and after each."""
     starts: NDArray[np.int32]
     """For each word the place in ``text`` where it begins."""
     ends: NDArray[np.int32]
@@ -275,27 +230,19 @@ class Flow:
 
 def flow(title: str, text: str) -> Flow:
     """Lay out a page for snippets. A first heading that only repeats the title is left out."""
-    lines = [_single_spaced(line) for line in plain(text).splitlines()]
-    lines = [line for line in lines if line]
+    lines = [spaced for line in plain(text).splitlines() if (spaced := " ".join(line.split()))]
     if lines and lines[0].casefold() == " ".join(title.split()).casefold():
         lines = lines[1:]
-    joined, borders = _run_together(lines)
-    starts, ends = spans(joined)
-    opens = frozenset(starts.searchsorted(borders).tolist()) - {len(starts)}
-    unspaced = len(joined) < _UNSPACED * len(starts) and 2 * cjk_count(joined) > len(starts)
-    return Flow(joined, f" {term_text(joined)} ", starts, ends, opens, unspaced)
-
-
-def _run_together(lines: list[str]) -> tuple[str, list[int]]:
-    """Lines as one, and where sentences begin in it: at each line, and where `sentences` cuts one."""
     joined = " ".join(lines)
+    within: list[int] = []  # lines, where a sentence begins
     if any(sign in joined for sign in _ENDS_WITHOUT_SPACE):
         lines = [part for line in lines for part in sentences(line)]
         joined = " ".join(lines)
-        return joined, [0, *accumulate(len(line) + 1 for line in lines[:-1])]
-    begins = accumulate((len(line) + 1 for line in lines[:-1]), initial=0)
-    return joined, [*begins, *(match.end() - 1 for match in _SENTENCE_END.finditer(" " + joined))]
-
-
-def _single_spaced(line: str) -> str:
-    return line.strip() if line.isprintable() and "  " not in line else " ".join(line.split())
+    else:
+        within = [match.end() - 1 for match in _SENTENCE_END.finditer(" " + joined)]
+    begins = [*accumulate((len(line) + 1 for line in lines[:-1]), initial=0), *within]
+    starts, ends = spans(joined)
+    opens = frozenset(starts.searchsorted(begins).tolist()) - {len(starts)}
+    cjk = 0 if joined.isascii() else len(joined) - len(_IS_CJK.sub("", joined))
+    unspaced = len(joined) < _UNSPACED * len(starts) and 2 * cjk > len(starts)
+    return Flow(joined, f" {' '.join(words(joined))} ", starts, ends, opens, unspaced)

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
-from sanderling.world.text import content_terms, index_terms
+from sanderling.world.text import content_terms, index_text
 
 Vectors = NDArray[np.float32]
 FORMS = "hashed[:DIMENSION], FILE.py:FUNCTION or MODULE:FUNCTION, or http://host:port/v1#model"
@@ -175,7 +175,7 @@ class HashedEmbedder:
         """One row for each text; a text without words is all zero."""
         found = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
-            counts = Counter(index_terms(text)[:_MOST_TERMS])
+            counts = Counter(index_text(text).split()[:_MOST_TERMS])
             for word in content_terms(text, _MOST_TERMS):
                 places, weights = self._of_word(word)
                 found[row, places] += weights * (1.0 + math.log(counts[word] or 1))

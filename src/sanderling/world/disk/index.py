@@ -20,7 +20,7 @@ from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
 from sanderling.runs.locks import locked_place
 from sanderling.world.disk.pages import PageStore, writable
-from sanderling.world.text import index_text, query_terms, spoken
+from sanderling.world.text import index_text, plain, query_terms
 
 Ranked = list[tuple[int, float]]
 """Page numbers with scores, best first, equal scores by page number."""
@@ -64,7 +64,7 @@ _THREADS = 2
 
 def indexed_text(title: str, text: str) -> str:
     """The terms of a page as they are indexed, separated by spaces."""
-    return " ".join([*[index_text(title)] * TITLE_WEIGHT, index_text(spoken(text))])
+    return " ".join([*[index_text(title)] * TITLE_WEIGHT, index_text(plain(text, lines=False))])
 
 
 def _prepare(index: tantivy.Index) -> None:
