@@ -38,16 +38,16 @@ def dedupe(
     from sanderling.runs.files import check_places
 
     check_places([file], [place for place in (out, report) if place is not None])
-    done = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
+    done, left_out = dedupe_file(file, out, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
     console = Console()
     console.print(
-        f"{done.trajectories:,} trajectories of {done.questions:,} questions: {done.written:,} kept, "
-        f"{len(done.left_out):,} left out; at most {done.largest:,} of one question.",
+        f"{len(done.kept) + len(left_out):,} trajectories of {done.questions:,} questions: {len(done.kept):,} kept, "
+        f"{len(left_out):,} left out; at most {done.largest:,} of one question.",
         highlight=False,
     )
-    for one in [one for one in done.left_out if one.question != one.kept_question][:_SHOWN]:
+    for one in [one for one in left_out if one.question != one.kept_question][:_SHOWN]:
         console.print(Text(f"  {visible(one.id)} asks {visible(one.question[:_LONGEST])!r}"))
         console.print(Text(f"    as {visible(one.kept)}: {visible(one.kept_question[:_LONGEST])!r}", style="dim"))
     if report is not None:
-        told = [dataclasses.asdict(one) for one in done.left_out]
+        told = [dataclasses.asdict(one) for one in left_out]
         replace_file(report, json.dumps(told, indent=1) + "\n")

@@ -25,20 +25,20 @@ def stats(
 
     from sanderling.core.chat import load_tokenizer
     from sanderling.data.importing import open_trajectories
-    from sanderling.data.stats import length_in, portray
+    from sanderling.data.stats import portray
     from sanderling.evaluate.data_page import data_page, figures_table
     from sanderling.evaluate.provenance import command_line
     from sanderling.runs.files import check_places, replace_file
 
     check_places([*files, *([tokenizer] if tokenizer is not None else [])], [place for place in (out, json_out) if place])
     console = Console()
-    measure = length_in(tokenizer and load_tokenizer(tokenizer))
+    counted = tokenizer and load_tokenizer(tokenizer)
     names = Counter(file.stem for file in files)
     portraits = []
     for file in files:
         name = file.stem if names[file.stem] == 1 else f"{file.resolve().parent.name}/{file.stem}"
         with console.status(f"reading {escape(visible(name))}"):
-            portraits.append(portray(name, open_trajectories(file), measure))
+            portraits.append(portray(name, open_trajectories(file), counted))
     console.print(figures_table(portraits))
     if json_out is not None:
         replace_file(json_out, json.dumps([one.as_json() for one in portraits], indent=1, ensure_ascii=False) + "\n")

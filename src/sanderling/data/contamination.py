@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Question, Trajectory, encode_record, encode_trajectory
@@ -67,13 +68,13 @@ class Hit:
 class Benchmarks:
     """Questions that shall not be trained on.
 
-    Example: ``known = Benchmarks(); known.add("gaia", questions, 0.7); known.check("t1", question)``
+    Example: ``known = Benchmarks(); known.add("gaia", questions); known.check("t1", question)``
     """
 
     def __init__(self, threshold: float = THRESHOLD) -> None:
         self._threshold = threshold
-        self._questions: list[tuple[str, Question]] = []
-        self._answers: list[frozenset[str]] = []
+        self._questions: list[tuple[str, Question, frozenset[str]]] = []
+        """By number: its name, itself, and its answers as they are compared."""
         self._exact: dict[str, int] = {}
         self._index = NearIndex()
         self._runs: dict[int, dict[str, list[int]]] = {}
@@ -84,25 +85,26 @@ class Benchmarks:
     def __len__(self) -> int:
         return len(self._questions)
 
-    def add(self, name: str, questions: Iterable[Question]) -> int:
-        """Add a benchmark's questions; how many there were."""
-        before = len(self._questions)
+    def add(self, name: str, questions: Iterable[Question]) -> None:
+        """Add a benchmark's questions."""
         for place, question in enumerate(questions):
-            number = len(self._questions)
-            words = question_tokens(question.text)
-            self._questions.append((f"{name}#{place}", question))
-            self._answers.append(_answers(question))
-            self._index.add(" ".join(words))
-            if not words or self._exact.setdefault(" ".join(words), number) != number:
+            number, words = len(self._questions), question_tokens(question.text)
+            text = " ".join(words)
+            self._questions.append((f"{name}#{place}", question, _answers(question)))
+            self._index.add(text)
+            if not words or self._exact.setdefault(text, number) != number:
                 continue
-            size = _run_length(words)
+            size = RUN
+            if len(words) < RUN:  # looked for whole, if it has enough words to tell it
+                characters = sum(len(word) == 1 and not word.isascii() for word in words)
+                fewest = _FEWEST_CHARACTERS if 2 * characters > len(words) else _FEWEST_WORDS
+                size = len(words) if len(words) >= fewest else 0
             for run in set(_runs(words, size)) if size else ():
                 holders = self._runs.setdefault(size, {}).setdefault(run, [])
                 if len(holders) <= _COMMON:
                     holders.append(number)
             if len(words) > RUN:
                 self._lengths.setdefault(" ".join(words[:RUN]), set()).add(len(words))
-        return len(self._questions) - before
 
     def check(self, id: str, question: Question) -> Hit | None:
         """The strongest sign that a benchmark asks this; None without any."""
@@ -118,48 +120,48 @@ class Benchmarks:
             return self._hit(id, Kind.CONTAINED, question, found[0], run=found[1])
         own = _answers(question)
         for number, similarity in near:
-            if own & self._answers[number]:
+            if own & self._questions[number][2]:
                 return self._hit(id, Kind.SAME_ANSWER, question, number, similarity=similarity)
         return None
 
     def check_read(self, trajectory: Trajectory) -> Hit | None:
         """The first question of a benchmark that stands in what the tools returned."""
         for node in trajectory.nodes:
-            if node.kind is NodeKind.OBSERVATION:
-                found = self._contained(question_tokens(node.text))
-                if found is not None:
-                    return self._hit(trajectory.id, Kind.READ, trajectory.question, found[0], run=found[1])
+            found = self._contained(question_tokens(node.text)) if node.kind is NodeKind.OBSERVATION else None
+            if found is not None:
+                return self._hit(trajectory.id, Kind.READ, trajectory.question, found[0], run=found[1])
         return None
 
     def _contained(self, words: list[str]) -> tuple[int, str] | None:
-        """A question of which a telling run stands in these words, and the run; the longest runs first."""
+        """A question of which a telling run stands in these words, and the run; the longest runs first.
+
+        Phrasing tells of a question only where the whole question begins with it.
+        """
         for size in sorted(self._runs, reverse=True):
-            known = self._runs[size]
             for start, run in enumerate(_runs(words, size)):
-                holders = known.get(run, [])
+                holders = self._runs[size].get(run, [])
                 if 0 < len(holders) <= _COMMON:
                     return holders[0], run
-                if len(holders) > _COMMON and size == RUN:
-                    found = self._whole_from(words, start, run)
-                    if found is not None:
-                        return found
-        return None
-
-    def _whole_from(self, words: list[str], start: int, run: str) -> tuple[int, str] | None:
-        """A whole question that begins with this run of phrasing, where it stands in these words, and it."""
-        for length in (RUN, *sorted(self._lengths.get(run, ()), reverse=True)):
-            text = " ".join(words[start : start + length])
-            if text in self._exact:
-                return self._exact[text], text
+                for length in (RUN, *sorted(self._lengths.get(run, ()), reverse=True)) if holders else ():
+                    text = " ".join(words[start : start + length])
+                    if text in self._exact:
+                        return self._exact[text], text
         return None
 
     def _hit(
         self, id: str, kind: Kind, question: Question, number: int, *, similarity: float | None = None, run: str = ""
     ) -> Hit:
-        name, theirs = self._questions[number]
-        own, known = _answers(question), self._answers[number]
+        (name, theirs, known), own = self._questions[number], _answers(question)
         same = bool(own & known) if own and known else None
         return Hit(id, kind, question.text, name, theirs.text, similarity, run, same)
+
+
+def _answers(question: Question) -> frozenset[str]:
+    return frozenset(filter(None, map(normalised, question.answers)))
+
+
+def _runs(words: list[str], size: int) -> Iterator[str]:
+    return (" ".join(words[start : start + size]) for start in range(len(words) - size + 1))
 
 
 def kinds(hits: Iterable[Hit]) -> dict[str, int]:
@@ -168,25 +170,7 @@ def kinds(hits: Iterable[Hit]) -> dict[str, int]:
     return {kind.value: counts[kind] for kind in Kind if counts[kind]}
 
 
-def _answers(question: Question) -> frozenset[str]:
-    return frozenset(filter(None, map(normalised, question.answers)))
-
-
-def _run_length(words: list[str]) -> int:
-    """How long a run of a question has to be to tell it: 0 for questions too short to be told by a run."""
-    if len(words) >= RUN:
-        return RUN
-    characters = sum(len(word) == 1 and not word.isascii() for word in words)
-    fewest = _FEWEST_CHARACTERS if 2 * characters > len(words) else _FEWEST_WORDS
-    return len(words) if len(words) >= fewest else 0
-
-
-def _runs(words: list[str], size: int) -> Iterator[str]:
-    return (" ".join(words[start : start + size]) for start in range(len(words) - size + 1))
-
-
-@dataclass(frozen=True)
-class Checked:
+class Checked(NamedTuple):
     """What was found in a file."""
 
     benchmarks: int

@@ -33,8 +33,7 @@ class Prefer(StrEnum):
     FIRST = "first"
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What the choice looks at."""
 
     id: str
@@ -44,15 +43,8 @@ class Candidate:
     answered: bool
     turns: int
 
-    @classmethod
-    def of(cls, trajectory: Trajectory) -> "Candidate":
-        asked = Asked(trajectory.question.text, trajectory.question.answers)
-        turns = sum(1 for _ in trajectory.turns())
-        return cls(trajectory.id, asked, ruling_of(trajectory), trajectory.answer is not None, turns)
 
-
-@dataclass(frozen=True)
-class Deduped:
+class Deduped(NamedTuple):
     """What is kept, by place in the input."""
 
     kept: tuple[int, ...]
@@ -112,17 +104,6 @@ class LeftOut:
     kept_question: str
 
 
-@dataclass(frozen=True)
-class DedupedFile:
-    """What was done to a file."""
-
-    trajectories: int
-    written: int
-    questions: int
-    largest: int
-    left_out: tuple[LeftOut, ...]
-
-
 def dedupe_file(
     source: Path,
     out: Path,
@@ -131,17 +112,26 @@ def dedupe_file(
     by_answers: bool = True,
     keep: int = 1,
     prefer: Prefer = Prefer.SHORTEST,
-) -> DedupedFile:
-    """Write the trajectories of a file that :func:`dedupe` keeps. Raises UserError."""
-    rows = [Candidate.of(trajectory) for trajectory in open_trajectories(source)]
+) -> tuple[Deduped, list[LeftOut]]:
+    """Write the trajectories of a file that :func:`dedupe` keeps; returns its choice, in words too. Raises UserError."""
+    rows: list[Candidate] = []
+    for one in open_trajectories(source):
+        asked, turns = Asked(one.question.text, one.question.answers), sum(1 for _ in one.turns())
+        rows.append(Candidate(one.id, asked, ruling_of(one), one.answer is not None, turns))
     result = dedupe(rows, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
     kept = set(result.kept)
-    written = write_trajectories(out, (item for row, item in _numbered(source, len(rows)) if row in kept))
-    left_out = tuple(
-        LeftOut(rows[row].id, rows[row].question.text, rows[best].id, rows[best].question.text)
-        for row, best in result.duplicates
-    )
-    return DedupedFile(len(rows), written, result.questions, result.largest, left_out)
+    write_trajectories(out, (item for row, item in _numbered(source, len(rows)) if row in kept))
+    pairs = [(rows[row], rows[best]) for row, best in result.duplicates]
+    return result, [LeftOut(one.id, one.question.text, best.id, best.question.text) for one, best in pairs]
+
+
+def _numbered(source: Path, expected: int) -> Iterator[tuple[int, Trajectory]]:
+    """The rows of a file that was read before. Raises UserError, at the end, where there are more or fewer of them."""
+    row = -1
+    for row, item in enumerate(open_trajectories(source)):
+        yield row, item
+    if row + 1 != expected:
+        raise UserError(f"{source} changed while it was read: run the command when nothing writes to it.")
 
 
 @dataclass(frozen=True)
@@ -160,24 +150,24 @@ class Shares:
         names: list[str] = []
         shares: list[float] = []
         for part in filter(None, (piece.strip() for piece in text.split(","))):
-            name, equals, share = (piece.strip() for piece in part.partition("="))
+            name, _, share = (piece.strip() for piece in part.partition("="))
             try:
                 shares.append(float(share))
             except ValueError:
-                equals = ""
-            if not equals or not name or not name.replace("-", "").replace("_", "").isalnum():
+                name = ""
+            if not name.replace("-", "").replace("_", "").isalnum():
                 raise UserError(f"{part!r} is no share: write a name and a number, such as train=0.95.")
             names.append(name)
+        if not names or len(set(names)) < len(names):
+            raise UserError(f"The parts {', '.join(names) or '(none)'} are not told apart: give each a name of its own.")
+        if not all(isfinite(share) and share >= 0 for share in shares) or sum(shares) <= 0:
+            raise UserError("A share is negative or none is above 0: give shares such as train=0.95,validation=0.05.")
         return cls(tuple(names), tuple(shares))
 
-    def __post_init__(self) -> None:
-        if not self.names or len(set(self.names)) < len(self.names):
-            raise UserError(f"The parts {', '.join(self.names) or '(none)'} are not told apart: give each a name of its own.")
-        if not all(isfinite(share) and share >= 0 for share in self.shares) or sum(self.shares) <= 0:
-            raise UserError("A share is negative or none is above 0: give shares such as train=0.95,validation=0.05.")
-
-    def part(self, point: float) -> int:
-        """The part that a point of [0, 1) falls into."""
+    def part(self, words: str, seed: int) -> int:
+        """The part that a question falls into: a keyed hash of its words is a point of [0, 1), which the shares cut."""
+        digest = hashlib.blake2b(f"{seed}\0{words}".encode(), digest_size=8).digest()
+        point = (int.from_bytes(digest, "big") >> 11) / float(1 << 53)
         total, reached = sum(self.shares), 0.0
         for place, share in enumerate(self.shares):
             reached += share / total
@@ -186,8 +176,7 @@ class Shares:
         return max(place for place, share in enumerate(self.shares) if share > 0)  # sums may fall short of 1 by rounding
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """Where each row goes."""
 
     parts: tuple[int, ...]
@@ -201,10 +190,10 @@ def split(
 ) -> Split:
     """The part of each row: no question, nor a near-duplicate of it, is in two parts.
 
-    A question's part follows from a keyed hash of its words alone: ``train=0.95, validation=0.05`` cut the unit interval, and
-    the hash is a point on it. So rows may come in any number and order, and adding some moves no other. A group of
-    near-duplicates goes where the least of its questions, by their words, points: only a row that joins a group can move it.
-    Shares are therefore expected shares of *questions*: what came out is counted, and short files may miss them widely.
+    A question's part follows from a keyed hash of its words alone: so rows may come in any number and order, and adding some
+    moves no other. A group of near-duplicates goes where the least of its questions, by their words, points: only a row that
+    joins a group can move it. Shares are therefore expected shares of *questions*: what came out is counted, and short files
+    may miss them widely.
 
     ``by_answers``: near-duplicates whose known answers differ may be apart, which templated questions want: without it, one
     template can tie all its questions into one group. The same words stay together in any case.
@@ -219,14 +208,9 @@ def split(
     least: dict[int, str] = {}
     for top, said in zip(tops, words, strict=True):
         least[top] = min(least.get(top, said), said)
-    places = {top: shares.part(_point(said, seed)) for top, said in least.items()}
+    places = {top: shares.part(said, seed) for top, said in least.items()}
     counts = Counter(places.values())
     return Split(tuple(places[top] for top in tops), tuple(counts[place] for place in range(len(shares.names))))
-
-
-def _point(words: str, seed: int) -> float:
-    digest = hashlib.blake2b(f"{seed}\0{words}".encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 11) / float(1 << 53)
 
 
 class Part(NamedTuple):
@@ -247,7 +231,7 @@ def split_file(
     by_answers: bool = False,
 ) -> list[Part]:
     """Write a store for each part; parts that got nothing are empty files. Raises UserError."""
-    files = tuple(directory / f"{name}.jsonl" for name in shares.names)
+    files = [directory / f"{name}.jsonl" for name in shares.names]
     check_places([source], files)
     others = sorted(file.name for file in directory.glob("*.jsonl") if file not in files)
     if others:
@@ -261,12 +245,3 @@ def split_file(
         for row, item in _numbered(source, len(asked)):
             parts[result.parts[row]].add(encode_trajectory(item))
     return [Part(*one) for one in zip(shares.names, (part.count for part in parts), result.questions, strict=True)]
-
-
-def _numbered(source: Path, expected: int) -> Iterator[tuple[int, Trajectory]]:
-    count = 0
-    for row, item in enumerate(open_trajectories(source)):
-        count += 1
-        yield row, item
-    if count != expected:
-        raise UserError(f"{source} changed while it was read: run the command when nothing writes to it.")

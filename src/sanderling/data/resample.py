@@ -17,12 +17,11 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import count, islice
-from operator import eq
+from itertools import count, islice, pairwise
+from operator import eq, itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import numpy as np
+from typing import NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import decode_trajectory, encode_record
@@ -67,15 +66,11 @@ class Schedule:
         """The buckets in words: ``up to 50``, ``51 to 100``, ``above 100``."""
         if not self.thresholds:
             return ("all",)
-        starts = [None, *(threshold + 1 for threshold in self.thresholds[:-1])]
-        middle = [
-            f"up to {end}" if start is None else f"{start} to {end}" for start, end in zip(starts, self.thresholds, strict=True)
-        ]
-        return (*middle, f"above {self.thresholds[-1]}")
+        middle = [f"{start + 1} to {end}" for start, end in pairwise(self.thresholds)]
+        return (f"up to {self.thresholds[0]}", *middle, f"above {self.thresholds[-1]}")
 
 
-@dataclass(frozen=True)
-class Resampled:
+class Resampled(NamedTuple):
     """The new order, and what it did to each bucket."""
 
     rows: list[int]
@@ -97,19 +92,16 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
     """
     weights = [schedule.weight(number) for number in turns]
     rows = [row for row, weight in enumerate(weights) for _ in range(weight)]
-    keys = [_key(seed, copy, id) for id, weight in zip(ids, weights, strict=True) for copy in range(weight)]
-    rows = np.array(rows, dtype=np.int64)[np.argsort(np.array(keys, dtype=np.uint64), kind="stable")].tolist()
+    texts = [f"{seed}\0{copy}\0{id}" for id, weight in zip(ids, weights, strict=True) for copy in range(weight)]
+    keys = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts]
+    rows = [row for _, row in sorted(zip(keys, rows, strict=True), key=itemgetter(0))]
     moved = rows.copy()
     rows = moved if _moved_apart(moved) else _placed(rows, weights)
-    seen = [0] * len(ids)
-    copies: list[int] = []
-    for row in rows:
-        seen[row] += 1
-        copies.append(seen[row])
+    numbers = [count(1) for _ in ids]
     sizes = Counter(schedule.bucket(number) for number in turns)
     return Resampled(
         rows=rows,
-        copies=copies,
+        copies=[next(numbers[row]) for row in rows],
         before=tuple(sizes[bucket] for bucket in range(len(schedule.weights))),
         after=tuple(sizes[bucket] * weight for bucket, weight in enumerate(schedule.weights)),
         neighbours=sum(map(eq, rows, rows[1:])),
@@ -124,31 +116,29 @@ def copy_id(id: str, copy: int, taken: Container[str] = ()) -> str:
     return next(islice(free, copy - 2, None))
 
 
-def _key(seed: int, copy: int, id: str) -> int:
-    text = f"{seed}\0{copy}\0{id}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-
-
 def _moved_apart(order: list[int]) -> bool:
-    """Swap neighbours away one by one; false where one cannot be."""
+    """Swap equal neighbours away, each with the nearest one behind it (on from the start at the end) that leaves both apart.
+
+    False where one cannot be.
+    """
 
     def is_apart(place: int) -> bool:
         before = place > 0 and order[place - 1] == order[place]
         after = place + 1 < len(order) and order[place + 1] == order[place]
         return not (before or after)
 
-    def swap_away(place: int) -> bool:
-        """Swap with the nearest one behind it (on from the start at the end) that leaves both apart from neighbours."""
+    for place in [place for place, same in enumerate(map(eq, order, order[1:]), start=1) if same]:
+        if order[place - 1] != order[place]:
+            continue
         for step in range(1, min(len(order), _FARTHEST_SWAP)):
             other = (place + step) % len(order)
             order[place], order[other] = order[other], order[place]
             if is_apart(place) and is_apart(other):
-                return True
+                break
             order[place], order[other] = order[other], order[place]
-        return False
-
-    together = [place for place, same in enumerate(map(eq, order, order[1:]), start=1) if same]
-    return all(order[place - 1] != order[place] or swap_away(place) for place in together)
+        else:
+            return False
+    return True
 
 
 def _placed(rows: Sequence[int], weights: Sequence[int]) -> list[int]:
@@ -158,8 +148,7 @@ def _placed(rows: Sequence[int], weights: Sequence[int]) -> list[int]:
     or more can meet itself. With at most h, the first begins at the start and ends before it would; a second with h as well
     fills just the odd slots. With more than h, its first h copies take the even slots (n odd or even) and the rest has to meet.
     """
-    first_seen = {row: place for place, row in reversed(list(enumerate(rows)))}
-    by_weight = sorted(first_seen, key=lambda row: (-weights[row], first_seen[row]))
+    by_weight = sorted(dict.fromkeys(rows), key=lambda row: -weights[row])
     filled = [row for row in by_weight for _ in range(weights[row])]
     even, most = (len(filled) + 1) // 2, weights[by_weight[0]]
     if most <= even:
@@ -172,8 +161,7 @@ def _placed(rows: Sequence[int], weights: Sequence[int]) -> list[int]:
     return placed
 
 
-@dataclass(frozen=True)
-class Resampling:
+class Resampling(NamedTuple):
     """What was done to a file."""
 
     trajectories: int
@@ -203,11 +191,8 @@ def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) ->
         ids = list(turns)
         result = resample(ids, list(turns.values()), schedule, seed)
         taken = frozenset(id for id in ids if _COPY.search(id))
-        log = JsonlLog(store.path)
-        copies = (
-            log.at(lines[row]) | {"id": copy_id(ids[row], copy, taken)}
-            for row, copy in zip(result.rows, result.copies, strict=True)
-        )
+        log, order = JsonlLog(store.path), zip(result.rows, result.copies, strict=True)
+        copies = (log.at(lines[row]) | {"id": copy_id(ids[row], copy, taken)} for row, copy in order)
         if out.suffix == ".parquet":
             written = write_trajectories(out, map(decode_trajectory, copies))
         else:

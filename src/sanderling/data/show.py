@@ -1,16 +1,14 @@
 """A trajectory on the terminal: question, turns, observations in short, answer, ending, usage.
 
 Text from models and pages is never taken for markup, and control characters are made visible, so that nothing recorded can move
-the cursor of the person who reads it. Main branch in full; rejected attempts are marked where they were made, other branches
-mentioned. Files: a store, Parquet, or anything that can be imported. What reinforcement learning credited each turn with can be
-told beside it, from the files that a run writes for people (:class:`CreditLine`).
+the cursor of the person who reads it. What reinforcement learning credited each turn with can be told beside it, from the files
+that a run writes for people (:class:`CreditLine`).
 """
 
 import difflib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -71,22 +69,8 @@ class CreditLine(Frozen):
         return facts + ["malformed"] * self.malformed[turn] + ["no positive credit"] * self.capped[turn]
 
 
-def credit_of(path: Path, id: str) -> CreditLine:
-    """The line of one trajectory. Raises UserError where the file cannot be read or has none."""
-    try:
-        lines = [CreditLine.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError, ValidationError) as error:
-        raise UserError(
-            f"{path} is no file of credit: a run of train rl writes one for each step, in its directory credit/."
-        ) from error
-    found = next((line for line in lines if line.id == id), None)
-    if found is None:
-        raise UserError(f"{path} says nothing of trajectory {id!r}: look in the file of the step that used its group.")
-    return found
-
-
 def show_file(
-    path: Path | str,
+    path: Path,
     *,
     id: str | None = None,
     index: int | None = None,
@@ -94,41 +78,52 @@ def show_file(
     credit: Path | None = None,
     console: Console | None = None,
 ) -> None:
-    """Print one trajectory of a file: the one with this id, or at this index (from 0), or the first.
+    """Print one trajectory of a file (whatever can be imported): the one with this id, or at this index, or the first.
 
     ``credit``: a file of a step of reinforcement learning, whose line of this trajectory is told turn by turn. Raises UserError
     when a file cannot be read or has no such trajectory.
     """
-    console = console or Console()
-    path = Path(path)
-    found = open_trajectories(path)
-    chosen, first = _choose(path, found, id, index)
-    line = None if credit is None else credit_of(credit, chosen.id)
-    if line is not None and len(line.tools) != len(turn_indices(chosen)):
-        raise UserError(f"{credit} tells of another rollout named {chosen.id!r}: give a file of the run that made this one.")
+    console, found = console or Console(), open_trajectories(path)
+    ids: list[str] = []
+    for number, chosen in enumerate(found):
+        if (chosen.id == id if id is not None else number == (index or 0)) and (index is None or number == index):
+            break
+        ids.append(chosen.id)
+    else:
+        if not ids:
+            raise UserError(f"{path} holds no trajectory: run the command that fills it first.")
+        if id is not None:
+            near = difflib.get_close_matches(id, ids, n=1, cutoff=0.0)[0]
+            raise UserError(f"{path} holds no trajectory {id!r}: did you mean {near!r}?")
+        raise UserError(f"{path} holds {len(ids)} trajectories: give an --index from 0 to {len(ids) - 1}.")
+    line = None if credit is None else _credit_of(credit, chosen)
     console.print(render(chosen, full=full, credit=line))
-    more = not first or next(found, None) is not None
-    if more:
+    if ids or next(found, None) is not None:
         console.print(Text(f"{visible(path.name)} holds more trajectories: choose with --index or --id.", style="dim"))
 
 
-def _choose(path: Path, found: Iterator[Trajectory], id: str | None, index: int | None) -> tuple[Trajectory, bool]:
-    """The wanted trajectory, and whether it is the file's first."""
-    ids: list[str] = []
-    for number, trajectory in enumerate(found):
-        if (trajectory.id == id if id is not None else number == (index or 0)) and (index is None or number == index):
-            return trajectory, not ids
-        ids.append(trajectory.id)
-    if not ids:
-        raise UserError(f"{path} holds no trajectory: run the command that fills it first.")
-    if id is not None:
-        near = difflib.get_close_matches(id, ids, n=1, cutoff=0.0)[0]
-        raise UserError(f"{path} holds no trajectory {id!r}: did you mean {near!r}?")
-    raise UserError(f"{path} holds {len(ids)} trajectories: give an --index from 0 to {len(ids) - 1}.")
+def _credit_of(path: Path, trajectory: Trajectory) -> CreditLine:
+    """The line of one trajectory. Raises UserError where the file cannot be read or has none."""
+    try:
+        lines = [CreditLine.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        raise UserError(
+            f"{path} is no file of credit: a run of train rl writes one for each step, in its directory credit/."
+        ) from error
+    id = trajectory.id
+    found = next((line for line in lines if line.id == id), None)
+    if found is None:
+        raise UserError(f"{path} says nothing of trajectory {id!r}: look in the file of the step that used its group.")
+    if len(found.tools) != len(turn_indices(trajectory)):
+        raise UserError(f"{path} tells of another rollout named {id!r}: give a file of the run that made this one.")
+    return found
 
 
 def render(trajectory: Trajectory, *, full: bool = False, credit: CreditLine | None = None) -> RenderableType:
-    """The trajectory as a rich renderable. ``full``: nothing is shortened. ``credit``: told beside each turn."""
+    """The main branch in full; rejected attempts are marked where they were made, other branches mentioned.
+
+    ``full``: nothing is shortened. ``credit``: told beside each turn.
+    """
     question, nodes, main = trajectory.question, trajectory.nodes, trajectory.path()
     head = Text(_short(question.text, full))
     if question.answers:
@@ -138,8 +133,15 @@ def render(trajectory: Trajectory, *, full: bool = False, credit: CreditLine | N
     turn = 0
     for place in main:
         node = nodes[place]
-        turn += node.kind is NodeKind.TURN
-        parts += _node(node, turn, full, credit.facts(numbers[place]) if credit is not None and place in numbers else [])
+        if node.kind is NodeKind.TURN:
+            turn += 1
+            facts = credit.facts(numbers[place]) if credit is not None and place in numbers else []
+            parts += _turn(node, [f"turn {turn}"], facts, full)
+        elif node.kind is NodeKind.OBSERVATION:
+            parts.append(_observation(node, full))
+        elif full or node.kind not in (NodeKind.SYSTEM, NodeKind.QUESTION):
+            label = Text(f"{node.kind.value}: ", style="bold yellow" if node.kind is NodeKind.RAW else "bold")
+            parts.append(label.append(Text(_short(node.text, full), style="not bold")))
         for at, attempt in enumerate(nodes):
             if attempt.rejected and attempt.parent == place and at not in main:
                 reason = f" ({', '.join(attempt.problems)})" if attempt.problems else ""
@@ -165,25 +167,11 @@ def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def _node(node: Node, turn: int, full: bool, said: Sequence[str]) -> list[RenderableType]:
-    match node.kind:
-        case NodeKind.TURN:
-            return _turn(node, turn, full, said)
-        case NodeKind.OBSERVATION:
-            return [_observation(node, full)]
-        case NodeKind.SYSTEM | NodeKind.QUESTION if not full:
-            return []
-        case _:
-            label = Text(f"{node.kind.value}: ", style="bold yellow" if node.kind is NodeKind.RAW else "bold")
-            return [label.append(Text(_short(node.text, full), style="not bold"))]
-
-
-def _turn(node: Node, turn: int, full: bool, said: Sequence[str]) -> list[RenderableType]:
+def _turn(node: Node, facts: list[str], credit: list[str], full: bool) -> list[RenderableType]:
     """Reasoning dimmed, then calls or the answer; the text as it is where the parser found something odd."""
-    facts = [f"turn {turn}"]
     facts += [] if node.token_ids is None else [f"{len(node.token_ids):,} tokens"]
     facts += [f"{node.seconds:.1f} s"] if node.seconds else []
-    parts: list[RenderableType] = [Rule(Text(" · ".join((*facts, *said))), align="left", style="dim")]
+    parts: list[RenderableType] = [Rule(Text(" · ".join((*facts, *credit))), align="left", style="dim")]
     if node.problems:
         parts.append(Text("odd: " + visible(", ".join(node.problems)), style="yellow"))
     if node.problems or not (node.calls or node.answer is not None):
@@ -216,18 +204,6 @@ def _observation(node: Node, full: bool) -> RenderableType:
     return Padding(body.append(Text(told, style="default")), (0, 0, 0, 2))
 
 
-def _outcome(trajectory: Trajectory) -> str:
-    """What a rollout of reinforcement learning was scored; empty for everything else."""
-    said = trajectory.meta.get("rl")
-    if isinstance(said, dict) and "outcome" in said:
-        outcome = said["outcome"]
-    elif "held_out" in trajectory.meta:
-        outcome = trajectory.meta["held_out"]
-    else:
-        return ""
-    return "unscored" if outcome is None else f"{outcome:.3g}" if isinstance(outcome, int | float) else str(outcome)
-
-
 def _foot(trajectory: Trajectory, full: bool) -> RenderableType:
     turns, roles, ids = list(trajectory.turns()), Counter(call_roles(trajectory)), trajectory.token_ids()
     others, rejected = roles.total() - roles["search"] - roles["visit"], sum(node.rejected for node in trajectory.nodes)
@@ -236,12 +212,19 @@ def _foot(trajectory: Trajectory, full: bool) -> RenderableType:
     usage += [_count(rejected, "rejected attempt")] if rejected else []
     if ids:
         usage.append(f"{sum(len(turn.token_ids or ()) for turn in turns):,} of {len(ids):,} tokens sampled")
+    said, outcome = trajectory.meta.get("rl"), ""
+    if isinstance(said, dict) and "outcome" in said:  # what a rollout of reinforcement learning was scored
+        outcome = said["outcome"]
+    elif "held_out" in trajectory.meta:
+        outcome = trajectory.meta["held_out"]
+    if isinstance(outcome, int | float):
+        outcome = f"{outcome:.3g}"
     table = Table.grid(padding=(0, 2))
     rows = {
         "ending": trajectory.ending.value if trajectory.ending else NO_ENDING,
         "detail": trajectory.detail,
         "answer": "none" if trajectory.answer is None else trajectory.answer,
-        "outcome": _outcome(trajectory),
+        "outcome": "unscored" if outcome is None else str(outcome),
         "usage": ", ".join(usage) + (f", {trajectory.seconds:.1f} s" if trajectory.seconds else ""),
         "profile": trajectory.profile,
         "model": trajectory.model,

@@ -6,10 +6,11 @@ All is deterministic: hashes are keyed by constants, and groups are a function o
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,6 @@ THRESHOLD = 0.7
 LEAST_THRESHOLD = 0.5
 """Below it too many pairs share no band: what is missed there would not be worth the name."""
 _POSITIONS, _BANDS, _SEED = 128, 32, 1
-
-Hashes = NDArray[np.uint64]
 
 
 class NearIndex:
@@ -36,44 +35,29 @@ class NearIndex:
 
     def __init__(self) -> None:
         self._index = RMinHashLSH(threshold=THRESHOLD, num_perm=_POSITIONS, num_bands=_BANDS)
-        self._hashes = np.zeros(1_024, dtype=np.uint64)
-        """The shingles of all texts, one after the other."""
-        self._ends = np.zeros(64, dtype=np.int64)
-        """Where the text before ends: one more entry than there are texts."""
-        self._count = 0
+        self._hashes: list[NDArray[np.uint64]] = []
+        """The shingles of each text."""
 
-    def add(self, words: str) -> int:
-        """Add a text; its number. A text without words is never found."""
-        found = _shingle_hashes(words)
-        number, start = self._count, int(self._ends[self._count])
-        while start + len(found) > len(self._hashes):
-            self._hashes = np.concatenate((self._hashes, np.zeros_like(self._hashes)))
-        if number + 2 > len(self._ends):
-            self._ends = np.concatenate((self._ends, np.zeros_like(self._ends)))
-        self._hashes[start : start + len(found)] = found
-        self._ends[number + 1] = start + len(found)
-        self._count += 1
+    def add(self, words: str) -> None:
+        """Add a text. One without words is never found."""
         if words:
-            self._index.insert(number, _signature(words))
-        return number
+            self._index.insert(len(self._hashes), _signature(words))
+        self._hashes.append(_shingle_hashes(words))
 
     def near(self, words: str, threshold: float = THRESHOLD) -> list[tuple[int, float]]:
         """Texts that reach the threshold, by number, ascending, and how similar they are."""
-        numbers = np.array(sorted(self._index.query(_signature(words))) if words else [], dtype=np.int64)
-        if not len(numbers):
+        numbers = sorted(self._index.query(_signature(words))) if words else []
+        if not numbers:
             return []
-        own = _shingle_hashes(words)
-        starts, sizes = self._ends[numbers], self._ends[numbers + 1] - self._ends[numbers]
-        firsts = np.cumsum(sizes) - sizes
-        theirs = self._hashes[np.repeat(starts - firsts, sizes) + np.arange(int(sizes.sum()))]
-        at = np.minimum(np.searchsorted(own, theirs), len(own) - 1)
-        common = np.add.reduceat((own[at] == theirs).astype(np.int64), firsts)
+        own, theirs = _shingle_hashes(words), [self._hashes[number] for number in numbers]
+        sizes, together = np.array([len(hashes) for hashes in theirs]), np.concatenate(theirs)
+        is_common = own[np.minimum(np.searchsorted(own, together), len(own) - 1)] == together
+        common = np.add.reduceat(is_common.astype(np.int64), np.cumsum(sizes) - sizes)
         found = common / (len(own) + sizes - common)
-        reached = found >= threshold
-        return list(zip(numbers[reached].tolist(), found[reached].tolist(), strict=True))
+        return [(number, share) for number, share in zip(numbers, found.tolist(), strict=True) if share >= threshold]
 
 
-def _shingle_hashes(words: str) -> Hashes:
+def _shingle_hashes(words: str) -> NDArray[np.uint64]:
     digests = (hashlib.blake2b(shingle.encode(), digest_size=8).digest() for shingle in shingles(words.split()))
     return np.unique(np.frombuffer(b"".join(digests), dtype="<u8"))
 
@@ -105,12 +89,9 @@ class Things:
 
     words: str
     """Its normal form."""
+    numbers: frozenset[str]
     names: Mapping[str, int]
     """Words of names, without the ending of "Norway's", and how often each stands in the question."""
-
-    @cached_property
-    def numbers(self) -> frozenset[str]:
-        return frozenset(word for word in self.words.split() if any(char in "0123456789" for char in word))
 
     @cached_property
     def _said(self) -> list[str]:
@@ -140,7 +121,8 @@ def things_of(words: str, texts: Iterable[str]) -> Things:
         for said in _named(text):
             bare = question_tokens(_OWNING.sub("", said))
             names |= dict(zip(question_tokens(said), bare, strict=False))
-    return Things(words, Counter(names[word] for word in said_words if word in names))
+    numbers = frozenset(word for word in said_words if any(char in "0123456789" for char in word))
+    return Things(words, numbers, Counter(names[word] for word in said_words if word in names))
 
 
 def _named(text: str) -> list[str]:
@@ -165,8 +147,7 @@ def _named(text: str) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """A question as far as sameness goes."""
 
     text: str
@@ -191,6 +172,10 @@ class Groups:
         self._parent[high] = low
 
 
+_FEW = 64
+"""So many texts are compared one by one; among more, the index chooses."""
+
+
 def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD, by_answers: bool = True) -> list[int]:
     """For each question the place of the first of its group: its own, where it is the first.
 
@@ -209,76 +194,52 @@ def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD,
     """
     asked = list(questions)
     words = [normalised(question.text) for question in asked]
-    alike, groups = _Alike(words, asked, threshold), Groups(len(asked))
-    first: dict[tuple[str, frozenset[str]], int] = {}
+    groups, first = Groups(len(asked)), dict[tuple[str, frozenset[str]], int]()
+    written: dict[str, set[str]] = {}
     for row, (said, question) in enumerate(zip(words, asked, strict=True)):
         known = frozenset(filter(None, map(normalised, question.answers))) if by_answers else frozenset[str]()
+        written.setdefault(said, set()).add(question.text)
         if said:
             groups.join(row, first.setdefault((said, known), row))
-    answered = {key: row for key, row in first.items() if key[1]}
-    unanswered = {said: row for (said, known), row in first.items() if not known}
-    by_answer: dict[str, dict[str, list[int]]] = {}
-    for (said, known), row in answered.items():
+    things = {said: things_of(said, texts) for said, texts in written.items()}
+
+    def same(one: str, other: str) -> bool:
+        return one == other or not things[one].differ(things[other])
+
+    by_answer: dict[str, dict[str, int]] = {}
+    for (said, known), row in first.items():
         for answer in known:
-            by_answer.setdefault(answer, {}).setdefault(said, []).append(row)
-    for rows in by_answer.values():
-        for same in rows.values():
-            for row in same[1:]:
-                groups.join(row, same[0])
-        for one, other in alike.pairs(list(rows)):
-            groups.join(rows[one][0], rows[other][0])
-    for one, other in alike.pairs(list(unanswered)):
-        groups.join(unanswered[one], unanswered[other])
+            groups.join(row, by_answer.setdefault(answer, {}).setdefault(said, row))
+    unanswered = {said: row for (said, known), row in first.items() if not known}
+    for rows in (*by_answer.values(), unanswered):
+        for one, other in _alike(list(rows), threshold, same):
+            groups.join(rows[one], rows[other])
+    answered = sorted((said, sorted(known), row) for (said, known), row in first.items() if known)
     if unanswered and answered:
-        _join_unanswered(unanswered, answered, alike, groups)
+        index = NearIndex()
+        for said, _, _ in answered:
+            index.add(said)
+        best: dict[int, tuple[float, int]] = {}
+        for said, row in unanswered.items():
+            top = groups.top(row)
+            for place, similarity in index.near(said, threshold):
+                if same(said, answered[place][0]):
+                    best[top] = min(best.get(top, (0.0, 0)), (-similarity, place))
+        for top, (_, place) in best.items():
+            groups.join(top, answered[place][2])
     return [groups.top(row) for row in range(len(asked))]
 
 
-def _join_unanswered(
-    unanswered: Mapping[str, int], answered: Mapping[tuple[str, frozenset[str]], int], alike: "_Alike", groups: Groups
-) -> None:
-    index, keys = NearIndex(), sorted(answered, key=lambda key: (key[0], sorted(key[1])))
-    texts = [said for said, _ in keys]
+def _alike(texts: Sequence[str], threshold: float, same: Callable[[str, str], bool]) -> Iterator[tuple[str, str]]:
+    """Pairs of texts, given as words, that reach the threshold and are about the same."""
+    if len(texts) <= _FEW:
+        sets = {text: shingles(text.split()) for text in texts}
+        for one, other in combinations(texts, 2):
+            common = len(sets[one] & sets[other])
+            if common >= threshold * (len(sets[one]) + len(sets[other]) - common) and same(one, other):
+                yield one, other
+        return
+    index = NearIndex()
     for text in texts:
+        yield from ((text, texts[other]) for other, _ in index.near(text, threshold) if same(text, texts[other]))
         index.add(text)
-    best: dict[int, tuple[float, int]] = {}
-    for said, row in unanswered.items():
-        found = [(-similarity, place) for place, similarity in alike.near(said, index, texts)]
-        if found:
-            top = groups.top(row)
-            best[top] = min(best.get(top, found[0]), *found)
-    for top, (_, place) in best.items():
-        groups.join(top, answered[keys[place]])
-
-
-class _Alike:
-    """Which texts, by their words, are alike."""
-
-    _FEW = 64
-    """So many texts are compared one by one; among more, the index chooses."""
-
-    def __init__(self, words: Sequence[str], asked: Sequence[Asked], threshold: float) -> None:
-        texts: dict[str, set[str]] = {}
-        for said, question in zip(words, asked, strict=True):
-            texts.setdefault(said, set()).add(question.text)
-        self._things = {said: things_of(said, written) for said, written in texts.items()}
-        self._threshold = threshold
-
-    def pairs(self, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-        if len(texts) <= self._FEW:
-            sets = [shingles(text.split()) for text in texts]
-            for a, b in combinations(range(len(texts)), 2):
-                common = len(sets[a] & sets[b])
-                if common >= self._threshold * (len(sets[a]) + len(sets[b]) - common) and self._same(texts[a], texts[b]):
-                    yield texts[a], texts[b]
-            return
-        index = NearIndex()
-        for text in texts:
-            yield from ((text, texts[other]) for other, _ in self.near(text, index, texts))
-            index.add(text)
-
-    def near(self, text: str, index: NearIndex, texts: Sequence[str]) -> list[tuple[int, float]]:
-        return [found for found in index.near(text, self._threshold) if self._same(text, texts[found[0]])]
-
-    def _same(self, one: str, other: str) -> bool:
-        return one == other or not self._things[one].differ(self._things[other])

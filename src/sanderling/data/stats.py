@@ -5,12 +5,14 @@ the texts as they stand, without what a chat template adds. Browse share is DR-V
 """
 
 import re
-from bisect import bisect_right
+import tomllib
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import log10
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from sanderling.core.chat import Tokenizer
 from sanderling.core.observations import tool_role
@@ -48,28 +50,16 @@ def call_roles(trajectory: Trajectory) -> list[str]:
     return roles
 
 
-class Measure(NamedTuple):
-    """How long a trajectory is, and in what."""
-
-    unit: str
-    of_trajectory: Callable[[Trajectory], int]
-
-
-def length_in(tokenizer: Tokenizer | None) -> Measure:
-    """Length in words (each Chinese, Japanese or Korean character is one), or in a tokenizer's tokens.
+def length_of(trajectory: Trajectory, tokenizer: Tokenizer | None = None) -> int:
+    """Length of the main branch in words (each Chinese, Japanese or Korean character is one), or in a tokenizer's tokens.
 
     Where a record holds ids of its own from that tokenizer, those count.
     """
-
-    def words(trajectory: Trajectory) -> int:
-        return sum(sum(1 for _ in _WORDS.finditer(node.text)) for node in trajectory.branch())
-
-    def tokens(trajectory: Trajectory) -> int:
-        assert tokenizer is not None
-        ids = trajectory.token_ids() if trajectory.tokenizer == tokenizer.fingerprint else None
-        return len(ids) if ids else sum(len(tokenizer.encode(node.text)) for node in trajectory.branch())
-
-    return Measure("words", words) if tokenizer is None else Measure("tokens", tokens)
+    texts = (node.text for node in trajectory.branch())
+    if tokenizer is None:
+        return sum(1 for text in texts for _ in _WORDS.finditer(text))
+    ids = trajectory.token_ids() if trajectory.tokenizer == tokenizer.fingerprint else None
+    return len(ids) if ids else sum(len(tokenizer.encode(text)) for text in texts)
 
 
 @dataclass
@@ -114,8 +104,7 @@ class Distribution:
         """How many lie in each bin: above one edge, up to and with the next."""
         bins = [0] * (len(edges) - 1)
         for value, count in self.counts.items():
-            place = next((place for place, edge in enumerate(edges[1:]) if value <= edge), len(bins) - 1)
-            bins[place] += count
+            bins[min(bisect_left(edges, value, lo=1), len(bins)) - 1] += count
         return bins
 
     def as_json(self) -> dict[str, Any]:
@@ -153,11 +142,11 @@ class Portrait:
         right, wrong = self.verdicts[Ruling.CORRECT], self.verdicts[Ruling.INCORRECT]
         return right / (right + wrong) if right + wrong else None
 
-    def add(self, trajectory: Trajectory, measure: Measure) -> None:
+    def add(self, trajectory: Trajectory, tokenizer: Tokenizer | None) -> None:
         branch = trajectory.branch() if trajectory.leaf is not None else []
         turns = [node for node in branch if node.kind is NodeKind.TURN]
         self.turns.add(len(turns))
-        self.length.add(measure.of_trajectory(trajectory) if branch else 0)
+        self.length.add(length_of(trajectory, tokenizer) if branch else 0)
         for call in (call for turn in turns for call in turn.calls):
             known = call.name in self.tools or len(self.tools) < _MOST_NAMES
             self.tools[call.name if known else _MANY_NAMES] += 1
@@ -186,51 +175,19 @@ class Portrait:
         }
 
 
-def portray(name: str, trajectories: Iterable[Trajectory], measure: Measure) -> Portrait:
-    """The portrait of a set.
+def portray(name: str, trajectories: Iterable[Trajectory], tokenizer: Tokenizer | None = None) -> Portrait:
+    """The portrait of a set, with lengths in words, or in the tokenizer's tokens.
 
-    Example: ``portray("raw", open_trajectories(path), length_in(None)).browse_share``
+    Example: ``portray("raw", open_trajectories(path)).browse_share``
     """
-    portrait = Portrait(name, measure.unit)
+    portrait = Portrait(name, "words" if tokenizer is None else "tokens")
     for trajectory in trajectories:
-        portrait.add(trajectory, measure)
+        portrait.add(trajectory, tokenizer)
     return portrait
 
 
-_SCRIPTS = {
-    **{
-        0x0041: "Latin",
-        0x0250: "",
-        0x0370: "Greek",
-        0x0400: "Cyrillic",
-        0x0530: "Armenian",
-        0x0590: "Hebrew",
-        0x0600: "Arabic",
-    },
-    **{
-        0x0700: "",
-        0x0750: "Arabic",
-        0x0780: "",
-        0x0900: "Devanagari",
-        0x0980: "Bengali",
-        0x0A00: "other Indic",
-        0x0E00: "Thai",
-    },
-    **{
-        0x0E80: "Lao",
-        0x0F00: "Tibetan",
-        0x1000: "Burmese",
-        0x10A0: "Georgian",
-        0x1100: "Korean",
-        0x1200: "Ethiopic",
-        0x13A0: "",
-    },
-    **{0x1780: "Khmer", 0x1800: "", 0x1E00: "Latin", 0x1F00: "Greek", 0x2000: "", 0x3040: "Japanese", 0x3100: ""},
-    **{0x3400: "Chinese", 0xA000: "", 0xAC00: "Korean", 0xD7B0: "", 0xF900: "Chinese", 0xFB00: "", 0xFF21: "Latin", 0xFF5B: ""},
-    **{0xFF66: "Japanese", 0xFFA0: "", 0x20000: "Chinese", 0x32000: ""},
-}
-"""Where the letters of a script begin, in order."""
-_STARTS, _NAMES = list(_SCRIPTS), list(_SCRIPTS.values())
+_SCRIPTS = tomllib.loads((Path(__file__).parent / "scripts.toml").read_text(encoding="utf-8"))
+_STARTS, _NAMES = [int(start, 16) for start in _SCRIPTS], list(_SCRIPTS.values())
 
 
 def script_of(text: str) -> str:

@@ -21,7 +21,6 @@ from sanderling.data.importing import Place, find_places
 from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule
 from sanderling.data.similar import LEAST_THRESHOLD, THRESHOLD
-from sanderling.data.stats import Measure, length_in
 from sanderling.judge.rules import rule_judge
 from sanderling.policy.load import check_model, is_endpoint, names_model, weights_of
 from sanderling.runs.files import content_hash
@@ -186,11 +185,6 @@ class Layout:
     @property
     def profile(self) -> Profile:
         return get_profile(self.config.profile)
-
-    @property
-    def measure(self) -> Measure:
-        """What lengths are counted in."""
-        return length_in(self.config.tokenizer and load_tokenizer(self.config.tokenizer))
 
     def check(self) -> None:
         """Raise UserError now, and not after an hour, for what is not there or does not fit."""

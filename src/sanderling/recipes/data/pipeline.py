@@ -91,7 +91,8 @@ def run_data(layout: Layout, report: Report, command: str, open_judges: OpenJudg
         layout.parts[0]: layout.part(layout.parts[0]),
         "resampled": layout.resampled,
     }
-    portraits = [portray(name, open_trajectories(path), layout.measure) for name, path in sets.items()]
+    tokenizer = layout.config.tokenizer and load_tokenizer(layout.config.tokenizer)
+    portraits = [portray(name, open_trajectories(path), tokenizer) for name, path in sets.items()]
     numbers = {
         "command": command,
         "machine": machine(),
@@ -208,7 +209,7 @@ def dedupe(layout: Layout, report: Report) -> Figures:
     settings = layout.config.dedupe
     number = count_lines(layout.judged)
     with report.task("Dedupe", 1) as advance:
-        done = dedupe_file(
+        done, left = dedupe_file(
             layout.judged,
             layout.unlike,
             threshold=settings.threshold,
@@ -216,8 +217,8 @@ def dedupe(layout: Layout, report: Report) -> Figures:
             keep=settings.keep or max(1, number),
             prefer=settings.prefer,
         )
-        told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", done.written
-        same = [(one.id, "same_question", f"{one.kept} stays: {one.kept_question}", one) for one in done.left_out]
+        told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", len(done.kept)
+        same = [(one.id, "same_question", f"{one.kept} stays: {one.kept_question}", one) for one in left]
         if layout.config.against:
             found = check_file(layout.unlike, layout.config.against, out=layout.benchmark_free)
             written = found.rows - len(found.hits)
