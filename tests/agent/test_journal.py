@@ -264,6 +264,8 @@ def test_one_process_holds_a_journal_and_one_run_an_episode(tmp_path: Path) -> N
         means: Any = ("a", Speaker([], Life()), FixedClock(CLOCK_DAY), "")
         with journal.episode(*means), pytest.raises(ValueError, match="'a' is under way"), journal.episode(*means):
             pass
+        with Journal(tmp_path / "j") as again, journal.episode(*means), pytest.raises(ValueError, match="'a' is under way"):
+            again.episode(*means).__enter__()
     journal.close()
     assert not (tmp_path / "j").exists()
     with pytest.raises(UserError, match="Cannot use"):

@@ -15,7 +15,7 @@ from sanderling.evaluate.rows import AttemptRow, asked_digest
 from sanderling.evaluate.run_directory import ROWS, RunDirectory
 from sanderling.judge.verdict import META_KEY, verdict_of
 from sanderling.runs.jsonl import TrajectoryStore
-from sanderling.runs.run import Run, Table
+from sanderling.runs.run import DATABASE, Run, Table
 
 VERDICT = {"judge": "exact", "correct": True, "score": 1.0, "reason": "alike"}
 
@@ -94,6 +94,24 @@ def test_rows_that_came_to_harm_are_made_again(tmp_path: Path, harm: Callable[[T
     again.append(record(4))
     assert [row.id for row in opened(tmp_path).rows()] == [f"q{n}-0" for n in range(5)]
     assert opened(tmp_path).rows() == from_records(again)
+
+
+@pytest.mark.parametrize("harm", [lambda whole: b"noise" * 100, lambda whole: whole[:4096] + b"\xff" * (len(whole) - 4096)])
+def test_a_damaged_database_stops_nobody_from_reading_whole_records(tmp_path: Path, harm: Callable[[bytes], bytes]) -> None:
+    directory = RunDirectory(tmp_path)
+    with directory.alone():
+        directory.table("about").put("attempts", {"agent": "m"})
+        for number in range(40):
+            directory.attempts.append(record(number))
+    file = tmp_path / DATABASE
+    assert directory.made_with() == {"agent": "m"}
+    file.write_bytes(harm(file.read_bytes()))
+    with pytest.warns(UserWarning, match=r"run\.db is damaged.*read from their records"):
+        assert directory.attempts.rows() == from_records(directory.attempts)
+    with pytest.warns(UserWarning, match=r"run\.db is damaged.*what it was begun with"):
+        assert directory.made_with() == {}
+    with pytest.raises(UserError, match="is damaged"), directory.alone():
+        directory.attempts.prepare()
 
 
 def test_records_that_were_put_in_another_order_are_read_again(store: IndexedRecords, tmp_path: Path) -> None:

@@ -198,6 +198,19 @@ def test_a_ledger_goes_on_where_it_was_and_counts_what_was_under_way(tmp_path: P
     assert Ledger(Limits(), spent).spent.tokens == 460
 
 
+def test_two_ledgers_on_one_table_lose_nothing_and_keep_one_limit(tmp_path: Path) -> None:
+    spent = Run(tmp_path).table("spent")
+    one, other = (Ledger(Limits(tokens=1_000), spent) for _ in range(2))
+    one.settle(one.hold(300, 0.0), 200, 0.0)
+    other.settle(other.hold(400, 0.0), 300, 0.5)
+    with pytest.raises(BudgetSpentError, match="500 are spent"):
+        one.hold(501, 0.0)
+    one.hold(500, 0.0)
+    with pytest.raises(BudgetSpentError):
+        other.hold(1, 0.0)
+    assert Ledger(Limits(), spent).spent == Spent(1_000, 0.5, 3)
+
+
 def test_a_damaged_ledger_is_told(tmp_path: Path) -> None:
     spent = Run(tmp_path).table("spent")
     spent.put("3", {"tokens": 1})

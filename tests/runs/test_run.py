@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -15,23 +16,28 @@ from hypothesis import strategies as st
 
 from sanderling.core.asking import placed
 from sanderling.core.errors import UserError
+from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
+from sanderling.judge.book import VerdictBook
+from sanderling.judge.verdict import Verdict, decided
 from sanderling.runs.locks import LOCK, locked
 from sanderling.runs.run import DATABASE, Run, beside, reading
 from sanderling.runs.settings import MovedModelWarning
 
-KEYS = st.text(max_size=8)
+KEYS = st.text(st.characters(), max_size=8)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-DEEDS = st.lists(st.tuples(st.sampled_from("abc"), KEYS, st.none() | st.tuples(VALUES, st.none() | st.binary(), st.booleans())))
+KINDS = ("a", "episode \ud83d", "\U0010ffff")
+DEEDS = st.lists(st.tuples(st.sampled_from(KINDS), KEYS, st.none() | st.tuples(VALUES, st.none() | st.binary(), st.booleans())))
 
 
 @given(DEEDS)
 def test_a_table_is_an_ordered_mapping_that_outlives_its_process(tmp_path_factory: pytest.TempPathFactory, deeds: list) -> None:
     place = tmp_path_factory.mktemp("run")
-    model: dict[str, dict[str, list]] = {kind: {} for kind in "abc"}
+    model: dict[str, dict[str, list]] = {kind: {} for kind in KINDS}
     for part in (deeds[: len(deeds) // 2], deeds[len(deeds) // 2 :]):
         with Run(place) as run:
             for kind, key, deed in part:
@@ -55,6 +61,8 @@ def test_a_table_is_an_ordered_mapping_that_outlives_its_process(tmp_path_factor
                 assert table.keys() == list(wanted) and len(table) == len(wanted)
                 for key, (value, blob) in wanted.items():
                     assert key in table and table.get(key) == value and table.blob(key) == blob
+                for prefix in ("a", "é"):
+                    assert [key for key, _ in table.items(prefix)] == [key for key in wanted if key.startswith(prefix)]
                 assert "nobody" * 2 not in table and table.get("nobody" * 2, 7) == 7 and table.blob("nobody" * 2) is None
 
 
@@ -100,6 +108,87 @@ def test_nothing_that_was_acknowledged_is_lost_by_kills(tmp_path: Path, durable:
         table = run.table("t")
         assert last < len(table) <= last + 2
         assert all(table.get(str(n)) == [n] and table.blob(str(n)) == bytes([n % 256]) * 5000 for n in range(len(table)))
+
+
+def test_a_key_that_utf_8_cannot_hold_is_found_again_and_no_other_key(tmp_path: Path) -> None:
+    keys = ["half \ud83d", "half \ud83e", "half \ufffd", "half \\ud83d", "half \U0001f426"]
+    with Run(tmp_path) as run:
+        for number, key in enumerate(keys):
+            run.table("t").put(key, number, blob=bytes([number]))
+            run.table(key).put("k", number)
+        assert [(run.table("t").get(key), run.table("t").blob(key)) for key in keys] == [(n, bytes([n])) for n in range(5)]
+        run.table("t").remove(keys[0], whole=keys[1])
+        assert run.table("t").keys() == keys[1:]
+        assert [len(run.table(key)) for key in keys] == [1, 0, 1, 1, 1]
+
+
+class Traced(sqlite3.Connection):
+    """Notes how far each transaction was brought to the disk."""
+
+    commits: ClassVar[list[str]] = []
+
+    def execute(self, query: str, *values: Any) -> sqlite3.Cursor:
+        if query == "COMMIT":
+            (level,) = super().execute("PRAGMA synchronous").fetchone()
+            self.commits.append({1: "NORMAL", 2: "FULL"}[level])
+        return super().execute(query, *values)
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: connect(*given, **named, factory=Traced))
+    Traced.commits.clear()
+    return Traced.commits
+
+
+def test_what_is_durable_is_brought_to_the_disk_and_what_is_not_waits(tmp_path: Path, commits: list[str]) -> None:
+    with Run(tmp_path) as run:
+        run.table("t").put("k", 1)
+        run.table("t").put("k", 2, durable=False)
+        run.claim({"seed": 3})
+        run.table("t").remove("k")
+        run.reset("settings")
+    assert commits == ["FULL", "NORMAL", "FULL", "NORMAL", "FULL"]
+
+
+async def test_the_end_of_an_episode_a_step_or_a_verdict_is_durable(tmp_path: Path, commits: list[str]) -> None:
+    pytest.importorskip("torch")
+    from sanderling.train.rl.contract import Ended
+    from sanderling.train.rl.ledger import Batch, Begun, Ledger
+
+    question = Question(id="q", text="?")
+    episode = Trajectory(id="q-0", question=question, nodes=(), leaf=None, ending=Ending.ANSWERED)
+    with Ledger(tmp_path) as ledger, Run(tmp_path, locked=True) as run:
+        ledger.begin(Begun(0, "q", 1))
+        ledger.keep(0, 0, Ended(episode, 1.0))
+        ledger.settle(Batch(0, ()))
+
+        async def right() -> Verdict:
+            return decided(True, "it is")
+
+        await VerdictBook(run.table("verdicts")).verdict("k", right)
+    assert commits == ["FULL"] * 4
+
+
+def test_without_shared_memory_a_run_is_kept_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: list[str]
+) -> None:
+    connect = sqlite3.connect
+    opened: list[sqlite3.Connection] = []
+
+    def without_shared_memory(place: str, **named: Any) -> sqlite3.Connection:
+        opened.append(connect(f"{place}&vfs=unix-dotfile", **named))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", without_shared_memory)
+    for number in range(2):
+        with Run(tmp_path) as run:
+            assert opened[-1].execute("PRAGMA journal_mode").fetchone() == ("truncate",)
+            run.table("t").put(str(number), number, blob=b"x")
+            assert run.table("t").keys() == [str(one) for one in range(number + 1)]
+    assert commits == ["FULL", "FULL"]
+    assert {path.name for path in tmp_path.iterdir()} == {LOCK, DATABASE}
 
 
 def test_many_threads_write_one_run(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from pydantic import TypeAdapter
 
@@ -67,6 +67,9 @@ class Journal:
     Example: ``with Journal(Path("out.run")) as journal: await agent.run_many(jobs, concurrency=4, journal=journal)``
     """
 
+    _under_way: ClassVar[set[tuple[Path, str]]] = set()
+    """By run and id: journals of one process on one run share it."""
+
     def __init__(
         self, directory: Path, about: str = "", *, across_versions: bool = False, rank: int = 0, locked: bool = False
     ) -> None:
@@ -78,7 +81,6 @@ class Journal:
         Raises UserError when another process holds the directory, or it cannot be made.
         """
         self._about, self._across_versions = about, across_versions
-        self._under_way: set[str] = set()
         self._run = Run(directory, rank=rank, locked=locked)
 
     def __enter__(self) -> Self:
@@ -94,15 +96,16 @@ class Journal:
         ``about``: what else its turns depend on; entries made under another one are left out. Raises UserError when nothing can
         be written, ValueError when the episode is under way already.
         """
-        if id in self._under_way:
-            raise ValueError(f"the episode {id!r} is under way already: ids must differ within a journal")
+        episode = self._run.table(EPISODES).path, id
+        if episode in self._under_way:
+            raise ValueError(f"the episode {id!r} is under way already: ids must differ within a run")
         fingerprint = None if policy.tokenizer is None else policy.tokenizer.fingerprint
         version = None if self._across_versions else policy.version
-        self._under_way.add(id)
+        self._under_way.add(episode)
         try:
             yield _Journaled(self._run, id, policy, clock, digest(self._about, about, policy.name, version, fingerprint))
         finally:
-            self._under_way.remove(id)
+            self._under_way.remove(episode)
 
     def has(self, id: str) -> bool:
         """Whether an earlier process left this episode unfinished."""

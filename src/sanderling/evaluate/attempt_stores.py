@@ -6,6 +6,7 @@ and reported without reading them; later verdicts stand in the rows. The records
 of other records are made again from them (the first and the last one are compared).
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
+from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rows import AttemptRow, accepted_digest, row_of
@@ -74,9 +76,13 @@ class IndexedRecords:
         self._is_whole = False
 
     def rows(self) -> list[AttemptRow]:
-        """All rows; writes nothing, so that a reader may look at a run that goes on."""
-        with self._read() as table:
-            known = self._known(table) if table is not None else []
+        """All rows; writes nothing, so that a reader may look at a run that goes on. Of a damaged database only warns."""
+        known: list[AttemptRow] = []
+        try:
+            with self._read() as table:
+                known = self._known(table) if table is not None else []
+        except UserError as error:
+            warnings.warn(f"{error} Until then its attempts are read from their records.", stacklevel=2)
         return [*known, *self._behind(known)]
 
     def prepare(self) -> list[AttemptRow]:

@@ -11,6 +11,7 @@ judges anew.
 """
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -194,11 +195,15 @@ class RunDirectory:
         return self._run
 
     def made_with(self) -> dict[str, Any]:
-        """What its attempts depend on, as it was begun with; empty where it does not say."""
+        """What its attempts depend on, as it was begun with; empty where it does not say, or its database is damaged."""
         if not (self.root / DATABASE).exists():
             return {}
-        with reading(self.root) as tables:
-            return tables("about")[0].get(ATTEMPTS, {})
+        try:
+            with reading(self.root) as tables:
+                return tables("about")[0].get(ATTEMPTS, {})
+        except UserError as error:
+            warnings.warn(f"{error} Until then it does not say what it was begun with.", stacklevel=2)
+            return {}
 
     @contextmanager
     def _look(self) -> Iterator[Table | None]:

@@ -102,6 +102,10 @@ class Ledger:
 
     def hold(self, tokens: int, cost: float) -> int:
         """Reserve what a call may cost at most, under a number. Raises BudgetSpentError when it could lead past a limit."""
+        while self._kept is not None and (taken := self._kept.get(str(self._next))) is not None:
+            tokens_taken, cost_taken, estimated = taken  # by another ledger on the same table: it counts as well
+            self.spent += Spent(tokens_taken, cost_taken, 1, estimated)
+            self._next += 1
         held = sum(self._under_way.values(), self.spent)
         sums = (
             ("tokens", held.tokens, tokens, self._limits.tokens, 0.0),

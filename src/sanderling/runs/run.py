@@ -27,6 +27,7 @@ from typing import Any, Self
 from filelock import FileLock
 
 from sanderling.core.errors import UserError
+from sanderling.core.lenient import is_unicode
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory
 from sanderling.runs.files import close_directory
 from sanderling.runs.locks import LOCK, hold
@@ -181,6 +182,7 @@ class Table:
     def __init__(self, database: "Database", kind: str, run: Run | None = None) -> None:
         """``run``: what keeps the database open while this is used."""
         self._database, self.kind, self._run = database, kind, run
+        self._kind = _stored(kind)
         self.path = database.path
         """The file that holds it, for what a person is told."""
 
@@ -191,21 +193,21 @@ class Table:
         """
         with self._database.writing(durable) as run:
             query = "INSERT INTO entry (kind, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-            run(query, (self.kind, key, json.dumps(value)))
+            run(query, (self._kind, _stored(key), json.dumps(value)))
             if blob is not None:
                 packed = _zstd().compress(blob, asbytes=True)
                 query = "INSERT OR REPLACE INTO blob SELECT number, ?, ? FROM entry WHERE kind = ? AND key = ?"
-                run(query, (len(blob), packed, self.kind, key))
+                run(query, (len(blob), packed, self._kind, _stored(key)))
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key."""
-        found = self._database.rows("SELECT value FROM entry WHERE kind = ? AND key = ?", self.kind, key)
+        found = self._database.rows("SELECT value FROM entry WHERE kind = ? AND key = ?", self._kind, _stored(key))
         return json.loads(found[0][0]) if found else default
 
     def blob(self, key: str) -> bytes | None:
         """The large value of a key; None where it has none."""
         query = "SELECT size, data FROM entry JOIN blob USING (number) WHERE kind = ? AND key = ?"
-        found = self._database.rows(query, self.kind, key)
+        found = self._database.rows(query, self._kind, _stored(key))
         return _zstd().decompress(found[0][1], decompressed_size=found[0][0], asbytes=True) if found else None
 
     def record(self, key: str) -> Trajectory:
@@ -219,24 +221,37 @@ class Table:
         """Forget keys, their blobs included, and all entries of the kind ``whole``, at once; what is not there is forgotten."""
         with self._database.writing(durable=False) as run:
             for key in keys:
-                run("DELETE FROM entry WHERE kind = ? AND key = ?", (self.kind, key))
+                run("DELETE FROM entry WHERE kind = ? AND key = ?", (self._kind, _stored(key)))
             if whole:
-                run("DELETE FROM entry WHERE kind = ?", (whole,))
+                run("DELETE FROM entry WHERE kind = ?", (_stored(whole),))
 
     def items(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """Keys and values, in the order in which the keys first came, of keys that begin so; no blob is read."""
-        query = "SELECT key, value FROM entry WHERE kind = ? AND key >= ? AND key < ? ORDER BY number"
-        found = self._database.rows(query, self.kind, prefix, f"{prefix}\U0010ffff")
-        return ((key, json.loads(value)) for key, value in found)
+        values, wanted = [self._kind], ""
+        if prefix:
+            values += [prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)]
+            wanted = "AND key >= ? AND key < ?"
+        found = self._database.rows(f"SELECT key, value FROM entry WHERE kind = ? {wanted} ORDER BY number", *values)
+        return ((_plain(key), json.loads(value)) for key, value in found)
 
     def keys(self) -> list[str]:
-        return [key for (key,) in self._database.rows("SELECT key FROM entry WHERE kind = ? ORDER BY number", self.kind)]
+        found = self._database.rows("SELECT key FROM entry WHERE kind = ? ORDER BY number", self._kind)
+        return [_plain(key) for (key,) in found]
 
     def __contains__(self, key: str) -> bool:
-        return bool(self._database.rows("SELECT 1 FROM entry WHERE kind = ? AND key = ?", self.kind, key))
+        return bool(self._database.rows("SELECT 1 FROM entry WHERE kind = ? AND key = ?", self._kind, _stored(key)))
 
     def __len__(self) -> int:
-        return self._database.rows("SELECT count(*) FROM entry WHERE kind = ?", self.kind)[0][0]
+        return self._database.rows("SELECT count(*) FROM entry WHERE kind = ?", self._kind)[0][0]
+
+
+def _stored(key: str) -> str | bytes:
+    """A key as SQLite holds it: as bytes where it has lone surrogates, which no text in UTF-8 can have."""
+    return key if is_unicode(key) else key.encode("utf-8", "surrogatepass")
+
+
+def _plain(key: str | bytes) -> str:
+    return key if isinstance(key, str) else key.decode("utf-8", "surrogatepass")
 
 
 class Database:
