@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from scripted_server import Quiet, listening
 
 Say = Callable[[list[dict[str, str]], int], "str | int | bytes | None"]
 """``(messages, how often this conversation was asked before)`` to a text, a status, a raw body, or None: it hangs up."""
@@ -52,17 +53,15 @@ def words_of(messages: list[dict[str, str]]) -> int:
 
 @contextmanager
 def billing(say: Say, *, bills: bool = True) -> Iterator[Billing]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Quiet):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with server_state.lock:
-                server_state.running += 1
-                server_state.most = max(server_state.most, server_state.running)
-            found = server_state.reply(body)
-            with server_state.lock:
-                server_state.running -= 1
+            body = self.body()
+            with state.lock:
+                state.running += 1
+                state.most = max(state.most, state.running)
+            found = state.reply(body)
+            with state.lock:
+                state.running -= 1
             if found is None:
                 self.close_connection = True
                 return
@@ -74,17 +73,6 @@ def billing(say: Say, *, bills: bool = True) -> Iterator[Billing]:
             self.end_headers()
             self.wfile.write(found[1])
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server_state = Billing(f"http://127.0.0.1:{server.server_address[1]}/v1", say, bills)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server_state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with listening(Handler) as url:
+        state = Billing(url, say, bills)
+        yield state

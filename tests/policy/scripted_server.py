@@ -53,31 +53,40 @@ def hang_up(handler: BaseHTTPRequestHandler) -> None:
     handler.close_connection = True
 
 
+class Quiet(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def body(self) -> dict[str, Any]:
+        return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
+
+
 @contextmanager
-def serve(*answers: Answer) -> Iterator[Scripted]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            scripted.asked.append((self.path, body, dict(self.headers)))
-            scripted.answers.pop(0)(self)
-
-        def do_GET(self) -> None:
-            scripted.asked.append((self.path, {}, dict(self.headers)))
-            scripted.answers.pop(0)(self)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def listening(handler: type[Quiet]) -> Iterator[str]:
+    """A server's address, while it is there."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    scripted = Scripted(f"http://127.0.0.1:{server.server_address[1]}/v1", list(answers))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield scripted
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def serve(*answers: Answer) -> Iterator[Scripted]:
+    class Handler(Quiet):
+        def do_POST(self) -> None:
+            scripted.asked.append((self.path, self.body(), dict(self.headers)))
+            scripted.answers.pop(0)(self)
+
+        do_GET = do_POST
+
+    with listening(Handler) as url:
+        scripted = Scripted(url, list(answers))
+        yield scripted
