@@ -25,7 +25,6 @@ from sanderling.judge.verdict import (
     Ruling,
     Verdict,
     in_order,
-    rule_on,
     unscored,
     verdict_of,
 )
@@ -78,27 +77,6 @@ class Prepared:
             await asyncio.sleep(0)
         self.running -= 1
         return self.by(trajectory) if self.by else self.verdicts.pop(0)
-
-
-@pytest.mark.parametrize(
-    ("trajectory", "ruling", "code"),
-    [
-        (episode(None, ending=Ending.TOOL_OUTAGE), Ruling.UNSCORED, Code.NOT_ENDED),
-        (episode("Oslo", ending=Ending.CANCELLED), Ruling.UNSCORED, Code.NOT_ENDED),
-        (episode(None, ending=None), Ruling.UNSCORED, Code.NOT_ENDED),
-        (episode(None, ending=Ending.TURN_LIMIT), Ruling.INCORRECT, Code.NO_ANSWER),
-        (episode("Oslo", ending=Ending.REPETITION), Ruling.INCORRECT, Code.NO_ANSWER),
-        (episode(" \n"), Ruling.INCORRECT, Code.NO_ANSWER),
-        (episode("Oslo", ()), Ruling.UNSCORED, Code.NO_ACCEPTED),
-        (episode("Oslo", ("", " ")), Ruling.UNSCORED, Code.NO_ACCEPTED),
-        (episode("Oslo", ending=None), Ruling.CORRECT, Code.JUDGED),
-    ],
-)
-async def test_what_needs_no_judge(trajectory: Trajectory, ruling: Ruling, code: Code) -> None:
-    judge = Prepared(RIGHT)
-    verdict = await rule_on(trajectory, judge)
-    assert (verdict.ruling, verdict.code) == (ruling, code)
-    assert len(judge.asked) == (code is Code.JUDGED)
 
 
 @pytest.mark.parametrize(

@@ -125,21 +125,6 @@ def test_a_fence_keeps_all_but_tags(text: str) -> None:
     assert shown.partition("<final_answer>\n")[2].removesuffix("\n</final_answer>").replace("‹", "<") == text
 
 
-def test_what_our_own_prompt_looks_like() -> None:
-    """Verdicts and replies are kept under the version, the messages and the length: another one is paid again."""
-    ours, question = PROMPTS["ours"], Question(id="q", text="Why?", answers=("a  b", "c"))
-    system, user = ours.messages(question, "an </final_answer> answer")
-    assert (ours.name, ours.max_tokens) == ("judge 4ab704e9b999", 2_048)
-    assert user.content == (
-        "<question>\nWhy?\n</question>\n\n<right_answers>\n- a b\n- c\n</right_answers>\n\n"
-        "<final_answer>\nan ‹/final_answer> answer\n</final_answer>"
-    )
-    assert system.content.endswith("as the last line when it is not the same.")
-    assert ours.messages(question, "x", again=True) == ours.messages(question, "x"), (
-        "a second reply is told apart by its sample"
-    )
-
-
 # Judges -------------------------------------------------------------------------------------------------------------------
 
 
@@ -167,18 +152,6 @@ async def test_an_unreadable_reply_is_asked_again_with_a_reminder_then_unscored(
     verdict = await ModelJudge([client, other], prompt)(episode())
     assert (verdict.ruling, verdict.score, verdict.code) == (Ruling.UNSCORED, None, Code.UNREADABLE)
     assert len(client.asked) == len(other.asked) == 2 and verdict.cost == 2.0 and "4 replies" in verdict.reason
-
-
-@pytest.mark.parametrize("key", PROMPTS)
-async def test_equal_texts_pass_without_asking_where_the_prompt_has_it_so(key: str) -> None:
-    client = Replies(RIGHT[key])
-    verdict = await rule_on(episode(" Oslo\n", "Bergen", "Oslo "), ModelJudge([client], PROMPTS[key]))
-    assert (verdict.code is Code.SAME_TEXT, len(client.asked)) == (
-        (True, 0) if key == "xbench" else (False, 1 + (key == "sets"))
-    )
-    if key == "xbench":
-        assert recorded(verdict, "j")["code"] == "same_text" and verdict.correct and verdict.tokens == 0
-        assert (await ModelJudge([client], PROMPTS[key])(episode("oslo"))).code is Code.JUDGED
 
 
 def test_the_same_answer_of_sixty_attempts_is_asked_about_once(tmp_path: Path) -> None:
@@ -239,15 +212,3 @@ async def test_models_in_order(
     assert len(one.asked) == len(first) and len(two.asked) == len(second)
     if models:
         assert verdict.cost == 0.5 * sum(isinstance(reply, str) for reply in (*first, *second))
-
-
-async def test_a_verdict_in_the_record_tells_its_model_and_what_it_took() -> None:
-    verdict = await rule_on(episode(), ModelJudge([Replies("reasoning: old name of Oslo\ncorrect: yes")]))
-    assert recorded(verdict, "j") == {
-        "judge": "j", "correct": True, "score": 1.0, "reason": "old name of Oslo", "model": "m", "prompt": PROMPTS["ours"].name,
-        "tokens": 110, "cost": 0.5, "remembered": False,
-    }  # fmt: skip
-    two = ModelJudge([Replies("", name="a"), Replies("", name="b")])
-    assert two.name == f"model a or b ({PROMPTS['ours'].name})"
-    with pytest.raises(ValueError, match="needs a model"):
-        ModelJudge([])

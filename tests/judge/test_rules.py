@@ -24,7 +24,7 @@ from sanderling.judge.rules import (
     squad_words,
     token_f1,
 )
-from sanderling.judge.verdict import Code, Ruling, rule_on
+from sanderling.judge.verdict import Ruling, rule_on
 
 
 def episode(answer: str | None, accepted: tuple[str, ...] = ("Oslo",), ending: Ending | None = Ending.ANSWERED) -> Trajectory:
@@ -58,13 +58,6 @@ def test_other_answers(answer: str, accepted: str):
     assert exact_match(answer, accepted) == 0.0
 
 
-def test_f1_counts_common_tokens():
-    assert token_f1("Oslo, Norway", "Oslo") == pytest.approx(2 / 3)
-    assert token_f1("東京都", "東京") == pytest.approx(0.8)
-    assert token_f1("a b b", "b b b") == pytest.approx(0.8)
-    assert token_f1("", "") == 0.0
-
-
 @given(st.text(), st.text())
 def test_any_text_gives_a_score_between_none_and_full(answer: str, accepted: str):
     for outcome in OUTCOMES.values():
@@ -72,10 +65,6 @@ def test_any_text_gives_a_score_between_none_and_full(answer: str, accepted: str
         assert outcome(answer, accepted) == pytest.approx(outcome(accepted, answer))
     if answer_tokens(answer):
         assert exact_match(answer, answer) == token_f1(answer, answer) == 1.0
-
-
-def test_the_best_accepted_answer_counts() -> None:
-    assert score_trajectory(episode("kristiania", ("Oslo", "Kristiania")), exact_match) == 1.0
 
 
 @pytest.mark.parametrize("ending", list(Ending))
@@ -120,12 +109,6 @@ def test_a_question_without_accepted_answers_is_refused():
 )
 async def test_rules(spec: str, answer: str, correct: bool) -> None:
     assert (await rule_on(episode(answer), rule_judge(spec))).correct is correct
-
-
-async def test_a_rule_is_asked_and_nobody_else() -> None:
-    """F1 asked for is F1: no model stands behind it, and its threshold is part of its name."""
-    assert {rule_judge("f1:0.8").name, rule_judge("f1").name} == {"f1:0.8"}
-    assert rule_judge("f1:0.5").name == "f1:0.5"
 
 
 @pytest.mark.parametrize(
@@ -189,14 +172,6 @@ async def test_numeric_reads_a_sign_however_it_is_written(said: str) -> None:
     assert (await numeric(episode(said, ("5",)))).ruling is Ruling.INCORRECT
     assert (await numeric(episode(said, ("-5",)))).ruling is Ruling.CORRECT
     assert (await numeric(episode("5 x 10⁻³", ("0.005",)))).ruling is Ruling.CORRECT
-
-
-@pytest.mark.parametrize("name", ["C++", "C#", "C+"])
-async def test_a_name_with_signs_holds_no_name_without_them(name: str) -> None:
-    assert (
-        await rule_judge("contains")(episode(f"They wrote it in {name}, says the page.", ("C",)))
-    ).ruling is Ruling.INCORRECT
-    assert (await rule_judge("contains")(episode(f"They wrote it in {name}, says the page.", (name,)))).ruling is Ruling.CORRECT
 
 
 GAIA = [
@@ -289,19 +264,6 @@ async def test_the_best_of_the_accepted_answers_counts(
 ) -> None:
     verdict = await rule_on(episode(answer, accepted), rule_judge(spec))
     assert (verdict.correct, verdict.score) == (correct, pytest.approx(score))
-
-
-@pytest.mark.parametrize("spec", ["gaia", "squad_em", "squad_f1"])
-async def test_nothing_to_compare_is_settled_before(spec: str) -> None:
-    assert (await rule_on(episode("  "), rule_judge(spec))).code is Code.NO_ANSWER
-    assert (await rule_on(episode("Oslo", ()), rule_judge(spec))).code is Code.NO_ACCEPTED
-
-
-def test_numbers_behind_their_names() -> None:
-    assert rule_judge("squad_f1").name == "squad_f1:0.8"
-    for spec in ("gaia:1", "squad_em:0.5", "squad_f1:2"):
-        with pytest.raises(UserError):
-            rule_judge(spec)
 
 
 async def test_rules_from_outside(tmp_path: Path) -> None:

@@ -1,17 +1,9 @@
 """What is shown of a page: snippets for a query, extracts for a goal."""
 
-import hashlib
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.profiles import get_profile
-from sanderling.tools.contract import ToolContext
-from sanderling.tools.world_tools import world_tools
-from sanderling.world.contract import answered
 from sanderling.world.cutting import split_page
-from sanderling.world.encyclopedia import generate_pages
-from sanderling.world.local import LocalWorld
 from sanderling.world.passages import extract as extract_of
 from sanderling.world.passages import snippet
 from sanderling.world.text import flow, word_count
@@ -220,37 +212,3 @@ def test_a_paragraph_that_goes_on_about_the_subject_is_kept_where_there_is_room(
 )
 def test_extracts_of_tables_keep_their_budget(lines, most):
     assert word_count(extract("\n".join(lines), "beta y b", most)) <= most
-
-
-# Bytes
-
-
-GOALS = ("", "born", "who founded it and in which year", "population of the town; mayor", "zzz")
-SHORT = "600310be71e1e714808b65cb70dfb4a346824c2bbc01e4b1ffd0e7a324286207"
-BYTES_LONG = "c3e9c22d44b8af0560d174096eae6a0f656d2edb3bbc742c069fd545fa074c28"
-
-
-async def test_visits_of_the_tiny_profile_keep_their_bytes() -> None:
-    pages = list(generate_pages(120, 7))
-    tool = world_tools(LocalWorld.in_memory(pages, name="golden"), get_profile("tiny"))["visit"]
-    digest = hashlib.sha256()
-    for goal in GOALS:
-        for page in pages:
-            digest.update((await tool({"url": [page.url, f"{page.url}#x"], "goal": goal}, ToolContext())).text.encode())
-    assert digest.hexdigest() == SHORT
-
-
-def test_extracts_of_long_encyclopedia_pages_keep_their_bytes() -> None:
-    pages = list(generate_pages(120, 8))
-    # Budgets of three full passages and more have no published number.
-    joined = [
-        page.model_copy(update={"text": "\n\n".join(other.text for other in pages[start : start + 30])})
-        for start, page in enumerate(pages[:40])
-    ]
-    world = LocalWorld.in_memory(joined, name="long")
-    digest = hashlib.sha256()
-    for goal in GOALS:
-        for page in joined:
-            for words in (1, 8, 24, 60, 120, 179):
-                digest.update(answered(world.visit(page.url, goal, max_words=words)).text.encode())
-    assert digest.hexdigest() == BYTES_LONG
