@@ -324,6 +324,6 @@ def test_settings_say_what_is_missing():
     with pytest.raises(UserError, match="--reader-url"):
         web_settings(HERE, "r.jina.ai", env={})
     told = web_settings(env={"SERPER_API_KEY": "sk-secret"})
-    assert told.reader_key is None and "sk-secret" not in repr(told) and "sk-secret" not in told.model_dump_json()
+    assert not told.reader_key and "sk-secret" not in repr(told) and "sk-secret" not in told.model_dump_json()
     with pytest.raises(ValueError, match="attempts"):
         WebSettings(attempts=0)

@@ -383,7 +383,7 @@ def test_nothing_left_to_build_from():
 
 def test_a_world_remembers_what_it_was_built_from(tmp_path):
     built, held = split(MANY, 0.25, 0)
-    write_built_from(tmp_path, built_from(built, held, 0.25, 0))
+    write_built_from(tmp_path, [built_from(built, held, 0.25, 0)])
     known = read_built_from(tmp_path)
     assert known is not None and known.held_out == len(held)
     renamed = built[0].model_copy(update={"id": "other/name#7"})

@@ -109,7 +109,7 @@ def build_recorded(
     def finish(place: Path) -> None:
         table.save(place / REPLAY_FILE)
         write_questions(place / "questions.jsonl", answerable_questions(built))
-        write_built_from(place, built_from(built, held, hold_out, seed, hold_out_by))
+        write_built_from(place, [built_from(built, held, hold_out, seed, hold_out_by)])
 
     with build_progress(_NOTHING) as progress:
         info = build_world(

@@ -8,10 +8,9 @@ may be answered otherwise tomorrow: record it to keep it (`tools.recording`).
 
 import asyncio
 import json
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,9 +49,8 @@ _STATUS = {
     524: ToolStatus.TIMEOUT,
 }
 """What a reader's status, or a site's within a reader's warning, says of a page."""
-_TIMED_OUT = 504
-"""The status of an answer that did not come in time: a gateway's, as it might have been told by one."""
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _LONGEST_PAUSE_S = 30.0
 _MOST_BYTES = 32 << 20
 
@@ -64,8 +62,8 @@ class WebSettings(Frozen):
     """Base URL of a service that answers ``POST /search {"q", "num"}`` as Serper does."""
     reader_url: str = READER_URL
     """Base URL of a service that answers ``POST / {"url"}`` as Jina Reader does."""
-    search_key: SecretStr | None = None
-    reader_key: SecretStr | None = None
+    search_key: SecretStr = SecretStr("")
+    reader_key: SecretStr = SecretStr("")
     timeout_s: float = Field(default=60.0, gt=0)
     """For one attempt."""
     attempts: int = Field(default=3, ge=1)
@@ -87,8 +85,8 @@ def web_settings(search_url: str = SEARCH_URL, reader_url: str = READER_URL, *, 
     return WebSettings(
         search_url=search_url.rstrip("/"),
         reader_url=reader_url.rstrip("/"),
-        search_key=SecretStr(search_key) if search_key else None,
-        reader_key=SecretStr(reader_key) if reader_key else None,
+        search_key=SecretStr(search_key),
+        reader_key=SecretStr(reader_key),
     )
 
 
@@ -104,8 +102,7 @@ class LiveWeb(World):
 
     def __init__(self, settings: WebSettings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """``transport``: instead of the network, for tests."""
-        search_key = settings.search_key.get_secret_value() if settings.search_key else ""
-        reader_key = settings.reader_key.get_secret_value() if settings.reader_key else ""
+        search_key, reader_key = settings.search_key.get_secret_value(), settings.reader_key.get_secret_value()
         search_headers = {"X-API-KEY": search_key} if search_key else {}
         reader_headers = {"Authorization": f"Bearer {reader_key}"} if reader_key else {}
         self.fingerprint = f"{settings.search_url} {settings.reader_url}"
@@ -116,15 +113,20 @@ class LiveWeb(World):
         self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> SearchReply:
         """Ask the engine; see `contract.World`. Snippets are as it gives them. Raises OutageError."""
-        answer = await self._engine.post(
-            "/search", {"q": query, "num": min(limit, _MOST_RESULTS)}, refusals=(401, 402, 403, 404)
-        )
-        if answer.status == 200 and isinstance(answer.body, dict):
-            hits = _hits(answer.body.get("organic"))[:limit]
+        asked = {"q": query, "num": min(limit, _MOST_RESULTS)}
+        status, body = await self._engine.post("/search", asked, refusals=(401, 402, 403, 404))
+        if status == 200 and isinstance(body, dict):
+            listed = body.get("organic")
+            entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+            hits = tuple(
+                SearchHit(_text(entry.get("title")), link, _text(entry.get("snippet")), _text(entry.get("date")))
+                for entry in entries
+                if (link := _text(entry.get("link")))
+            )[:limit]
             return SearchReply(query, hits, ToolStatus.OK if hits else ToolStatus.EMPTY)
-        if answer.status == 400:  # the engine will not take these words
+        if status == 400:  # the engine will not take these words
             return SearchReply(query, (), ToolStatus.EMPTY)
-        return SearchReply(query, (), _STATUS.get(answer.status, ToolStatus.OUTAGE))
+        return SearchReply(query, (), _STATUS.get(status, ToolStatus.OUTAGE))
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         """Read a page; see `contract.World`. Its ``url`` is the one that was asked for. Raises OutageError."""
@@ -144,10 +146,10 @@ class LiveWeb(World):
         """One whole page; its ``url`` is the address it came from, after redirections. Raises OutageError."""
         if not url.lower().startswith(("http://", "https://")):
             return missing(url)
-        answer = await self._reader.post("/", {"url": url}, refusals=(401,))
-        if answer.status != 200:
-            return VisitReply(url, "", "", _STATUS.get(answer.status, ToolStatus.OUTAGE))
-        data = answer.body.get("data") if isinstance(answer.body, dict) else None
+        status, body = await self._reader.post("/", {"url": url}, refusals=(401,))
+        if status != 200:
+            return VisitReply(url, "", "", _STATUS.get(status, ToolStatus.OUTAGE))
+        data = body.get("data") if isinstance(body, dict) else None
         if not isinstance(data, dict):
             return VisitReply(url, "", "", ToolStatus.OUTAGE)
         warned = _WARNED.search(_text(data.get("warning")))
@@ -168,28 +170,8 @@ class LiveWeb(World):
         await self.aclose()
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What a service said."""
-
-    status: int
-    body: Any
-    """Decoded JSON; None for what is no JSON."""
-
-    @property
-    def words(self) -> str:
-        """The service's own words about a failure, on one line."""
-        found = self.body
-        if isinstance(found, dict):
-            found = next((found[key] for key in ("error", "message", "readableMessage", "name") if found.get(key)), "")
-        return " ".join(str(found or "no reason given").split())[:200]
-
-
 class _Service:
-    """One service: a JSON request in, a status and a body out, with patience. Keys stand in headers only, and in no message.
-
-    Busy or broken replies and lost connections are tried again, with pauses that grow or that the service names.
-    """
+    """One service: a JSON request in, a status and a decoded body out, with patience. Keys stand in headers, in no message."""
 
     def __init__(
         self,
@@ -213,80 +195,65 @@ class _Service:
             trust_env=beyond,
         )
 
-    async def post(self, path: str, body: Mapping[str, Any], refusals: tuple[int, ...]) -> _Answer:
+    async def post(self, path: str, body: Mapping[str, Any], refusals: tuple[int, ...]) -> tuple[int, Any]:
         """The last answer to a request. Raises OutageError where the service, not the query or the page, is what failed."""
         async with self._free:
-            answer = await self._patiently(path, body)
-        if answer.status in refusals:
-            raise OutageError(
-                f"{self._base_url} refused the request (status {answer.status}: {answer.words}): look at {self._key_env}."
-            )
-        if answer.status in (400, 402) and _NO_CREDIT.search(answer.words):
-            raise OutageError(f"{self._base_url} has no credit left for this key ({answer.words}).")
-        odd = answer.status == 200 and not isinstance(answer.body, dict)
-        self._broken = self._broken + 1 if odd or (answer.status >= 500 and answer.status not in _STATUS) else 0
+            status, found = await self._patiently(path, body)
+        words: Any = found
+        if isinstance(found, dict):
+            words = next((found[key] for key in ("error", "message", "readableMessage", "name") if found.get(key)), "")
+        words = " ".join(str(words or "no reason given").split())[:200]
+        if status in refusals:
+            raise OutageError(f"{self._base_url} refused the request (status {status}: {words}): look at {self._key_env}.")
+        if status in (400, 402) and _NO_CREDIT.search(words):
+            raise OutageError(f"{self._base_url} has no credit left for this key ({words}).")
+        odd = status == 200 and not isinstance(found, dict)
+        self._broken = self._broken + 1 if odd or (status >= 500 and status not in _STATUS) else 0
         if self._broken >= BROKEN_IN_A_ROW:
-            what = "something else than JSON" if odd else f"status {answer.status}: {answer.words}"
+            what = "something else than JSON" if odd else f"status {status}: {words}"
             raise OutageError(f"{self._base_url} is broken ({what}, {BROKEN_IN_A_ROW} times in a row).")
-        return answer
+        return status, found
 
-    async def _patiently(self, path: str, body: Mapping[str, Any]) -> _Answer:
-        pause_s, attempts = self._settings.pause_s, self._settings.attempts
-        for attempt in range(1, attempts + 1):
-            answer, wait_s = await self._once(path, body, last=attempt == attempts)
-            if answer is not None and (answer.status not in _RETRIED or attempt == attempts):
-                return answer
-            await asyncio.sleep(min(_LONGEST_PAUSE_S, pause_s if wait_s is None else wait_s))
+    async def _patiently(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """Busy or broken replies and lost connections are tried again, with pauses that grow or that the service names."""
+        pause_s, left = self._settings.pause_s, self._settings.attempts
+        while True:
+            left -= 1
+            wait_s = pause_s
+            try:
+                async with (
+                    asyncio.timeout(self._settings.timeout_s),  # the client's limit is for each read: a reply may drip for ever
+                    self.client.stream("POST", path, json=dict(body)) as reply,
+                ):
+                    status, found = reply.status_code, await _decoded(reply)
+                    after = reply.headers.get("retry-after", "")
+                    wait_s = float(after) if _SECONDS.fullmatch(after) else pause_s
+            except (httpx.TimeoutException, TimeoutError) as error:
+                if isinstance(error, httpx.ConnectTimeout) and not left:
+                    raise OutageError(f"{self._base_url} cannot be reached (no connection in time).") from error
+                status, found = 504, {"error": "no answer in time"}  # as a gateway might have told it
+            except (httpx.TransportError, httpx.InvalidURL) as error:
+                if not left:
+                    reason = " ".join(str(error).split())[:200] or type(error).__name__
+                    raise OutageError(f"{self._base_url} cannot be reached ({reason}).") from error
+                status, found = 503, None
+            if not left or status not in _RETRIED:
+                return status, found
+            await asyncio.sleep(min(_LONGEST_PAUSE_S, wait_s))
             pause_s *= 2
-        raise AssertionError("the last attempt answers or raises")
-
-    async def _once(self, path: str, body: Mapping[str, Any], *, last: bool) -> tuple[_Answer | None, float | None]:
-        """An answer, or None where another attempt may help; and how long the service wants to be left alone."""
-        try:
-            async with (
-                asyncio.timeout(self._settings.timeout_s),  # the client's own limit is for each read: a reply may drip for ever
-                self.client.stream("POST", path, json=dict(body)) as reply,
-            ):
-                return _Answer(reply.status_code, await _decoded(reply)), _wait(reply)
-        except (httpx.TimeoutException, TimeoutError) as error:
-            if isinstance(error, httpx.ConnectTimeout) and last:
-                raise OutageError(f"{self._base_url} cannot be reached (no connection in time).") from error
-            return _Answer(_TIMED_OUT, {"error": "no answer in time"}), None
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            if last:
-                reason = " ".join(str(error).split())[:200] or type(error).__name__
-                raise OutageError(f"{self._base_url} cannot be reached ({reason}).") from error
-            return None, None
 
 
 async def _decoded(reply: httpx.Response) -> Any:
-    chunks, size = [], 0
+    """The JSON of a reply; None for what is none, or too much."""
+    data = bytearray()
     async for chunk in reply.aiter_bytes():
-        size += len(chunk)
-        if size > _MOST_BYTES:
+        data += chunk
+        if len(data) > _MOST_BYTES:
             return None
-        chunks.append(chunk)
     try:
-        return json.loads(b"".join(chunks).decode("utf-8", "replace"))
+        return json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-
-
-def _wait(reply: httpx.Response) -> float | None:
-    try:
-        seconds = float(reply.headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def _hits(found: Any) -> tuple[SearchHit, ...]:
-    entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    return tuple(
-        SearchHit(_text(entry.get("title")), _text(entry["link"]), _text(entry.get("snippet")), _text(entry.get("date")))
-        for entry in entries
-        if _text(entry.get("link"))
-    )
 
 
 def _text(value: Any) -> str:

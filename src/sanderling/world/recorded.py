@@ -1,19 +1,8 @@
 """Recorded trajectories as a world: every page they listed or read by its real URL, and a table that replays their calls.
 
-A page's title and date are the first that were given, its text the distinct snippets and extracts in the order they were seen
-(its title, where there are none). The same trajectories in the same order give the same pages. An address without any words
-(only dead visits) is left out and counted.
-
-A replayed call's key is its tool's role and its arguments as canonical JSON (argument names of all families are one, a lone
-text is a list of one; the texts themselves count to the letter). A turn with several calls is one key, as it has one
-observation. Where the same call was answered differently, the trajectory decides, then the ordinal of the call in it, then how
-often it was made before.
-
 Some may be held out, so that the world can be compared with what it was not built from. The side of a trajectory depends on its
-question, the seed and the share alone (SHA-256), so it is the same on every machine and in any order, a larger share holds out
-what a smaller one does and more, and attempts at one question are never on both sides. Held out by trajectory, the observations
-stand for the question: other attempts at a held-out question may then be built in. The world remembers digests of what went in:
-of the observations (a renamed file is known all the same), of the questions and of the queries; no text.
+question (or its observations), the seed and the share alone, so it is the same on every machine and in any order, and a larger
+share holds out what a smaller one does and more. The world remembers digests of what went in; no text.
 """
 
 import hashlib
@@ -44,22 +33,25 @@ from sanderling.world.fidelity import RecordedSearch, recorded_calls
 
 _NAMES = ToolNames()
 REPLAY_FILE = "replay.jsonl"
+BUILT_FROM_FILE = "built_from.json"
 
 
 def call_key(name: str, arguments: dict[str, Any]) -> str:
-    """The canonical form of one call."""
+    """The canonical form of a call: its tool's role and its arguments as JSON; texts count to the letter.
+
+    Argument names of all families are one, a lone text is a list of one.
+    """
     call = normalise_arguments(ToolCall(name=tool_role(name) or name, arguments=arguments), _NAMES)
     return json.dumps([call.name, call.arguments], sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
 class Replay:
-    """One recorded observation."""
+    """One recorded observation, without the wrapper."""
 
     calls: tuple[str, ...]
-    """Keys of the turn's calls (`call_key`)."""
+    """Keys of the turn's calls (`call_key`): a turn has one observation, however many calls it made."""
     text: str
-    """What the tools said, without the wrapper."""
     trajectory_id: str
     ordinal: int
     """How many calls the trajectory had made before this turn."""
@@ -73,14 +65,22 @@ class ReplayTable:
 
     def __init__(self, replays: Iterable[Replay]) -> None:
         self._replays = tuple(replays)
-        self._by_calls: dict[tuple[str, ...], dict[str, list[Replay]]] = {}
+        self._by_calls: dict[tuple[str, ...], list[Replay]] = {}
         for replay in self._replays:
-            self._by_calls.setdefault(replay.calls, {}).setdefault(replay.trajectory_id, []).append(replay)
+            self._by_calls.setdefault(replay.calls, []).append(replay)
 
     @classmethod
     def from_trajectories(cls, trajectories: Iterable[Trajectory]) -> "ReplayTable":
         """Every observation on a main branch that follows a turn with calls."""
-        return cls(replay for trajectory in trajectories for replay in _replays(trajectory))
+        replays: list[Replay] = []
+        for trajectory in trajectories:
+            ordinal = 0
+            for turn, node in itertools.pairwise(trajectory.branch()):
+                if turn.kind is NodeKind.TURN and turn.calls and node.kind is NodeKind.OBSERVATION:
+                    keys = tuple(call_key(call.name, call.arguments) for call in turn.calls)
+                    replays.append(Replay(keys, unwrap(node.text), trajectory.id, ordinal))
+                    ordinal += len(turn.calls)
+        return cls(replays)
 
     def __len__(self) -> int:
         return len(self._replays)
@@ -101,14 +101,15 @@ class ReplayTable:
     ) -> str | None:
         """The observation that answered this call, made alone in its turn; None when it was not recorded.
 
-        ``trajectory_id``: whose answer is preferred; else the first trajectory that made the call. ``occurrence``: how often
-        the episode made the call before; past the last recording, the last one answers. ``ordinal``: how many calls of any
-        kind the episode made before; it decides where a recording has it.
+        ``trajectory_id``: whose answer is preferred; else the first trajectory that made the call. ``ordinal``: how many calls
+        of any kind the episode made before; it decides where a recording has it. ``occurrence``: how often the episode made
+        the call before; past the last recording, the last one answers.
         """
         recorded = self._by_calls.get((call_key(name, arguments),))
         if recorded is None:
             return None
-        answers = recorded.get(trajectory_id or "") or next(iter(recorded.values()))
+        answers = [replay for replay in recorded if replay.trajectory_id == trajectory_id]
+        answers = answers or [replay for replay in recorded if replay.trajectory_id == recorded[0].trajectory_id]
         exact = next((replay for replay in answers if replay.ordinal == ordinal), None)
         return (exact or answers[min(occurrence, len(answers) - 1)]).text
 
@@ -133,22 +134,6 @@ class ReplayTable:
         return cls(replays)
 
 
-def _replays(trajectory: Trajectory) -> Iterable[Replay]:
-    branch = trajectory.branch()
-    ordinal = 0
-    for turn, node in itertools.pairwise(branch):
-        if turn.kind is not NodeKind.TURN or not turn.calls or node.kind is not NodeKind.OBSERVATION:
-            continue
-        keys = tuple(call_key(call.name, call.arguments) for call in turn.calls)
-        yield Replay(keys, unwrap(node.text), trajectory.id, ordinal)
-        ordinal += len(turn.calls)
-
-
-# Pages
-
-SOURCE = "recorded"
-
-
 @dataclass(frozen=True)
 class RecordedReport:
     """What was found in the observations."""
@@ -167,7 +152,7 @@ class RecordedReport:
     """Distinct URLs as written, in results and visits."""
     pages: int = 0
     textless: int = 0
-    """Addresses without any words: no page."""
+    """Addresses without any words (only dead visits): no page."""
     textless_urls: tuple[str, ...] = ()
     odd: tuple[tuple[str, int], ...] = ()
     """Codes of `observations.Reading.problems`, with counts, sorted."""
@@ -185,27 +170,18 @@ class RecordedReport:
 
 @dataclass
 class _Draft:
-    """A page that is being gathered."""
+    """A page that is being gathered: the first title and date that were given, and distinct pieces of text by their words."""
 
     url: str
     title: str = ""
     date: str = ""
     texts: dict[str, str] = field(default_factory=dict)
-    """Pieces of text by their words, in order."""
 
     def add(self, title: str, date: str, text: str) -> None:
         self.title = self.title or title
         self.date = self.date or date
         if text.strip():
             self.texts.setdefault(" ".join(text.split()), text.strip())
-
-    @property
-    def has_words(self) -> bool:
-        return bool(self.texts or self.title)
-
-    def page(self) -> Page:
-        text = "\n\n".join(self.texts.values()) or self.title
-        return Page(url=self.url, title=self.title or self.url, text=text, date=self.date, source=SOURCE)
 
 
 def answerable_questions(trajectories: Iterable[Trajectory]) -> list[Question]:
@@ -248,23 +224,24 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
                 counts.update(extracts=1, dead_extracts=extract.dead)
                 visited.add(extract.url)
                 draft(extract.url).add("", "", "" if extract.dead else extract.text)
-    pages = [found.page() for found in drafts.values() if found.has_words]
-    textless = tuple(found.url for found in drafts.values() if not found.has_words)
+    pages: list[Page] = []
+    textless: list[str] = []
+    for found in drafts.values():
+        text = "\n\n".join(found.texts.values()) or found.title
+        if text:
+            pages.append(Page(url=found.url, title=found.title or found.url, text=text, date=found.date, source="recorded"))
+        else:
+            textless.append(found.url)
     report = RecordedReport(
         **counts,
         searched_urls=len(searched),
         urls=len(searched | visited),
         pages=len(pages),
         textless=len(textless),
-        textless_urls=textless,
+        textless_urls=tuple(textless),
         odd=tuple(sorted(odd.items())),
     )
     return pages, report
-
-
-# What a world was built from, and what is held out of it
-
-BUILT_FROM_FILE = "built_from.json"
 
 
 class Unit(StrEnum):
@@ -284,7 +261,7 @@ class BuiltFrom(Frozen):
     unit: Unit
     seed: int
     trajectories: frozenset[str]
-    """Digests of the observations of those built in."""
+    """Digests of the observations of those built in: a renamed file is known all the same."""
     questions: frozenset[str]
     queries: frozenset[str]
     held_out: int
@@ -309,7 +286,7 @@ def place_of(key: str, seed: int) -> float:
 
 def key_of(trajectory: Trajectory, unit: Unit) -> str:
     """What decides a trajectory's side: its question's text, or the digest of its observations."""
-    return _question(trajectory) if unit is Unit.QUESTION else _content(trajectory)
+    return (trajectory.question.text or trajectory.question.id) if unit is Unit.QUESTION else _content(trajectory)
 
 
 def is_held_out(key: str, share: float, seed: int) -> bool:
@@ -341,20 +318,9 @@ def built_from(
         unit=unit,
         seed=seed,
         trajectories=frozenset(map(_content, built)),
-        questions=frozenset(_digest(_plain(_question(trajectory))) for trajectory in built),
-        queries=frozenset(_digest(_plain(search.query)) for search in recorded_calls(built).searches),
+        questions=frozenset(_digest(key_of(trajectory, Unit.QUESTION)) for trajectory in built),
+        queries=frozenset(_digest(search.query) for search in recorded_calls(built).searches),
         held_out=len(held),
-    )
-
-
-def joined(memories: Sequence[BuiltFrom]) -> BuiltFrom:
-    """The memory of a world that came together from several, one at least; share, unit and seed are those of the first."""
-    first = memories[0]
-    return first.model_copy(
-        update={
-            name: frozenset[str]().union(*(getattr(known, name) for known in memories))
-            for name in ("trajectories", "questions", "queries")
-        }
     )
 
 
@@ -363,21 +329,22 @@ def sides(trajectories: Iterable[Trajectory], known: BuiltFrom) -> Sides:
     found: tuple[list[Trajectory], ...] = ([], [], [])
     for trajectory in trajectories:
         built_in = _content(trajectory) in known.trajectories
-        shared = known.unit is Unit.QUESTION and _digest(_plain(_question(trajectory))) in known.questions
+        shared = known.unit is Unit.QUESTION and _digest(key_of(trajectory, Unit.QUESTION)) in known.questions
         found[1 if built_in else 2 if shared else 0].append(trajectory)
     return Sides(*map(tuple, found))
 
 
 def was_asked(search: RecordedSearch, known: BuiltFrom) -> bool:
     """Whether the very query was also made by a trajectory that was built in."""
-    return _digest(_plain(search.query)) in known.queries
+    return _digest(search.query) in known.queries
 
 
-def write_built_from(directory: Path, known: BuiltFrom) -> None:
-    """Write the memory of a world. Raises OSError."""
-    data = known.model_dump(mode="json")
-    listed = {name: sorted(value) if isinstance(value, list) else value for name, value in data.items()}
-    replace_file(directory / BUILT_FROM_FILE, json.dumps(listed, indent=1) + "\n")
+def write_built_from(directory: Path, memories: Sequence[BuiltFrom]) -> None:
+    """Write the memory of a world that came together from several: share, unit and seed of the first. Raises OSError."""
+    data = memories[0].model_dump(mode="json")
+    for name in ("trajectories", "questions", "queries"):
+        data[name] = sorted({digest for known in memories for digest in getattr(known, name)})
+    replace_file(directory / BUILT_FROM_FILE, json.dumps(data, indent=1) + "\n")
 
 
 def read_built_from(directory: Path) -> BuiltFrom | None:
@@ -390,19 +357,17 @@ def read_built_from(directory: Path) -> BuiltFrom | None:
         raise UserError(f"{directory / BUILT_FROM_FILE} cannot be read: build the recorded world again.") from error
 
 
-def _question(trajectory: Trajectory) -> str:
-    return trajectory.question.text or trajectory.question.id
-
-
 def _content(trajectory: Trajectory) -> str:
     """Digest of what the tools said; of the id where they said nothing."""
     said = [unwrap(node.text) for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION]
-    return _digest("\0".join(said) if said else f"id\0{trajectory.id}")
+    text = "\0".join(said) if said else f"id\0{trajectory.id}"
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _digest(words: str) -> str:
+    """Of a question or query, case and spaces aside."""
+    return hashlib.sha256(_plain(words).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]

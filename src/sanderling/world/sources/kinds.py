@@ -24,7 +24,6 @@ from sanderling.world.recorded import (
     BuiltFrom,
     Unit,
     built_from,
-    joined,
     read_built_from,
     write_built_from,
 )
@@ -205,4 +204,4 @@ def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
             brought.append(read_built_from(source.path))
     if any(brought):
         memories = [memory for memory in (read_built_from(directory), *brought) if memory is not None]
-        write_built_from(directory, joined(memories))
+        write_built_from(directory, memories)
