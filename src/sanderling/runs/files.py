@@ -70,19 +70,16 @@ def replace_file(path: Path, data: str | bytes, *, durable: bool = False, privat
 
 
 @contextmanager
-def cannot_write(path: Path) -> Iterator[None]:
-    """Turn the system's errors into a sentence about the file that was to be written."""
+def or_cannot(deed: str, advice: str = "choose another place, or free some space") -> Iterator[None]:
+    """Turn the system's errors into a UserError that begins "Cannot", such as ``or_cannot(f"write {path}")``."""
     try:
         yield
     except OSError as error:
-        raise UserError(f"Cannot write {path} ({error.strerror}): choose another place, or free some space.") from error
+        raise UserError(f"Cannot {deed} ({error.strerror}): {advice}.") from error
 
 
 def close_directory(path: Path) -> None:
-    """A directory for its owner alone, made if it is missing, with all that it holds and will hold.
-
-    Raises PermissionError for one that is there for everybody's files, such as /tmp.
-    """
+    """A directory for its owner alone, made if it is missing. Raises PermissionError for everybody's, such as /tmp."""
     path.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
     if path.stat().st_mode & stat.S_ISVTX:
         raise PermissionError(errno.EPERM, "it is everybody's", str(path))
@@ -96,10 +93,7 @@ def refuse_device(path: Path) -> None:
 
 
 def matching(path: Path) -> list[Path]:
-    """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other path is itself.
-
-    Raises UserError when nothing matches.
-    """
+    """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other is itself. Raises UserError for none."""
     if not glob.has_magic(str(path)) or path.exists():
         return [path]
     found = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path)))
@@ -109,12 +103,8 @@ def matching(path: Path) -> list[Path]:
 
 
 def check_places(sources: Sequence[Path], targets: Sequence[Path]) -> None:
-    """Before long work: nothing that is read may be written, nor two things to one place.
-
-    Raises UserError.
-    """
-    read = {source.resolve() for source in sources}
-    taken: set[Path] = set()
+    """Before long work: nothing that is read may be written, nor two things to one place. Raises UserError."""
+    read, taken = {source.resolve() for source in sources}, set[Path]()
     for target in targets:
         place = target.resolve()
         wrong = ""
@@ -143,28 +133,23 @@ def sync(path: Path) -> None:
 
 
 WHOLE = 64 << 20
-"""Most bytes of a file that is hashed whole."""
 _SAMPLES, _SAMPLE = 64, 1 << 16
 
 
 def content_hash(path: Path) -> str:
     """What stands for a file's content. Raises UserError when it cannot be read.
 
-    A file of up to 64 MiB is hashed whole. A larger one counts by size, time of its last change and 64 samples of 64 KiB, first
-    and last bytes included, because hashing a terabyte at every start would take longer than what is left to do. A large file
-    that was changed in place, to the same size, outside of the samples, *and* had its old time put back is taken for the same.
+    A file of more than 64 MiB counts by size, time of its last change and 64 samples of 64 KiB, first and last bytes included:
+    hashing a terabyte at every start would take longer than what is left to do.
     """
-    try:
-        stat = path.stat()
-        digest = hashlib.sha256(f"{stat.st_size}\n".encode())
-        with path.open("rb") as file:
-            if stat.st_size <= WHOLE:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-            else:
-                digest.update(f"{stat.st_mtime_ns}\n".encode())
-                for number in range(_SAMPLES):
-                    file.seek((stat.st_size - _SAMPLE) * number // (_SAMPLES - 1))
-                    digest.update(file.read(_SAMPLE))
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
+    with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
+        told = path.stat()
+        digest = hashlib.sha256(f"{told.st_size}\n".encode())
+        if told.st_size <= WHOLE:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+        else:
+            digest.update(f"{told.st_mtime_ns}\n".encode())
+            for number in range(_SAMPLES):
+                file.seek((told.st_size - _SAMPLE) * number // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE))
     return digest.hexdigest()

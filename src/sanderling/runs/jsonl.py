@@ -1,9 +1,8 @@
 """Files of JSON lines: logs and stores of trajectories that survive ``kill -9``, and files that appear whole or not at all.
 
-A log or store grows by one ``write`` of one line under a file lock, flushed to the disk (unless a log is told not to wait for
-it), so a crash can only tear the *last* line. Reading drops a torn last line with a warning; the next append cuts it off first.
-Any other unreadable line is damage that nobody here can explain, and a UserError names its file and line. A file that does not
-exist yet is empty. Ids may repeat.
+A log or store grows by one ``write`` of one line under a file lock, so a crash can only tear the *last* line. Reading drops
+that with a warning, and the next append cuts it off. Any other unreadable line is damage: a UserError names file and line. A
+file that does not exist yet is empty. Ids may repeat.
 """
 
 import fcntl
@@ -11,10 +10,10 @@ import os
 import stat
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import (
@@ -26,7 +25,7 @@ from sanderling.core.record import (
     encode_record,
     encode_trajectory,
 )
-from sanderling.runs.files import WholeFile, cannot_write, sync
+from sanderling.runs.files import WholeFile, or_cannot, sync
 from sanderling.runs.parquet import write_parquet
 
 _BLOCK = 1 << 16
@@ -62,12 +61,9 @@ class _Lines(Generic[Record]):
         self.path = Path(path)
         self._durable = durable
 
-    def _encode(self, record: Record) -> bytes:
-        raise NotImplementedError
-
-    def _decode(self, value: Any) -> Record:
-        """Raises ValueError for another value than a record's."""
-        raise NotImplementedError
+    _encode: Callable[[Record], bytes]
+    _decode: Callable[[Any], Record]
+    """Raises ValueError for another value than a record's."""
 
     def append(self, record: Record) -> Line:
         """Add one record; what cannot be written whole leaves the file as it was."""
@@ -94,12 +90,10 @@ class _Lines(Generic[Record]):
 
     def _open(self) -> int:
         """A handle for appending."""
-        try:
+        with or_cannot(f"open {self.path} for writing", "choose another place"):
             with suppress(FileExistsError):  # which opening tells better
                 self.path.parent.mkdir(parents=True)
             handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise UserError(f"Cannot open {self.path} for writing ({error.strerror}): choose another place.") from error
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise UserError(f"{self.path} is a device or a pipe, which keeps nothing: choose another place.")
@@ -133,34 +127,32 @@ class _Lines(Generic[Record]):
         """The records from an offset on, at which a line begins, and where they stand."""
         if not self.path.exists():
             return
-        try:
-            with self.path.open("rb") as file:
-                file.seek(offset)
-                for line in file:
-                    try:
-                        value = decode_record(line)
-                    except ValueError as error:
-                        if line.endswith(b"\n"):
-                            raise self._damaged(offset, error) from error
+        with self._reading() as file:
+            file.seek(offset)
+            for line in file:
+                is_json = False
+                try:
+                    value = decode_record(line)
+                    is_json = True
+                    record = self._decode(value)
+                except ValueError as error:
+                    if not is_json and not line.endswith(b"\n"):
                         warnings.warn(f"{self.path}: the torn last line is left out", TornLineWarning, stacklevel=3)
                         return
-                    try:
-                        record = self._decode(value)
-                    except ValueError as error:
-                        raise self._damaged(offset, error) from error
-                    plain = line.removesuffix(b"\n")
-                    yield Line(offset, len(plain), zlib.crc32(plain)), record
-                    offset += len(line)
-        except OSError as error:
-            raise UserError(f"Cannot read {self.path} ({error.strerror}): check the path.") from error
+                    file.seek(0)
+                    number = 1 + sum(file.read(min(_BLOCK, offset - at)).count(b"\n") for at in range(0, offset, _BLOCK))
+                    if isinstance(error, NewerSchemaError):
+                        raise UserError(f"Line {number} of {self.path} cannot be read yet: {error}.") from error
+                    advice = "remove that line or restore the file"
+                    raise UserError(f"Line {number} of {self.path} is damaged ({error}): {advice}.") from error
+                plain = line.removesuffix(b"\n")
+                yield Line(offset, len(plain), zlib.crc32(plain)), record
+                offset += len(line)
 
-    def _damaged(self, offset: int, error: Exception) -> UserError:
-        """What to tell the person about the unreadable line that begins at an offset."""
-        with self.path.open("rb") as file:
-            number = 1 + sum(file.read(min(_BLOCK, offset - at)).count(b"\n") for at in range(0, offset, _BLOCK))
-        if isinstance(error, NewerSchemaError):
-            return UserError(f"Line {number} of {self.path} cannot be read yet: {error}.")
-        return UserError(f"Line {number} of {self.path} is damaged ({error}): remove that line or restore the file.")
+    @contextmanager
+    def _reading(self) -> Iterator[BinaryIO]:
+        with or_cannot(f"read {self.path}", "check the path"), self.path.open("rb") as file:
+            yield file
 
     def at(self, line: Line) -> Record:
         """The record that stands there."""
@@ -174,14 +166,11 @@ class _Lines(Generic[Record]):
         return self._bytes(line) is not None
 
     def _bytes(self, line: Line) -> bytes | None:
-        try:
-            with self.path.open("rb") as file:
-                file.seek(line.offset)
-                found = file.read(line.size)
-        except FileNotFoundError:
+        if not self.path.exists():
             return None
-        except OSError as error:
-            raise UserError(f"Cannot read {self.path} ({error.strerror}): check the path.") from error
+        with self._reading() as file:
+            file.seek(line.offset)
+            found = file.read(line.size)
         return found if len(found) == line.size and zlib.crc32(found) == line.crc else None
 
 
@@ -207,11 +196,8 @@ class TrajectoryStore(_Lines[Trajectory]):
     Example: ``store = TrajectoryStore("runs/a.jsonl"); done = store.ids(); store.append(trajectory)``
     """
 
-    def _encode(self, record: Trajectory) -> bytes:
-        return encode_trajectory(record)
-
-    def _decode(self, value: Any) -> Trajectory:
-        return decode_trajectory(value)
+    _encode = staticmethod(encode_trajectory)
+    _decode = staticmethod(decode_trajectory)
 
     def prepare(self) -> None:
         """Make sure, before long work begins, that the store can be appended to. Raises UserError when it cannot."""
@@ -255,17 +241,17 @@ class Lines(WholeFile):
     """
 
     def __init__(self, path: Path, *, keep_empty: bool = True) -> None:
-        with cannot_write(path):
+        with or_cannot(f"write {path}"):
             super().__init__(path)
         self.count, self.is_wanted = 0, keep_empty
 
     def add(self, line: bytes) -> None:
         """One line, without its newline. Raises UserError when there is no room."""
-        with cannot_write(self.path):
+        with or_cannot(f"write {self.path}"):
             self.file.write(line + b"\n")
         self.count += 1
         self.is_wanted = True
 
     def __exit__(self, *raised: Any) -> None:
-        with cannot_write(self.path):
+        with or_cannot(f"write {self.path}"):
             super().__exit__(*raised)

@@ -10,27 +10,22 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from sanderling.core.errors import UserError
+from sanderling.runs.files import or_cannot
 
 LOCK = ".lock"
-"""The file that a process in a directory has locked. It stays when the process is gone; the lock does not."""
+"""The file that a process in a directory has locked; it outlives the lock."""
 
 
 def hold(file: Path, place: Path) -> FileLock:
-    """Lock a file until it is released or the process ends, however it ends; the directory above is made where it is missing.
-
-    Raises UserError, which speaks of ``place``, when another process holds it or it cannot be written.
-    """
+    """Lock a file until it is released or the process ends. Raises UserError, which speaks of ``place``, when that fails."""
     held = FileLock(file, thread_local=False)
-    try:
+    with or_cannot(f"use {place}"):
         file.parent.mkdir(parents=True, exist_ok=True)
-        held.acquire(timeout=0.05, poll_interval=0.01)  # again at once where the last holder took its file away
-    except Timeout:
-        message = f"Another process is at work in {place}: wait for its end, or choose another directory with --out."
-        raise UserError(message) from None
-    except OSError as error:
-        raise UserError(
-            f"Cannot use {place} ({error.strerror}): make room or mend it, or choose another with --out."
-        ) from error
+        try:
+            held.acquire(timeout=0.05, poll_interval=0.01)  # again at once where the last holder took its file away
+        except Timeout:
+            message = f"Another process is at work in {place}: wait for its end, or choose another directory with --out."
+            raise UserError(message) from None
     return held
 
 
@@ -38,8 +33,7 @@ def hold(file: Path, place: Path) -> FileLock:
 def locked(directory: Path) -> Iterator[None]:
     """Keep every other process out of a directory, such as a run's.
 
-    Makes the directory where there is none, and takes it away again where the block fails before anything is in it. Raises
-    UserError as `hold` does.
+    Makes the directory, and takes it away again where the block fails before anything is in it. Raises UserError.
     """
     made = not directory.exists()
     held = hold(directory / LOCK, directory)
@@ -58,10 +52,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_place(place: Path) -> Iterator[None]:
-    """Keep every other process from making what will stand at ``place``, with a file beside it that is gone afterwards.
-
-    For what is put in its place by renaming. Raises UserError as `hold` does.
-    """
+    """Keep every other process from making what will be renamed to ``place``, with a file beside it. Raises UserError."""
     file = place.with_name(f"{LOCK}-{place.name}")
     held = hold(file, place)
     try:
@@ -72,13 +63,9 @@ def locked_place(place: Path) -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """Called in a worker: it ends as soon as its parent has ended, however that came about (``kill -9`` included).
-
-    Raises RuntimeError in a process that is no worker.
-    """
+    """Called in a worker: it ends as soon as its parent has ended, however that came about (``kill -9`` included)."""
     parent = multiprocessing.parent_process()
-    if parent is None:
-        raise RuntimeError("this is no worker")
+    assert parent is not None, "this is no worker"
 
     def wait() -> None:
         parent.join()  # a pipe that the parent alone holds open: it closes when the parent ends, even by a signal

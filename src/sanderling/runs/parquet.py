@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory, encode_trajectory
-from sanderling.runs.files import WholeFile, cannot_write
+from sanderling.runs.files import WholeFile, or_cannot
 
 _GROUP_ROWS = 256
 _GROUP_BYTES = 64 << 20
@@ -55,7 +55,7 @@ def write_parquet(path: Path | str, trajectories: Iterable[Trajectory]) -> int:
     path = Path(path)
     count, held, size = 0, [], 0
     with (
-        cannot_write(path),
+        or_cannot(f"write {path}"),
         WholeFile(path) as whole,
         pq.ParquetWriter(whole.file, SCHEMA, compression="zstd") as writer,
     ):

@@ -6,10 +6,9 @@
         if "q1-0" not in attempts:
             attempts.put("q1-0", {"correct": True}, blob=record)
 
-``run.db`` is SQLite in WAL mode with one writing process; a further rank of a team writes its own ``rank-N.db``, and all are
-read one after another (`reading`). What was put is there after ``kill -9``, and after a loss of power too if it was durable.
-Large values are zstd blobs in a table of their own, so that summaries are read without them. Readers keep no transaction open.
-An open database is never copied as a file: rows may be missing; share what a run holds with `export`.
+``run.db`` is SQLite in WAL mode with one writing process; a further rank of a team writes its own ``rank-N.db``. What was put
+is there after ``kill -9``, and after a loss of power too if it was durable. Large values are zstd blobs in a table of their
+own, so that summaries are read without them. An open database is never copied as a file: rows may be missing.
 """
 
 import json
@@ -19,7 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -29,7 +28,7 @@ from filelock import FileLock
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import is_unicode
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory
-from sanderling.runs.files import close_directory
+from sanderling.runs.files import close_directory, or_cannot
 from sanderling.runs.locks import LOCK, hold
 from sanderling.runs.settings import go_on_with
 
@@ -61,23 +60,19 @@ def beside(out: Path) -> Path:
 class Run:
     """A run under way, held by this process until it is closed or ends, however it ends.
 
-    Whoever needs a part of it opens it for themselves: in one process all share one connection and one lock, and the last to
-    close lets go.
+    In one process all who open it share one connection and one lock, and the last to close lets go.
     """
 
     def __init__(self, directory: Path, *, rank: int = 0, private: bool = False, locked: bool = False) -> None:
-        """Open or begin the run of a directory.
+        """Open or begin the run of a directory. Raises UserError while another process is at work there.
 
         ``rank``: which process of a team this is; the first holds the directory for all. ``private``: it is for its owner's
-        eyes. ``locked``: the caller holds the directory already. Raises UserError while another process is at work there, and
-        where nothing can be written.
+        eyes. ``locked``: the caller holds the directory already.
         """
         self.directory, self.rank = directory, rank
         if private:
-            try:
+            with or_cannot(f"use {directory}"):
                 close_directory(directory)
-            except OSError as error:
-                raise _unusable(directory, error) from error
         name = f"rank-{rank}.db" if rank else DATABASE
         path = directory.resolve() / name
         with _guard:
@@ -158,7 +153,7 @@ def reading(directory: Path) -> Iterator[Callable[[str], "Sequence[Table]"]]:
     """
     with ExitStack() as stack:
         files = [directory / DATABASE, *sorted(directory.glob("rank-*.db"))]
-        databases = [stack.enter_context(Database(file, reading=True)) for file in files]
+        databases = [stack.enter_context(closing(Database(file, reading=True))) for file in files]
         yield lambda kind: [Table(database, kind) for database in databases]
 
 
@@ -268,9 +263,10 @@ class Database:
         no_run = UserError(f"There is no run in {path.parent}: choose the directory of one.")
         if reading and not path.exists():
             raise no_run
-        try:
-            if not reading:
+        if not reading:
+            with or_cannot(f"use {path.parent}"):
                 path.parent.mkdir(parents=True, exist_ok=True)
+        try:
             place = f"{path.absolute().as_uri()}?mode={'ro' if reading else 'rwc'}"
             self._connection = sqlite3.connect(
                 place, uri=True, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
@@ -279,20 +275,12 @@ class Database:
             if not reading and version in (0, _FORMAT):
                 self._prepare(_SCHEMA if version == 0 else "")
                 version = _FORMAT
-        except OSError as error:
-            raise _unusable(path.parent, error) from error
         except sqlite3.Error as error:
             raise self._in_words(error) from error
         if version == 0:
             raise no_run
         if version != _FORMAT:
             raise UserError(f"{path} was written by another version of sanderling: use that one, or begin in another place.")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """All rows of a query; nothing stays open behind it."""
@@ -358,7 +346,3 @@ class Database:
 
 def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _unusable(place: Path, error: OSError) -> UserError:
-    return UserError(f"Cannot use {place} ({error.strerror}): choose another place with --out.")

@@ -1,7 +1,6 @@
-"""What work was made with, compared before it is gone on with: other settings are refused, each named; a moved model is told.
+"""What work was made with, compared before it is gone on with: other settings are refused, each named.
 
-Two servers may give different models one name, and a model may get another address before its work is done. So a model stands
-here with its place, and work that was begun at one place goes on at another with a warning, not in silence.
+Two servers may give different models one name, so a model stands here with its place; elsewhere work goes on with a warning.
 """
 
 import json
@@ -13,7 +12,6 @@ from typing import Any
 from sanderling.core.asking import Asker, placed
 from sanderling.core.errors import UserError
 
-_MODEL, _AT = "model", "at"
 _LONGEST = 60
 """Characters of a setting that are shown."""
 _MOST = 4
@@ -32,7 +30,7 @@ def all_placed(askers: Sequence[Asker]) -> list[str | dict[str, Any]]:
 def without_places(value: Any) -> Any:
     """The same with every model as its name."""
     if isinstance(value, dict):
-        return value[_MODEL] if value.keys() == {_MODEL, _AT} else {key: without_places(one) for key, one in value.items()}
+        return value["model"] if value.keys() == {"model", "at"} else {key: without_places(one) for key, one in value.items()}
     return [without_places(one) for one in value] if isinstance(value, list) else value
 
 
@@ -45,16 +43,16 @@ def go_on_with(was: Any, now: dict[str, Any], place: Path, way_out: str) -> bool
         return False
     before, after = without_places(was), without_places(now)
     if before != after:
-        raise UserError(f"{place} was made with other settings ({told(before, after)}): {way_out}.")
+        raise UserError(f"{place} was made with other settings ({_told(before, after)}): {way_out}.")
     if before == was:  # it was begun with models that had no place, and knows of no other
         return True
-    moved = f"a model of the same name at another place ({told(was, now)}): what is done stands, and the rest is this one's"
+    moved = f"a model of the same name at another place ({_told(was, now)}): what is done stands, and the rest is this one's"
     warnings.warn(f"{place} was made with {moved}", MovedModelWarning, stacklevel=3)
     return True
 
 
-def told(was: Any, now: Any) -> str:
-    """What differs between two settings, in words: the first few of the differences."""
+def _told(was: Any, now: Any) -> str:
+    """The first few of the differences, in words."""
     found = list(dict.fromkeys(_differences(was, now)))
     return "; ".join(found[:_MOST]) + (f"; and {len(found) - _MOST} more" if len(found) > _MOST else "")
 
