@@ -1,14 +1,10 @@
 """A conversation's messages as the nodes of a trajectory, how it ended, and what an import counts on the way.
 
-Contract: every message is in exactly one node, in order, and either the node's text is the message's content, unchanged, or the
-node's ``raw`` is the message (``{"messages": [...]}`` where a node holds several). What cannot be classified becomes a RAW node
-that holds the message itself. Two kinds of nodes hold several messages, as the loop's own records do:
-
-- the results of several calls of one turn are *one* OBSERVATION (it has one event for each call it answers, and rows, rewards
-  and statistics look for the one observation after a turn), each result in its own ``<tool_response>``;
-- reasoning that stands in a message of its own and the turn that follows it are one TURN.
-
-A result beyond the calls of the turn is an OBSERVATION of its own, with the problem ``observation_without_call``.
+Every message is in exactly one node, in order, and either the node's text is the message's content, unchanged, or the node's
+``raw`` is the message (``{"messages": [...]}`` where a node holds several). What cannot be classified becomes a RAW node. Two
+kinds of nodes hold several messages, as the loop's own records do: the results of all calls of one turn are *one* OBSERVATION
+with an event for each call it answers, each result in its own ``<tool_response>``; and reasoning in a message of its own is one
+TURN with the turn that follows it. A result beyond the calls of the turn is an OBSERVATION of its own.
 """
 
 from collections import Counter
@@ -29,8 +25,6 @@ from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.fields import ANSWER_KEYS, SURE_QUESTION_KEYS, masked_urls, rest
 from sanderling.data.messages import Said, Speaker, as_json, calls_in, read_message
 from sanderling.data.transcripts import calls_in_words, result_text
-
-# What an import saw ---------------------------------------------------------------------------------------------------
 
 _EXAMPLE_CHARS = 160
 _OF_LAYOUT = ("trajectories", "questions", "messages", "kept", "raw")
@@ -115,8 +109,6 @@ class ImportReport:
         return Group(*tables)
 
 
-# Conversations --------------------------------------------------------------------------------------------------------
-
 _WRAPPED = "<tool_response>"
 _ENDINGS = {
     # DR-Venus' inference script
@@ -154,7 +146,14 @@ def conversation(
     ``question``: what the file calls so; None: its first user message. The question's id is made of its text, so that rollouts
     of one question share it. ``held``: the entry's fields that need not stay in ``meta``.
     """
-    nodes = chat_nodes(messages, id, notes) if nodes is None else nodes
+    if nodes is None:
+        chain = _Chat(id, notes)
+        spread = [(index, said) for index, message in enumerate(messages) for said in read_message(message)]
+        notes.tally("messages", sum(said.size for _, said in spread))
+        for number, (index, said) in enumerate(spread, start=1):
+            chain.add(said, f"{id} message {index}", last=number == len(spread))
+        chain.flush()
+        nodes = chain.nodes
     if question is None:
         question = next((node.text for node in nodes if node.kind is NodeKind.QUESTION), "")
     if not question.strip():
@@ -191,17 +190,6 @@ def _ending_of(entry: Mapping[str, Any], nodes: Sequence[Node], where: str, note
     return Ending.ANSWERED_AT_BUDGET if was_told else Ending.ANSWERED
 
 
-def chat_nodes(messages: Sequence[Any], where: str, notes: ImportReport) -> list[Node]:
-    """A chain of nodes for a list of messages. Odd things go into ``notes``."""
-    chain = _Chat(where, notes)
-    spread = [(index, said) for index, message in enumerate(messages) for said in read_message(message)]
-    notes.tally("messages", sum(said.size for _, said in spread))
-    for number, (index, said) in enumerate(spread, start=1):
-        chain.add(said, f"{where} message {index}", last=number == len(spread))
-    chain.flush()
-    return chain.nodes
-
-
 @dataclass
 class Chain:
     """The nodes of a conversation so far; each that is put hangs off the one before it."""
@@ -216,13 +204,9 @@ class Chain:
         return len(self.nodes) - 1 if self.nodes else None
 
     @property
-    def last(self) -> Node | None:
-        return self.nodes[-1] if self.nodes else None
-
-    @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls of the last node that an observation would answer."""
-        return self.last.calls if self.last is not None and self.last.kind is NodeKind.TURN else ()
+        return self.nodes[-1].calls if self.nodes and self.nodes[-1].kind is NodeKind.TURN else ()
 
     def put(self, node: Node, place: str, size: int = 1) -> None:
         """Add a node that stands for ``size`` messages, and note what is odd about it."""
@@ -244,7 +228,7 @@ def note_problems(node: Node, place: str, notes: ImportReport) -> None:
 
 @dataclass
 class _Chat(Chain):
-    """A chain of chat messages, and what still waits for the messages after it."""
+    """A chain of chat messages, and what still waits for the messages after it: results in a row, or reasoning."""
 
     results: list[tuple[Said, str]] = field(default_factory=list)
     """Tool results in a row, and their places."""
@@ -266,40 +250,36 @@ class _Chat(Chain):
         super().put(node, place, size)
 
     def add(self, said: Said, place: str, *, last: bool) -> None:
+        """Take one message; ``last``: none comes after it."""
         if said.unclear:
             self.flush()
             self.put(raw_node(self.parent, said.original, said.unclear), place, said.size)
             return
         for code in said.oddities:
             self.notes.add(code, place, said.original)
-        said = self.returned(said)
-        if said.speaker is Speaker.TOOL or (said.speaker is Speaker.USER and said.text.lstrip().startswith(_WRAPPED)):
-            self.flush_thought()
+        by_user = said.speaker is Speaker.USER
+        # What a user says after a call in other words is the tools'; so is, after an answer, what is wrapped as theirs.
+        waits, self.in_words = self.in_words and by_user, False
+        over = by_user and bool(self.nodes) and self.nodes[-1].answer is not None
+        inner = result_text(said.text) if waits or over else None
+        if waits or inner is not None:
+            said = replace(said, speaker=Speaker.TOOL, text=said.text if inner is None else inner, plain=False)
+        if said.speaker is Speaker.TOOL or (by_user and said.text.lstrip().startswith(_WRAPPED)):
+            if self.thought is not None:
+                self.flush()
             self.results.append((said, place))
             return
-        self.flush_results()
+        if said.speaker not in (Speaker.SYSTEM, Speaker.USER, Speaker.THOUGHT):
+            before, self.thought = self.thought, None
+            self.flush()
+            self.turn(said, before, place, last=last)
+            return
+        self.flush()
         if said.speaker is Speaker.THOUGHT:
-            self.flush_thought()
             self.thought = (said, place)
-        elif said.speaker in (Speaker.SYSTEM, Speaker.USER):
-            self.flush_thought()
-            self.plain(said, place)
-        else:
-            self.turn(self.tagged(said, place) if last else said, place)
-
-    def returned(self, said: Said) -> Said:
-        """A user's message as the tools', where it answers a call in other words or tells that the episode is over."""
-        waits, self.in_words = self.in_words and said.speaker is Speaker.USER, False
-        over = self.last is not None and self.last.answer is not None and said.speaker is Speaker.USER
-        inner = result_text(said.text) if waits or over else None
-        if not waits and inner is None:
-            return said
-        return replace(said, speaker=Speaker.TOOL, text=said.text if inner is None else inner, plain=False)
-
-    def plain(self, said: Said, place: str) -> None:
-        """What the system or the user says."""
+            return
         role, kind = Role.SYSTEM, NodeKind.SYSTEM
-        if said.speaker is Speaker.USER:
+        if by_user:
             role, kind = Role.USER, NodeKind.HINT if self.asked else NodeKind.QUESTION
             if self.asked:
                 self.notes.add("bare_user_message", place, said.text)
@@ -307,60 +287,46 @@ class _Chat(Chain):
         raw = None if said.plain else said.original
         self.put(Node(parent=self.parent, role=role, kind=kind, text=said.text, raw=raw), place, said.size)
 
-    def turn(self, said: Said, place: str) -> None:
-        """What the agent says, with the reasoning that waits for it."""
-        before, self.thought = self.thought, None
-        raw = None if said.plain else said.original
+    def turn(self, said: Said, before: tuple[Said, str] | None, place: str, *, last: bool) -> None:
+        """What the agent says, with the reasoning that waited for it."""
+        parsed = parse_turn(said.text)
+        silent = said.speaker is Speaker.ASSISTANT and not said.calls and not parsed.actionable
+        answer = said.text.rpartition("</think>")[2].strip()
+        if last and self.structured and silent and answer:
+            # The last words of a structured conversation, where they call nothing and have no tags, are the answer.
+            self.notes.add("answer_without_tags", place, said.text)
+            think = parsed.think if "</think>" in said.text else said.think
+            said = replace(said, speaker=Speaker.ANSWER, text=answer, think=think, plain=False)
+        raw, size = None if said.plain else said.original, said.size
         if before is not None:
-            raw = {"messages": [before[0].original, said.original]}
-            said = replace(said, think="\n\n".join(part for part in (_bare(before[0].text, "think"), said.think) if part))
+            raw, size = {"messages": [before[0].original, said.original]}, size + before[0].size
+            said = replace(said, think=_joined(_bare(before[0].text, "think"), said.think))
         calling = said.speaker is Speaker.CALL
         if calling:  # nothing but calls: JSON of one or several, or in their tags
-            called = parse_turn(said.text).calls or calls_in(said.text)
+            called = parsed.calls or calls_in(said.text)
             said = replace(said, calls=called, text="") if called else replace(said, speaker=Speaker.ASSISTANT)
-        said = self.from_words(said)
+        if said.speaker is Speaker.ASSISTANT and not said.calls and not parsed.actionable:
+            found = calls_in_words(said.text)
+            if found is not None:
+                think, calls, text = found
+                self.in_words = self.structured = True
+                said = replace(said, text=text, think=_joined(said.think, think) or None, calls=calls, plain=False)
         if calling and not said.calls:
             self.notes.add("odd_tool_calls", place, said.text)
         self.structured = self.structured or bool(said.calls)
         self.call_ids = said.call_ids
-        self.put(_turn(self.parent, said, raw), place, said.size + (0 if before is None else before[0].size))
-
-    def from_words(self, said: Said) -> Said:
-        """A turn with the calls that its text spells in another system's words."""
-        if said.speaker is not Speaker.ASSISTANT or said.calls or parse_turn(said.text).actionable:
-            return said
-        found = calls_in_words(said.text)
-        if found is None:
-            return said
-        think, calls, text = found
-        self.in_words = self.structured = True
-        think = "\n\n".join(part for part in (said.think, think) if part) or None
-        return replace(said, text=text, think=think, calls=calls, plain=False)
-
-    def tagged(self, said: Said, place: str) -> Said:
-        """In a structured conversation the last words, where they call nothing and have no tags, are the answer."""
-        parsed = parse_turn(said.text)
-        answer = said.text.rpartition("</think>")[2].strip()
-        if not self.structured or said.speaker is not Speaker.ASSISTANT or said.calls or parsed.actionable or not answer:
-            return said
-        self.notes.add("answer_without_tags", place, said.text)
-        think = parsed.think if "</think>" in said.text else said.think
-        return replace(said, speaker=Speaker.ANSWER, text=answer, think=think, plain=False)
+        self.put(_turn(self.parent, said, raw), place, size)
 
     def flush(self) -> None:
-        """Nothing more comes that could belong to what waits."""
-        self.flush_results()
-        self.flush_thought()
+        """Put what waits, since nothing more comes that could belong to it.
 
-    def flush_thought(self) -> None:
-        """Reasoning that no turn followed is a turn without an action."""
+        Reasoning that no turn followed is a turn without an action. Results of one turn's calls become one observation; what is
+        left over, one each.
+        """
         if self.thought is not None:
             (said, place), self.thought = self.thought, None
             said = replace(said, think=_bare(said.text, "think"), text="")
             self.put(_turn(self.parent, said, said.original), place, said.size)
-
-    def flush_results(self) -> None:
-        """Results of one turn's calls become one observation; what is left over, one each."""
         waiting, self.results = self.results, []
         size, ids = max(1, len(self.calls)), self.call_ids
         for some in [waiting[:size], *([one] for one in waiting[size:])] if waiting else []:
@@ -370,56 +336,51 @@ class _Chat(Chain):
     def joined(self, results: Sequence[tuple[Said, str]], ids: tuple[str, ...]) -> Node:
         """One observation for results in a row; ``ids``: those of the calls of the turn before it.
 
-        Results and events stand in the order of the calls, as in our own records: cleaning takes the first for the first's.
+        A result answers the call with its id, and otherwise the first that no other answers. Results and events stand in the
+        order of the calls, as in our own records: cleaning takes the first for the first's.
         """
         calls, place = self.calls, results[0][1]
         by_tool = results[0][0].speaker is Speaker.TOOL and bool(calls)
-        answered = self.answered(results, ids, len(calls)) if by_tool else list(range(len(results)))
+        answered = list(range(len(results)))
+        if by_tool:
+            free = list(range(max(len(calls), len(results))))
+            named: list[int | None] = []
+            for said, where in results:
+                wanted = said.call_ids[0] if said.call_ids else ""
+                at = next((at for at in free if wanted and at < len(ids) and ids[at] == wanted), None)
+                if at is not None:
+                    free.remove(at)
+                elif wanted and any(ids):
+                    self.notes.add("unknown_call_id", where, wanted)
+                named.append(at)
+            answered = [free.pop(0) if at is None else at for at in named]
+            if len(results) < len(calls):
+                self.notes.add("results_missing", place, f"{len(results)} of {len(calls)}")
         if answered != sorted(answered):
             self.notes.add("results_reordered", place, answered)
-        if by_tool and len(results) < len(calls):
-            self.notes.add("results_missing", place, f"{len(results)} of {len(calls)}")
         ordered = [results[k][0] for k in sorted(range(len(results)), key=answered.__getitem__)]
         texts = [said.text if said.text.strip().startswith(_WRAPPED) else wrap_observation(said.text) for said in ordered]
         kept = [said.original for said, _ in results]
         raw = None if len(results) == 1 and results[0][0].plain else kept[0] if len(kept) == 1 else {"messages": kept}
         return observation(self.parent, "\n".join(texts), calls, raw, sorted(answered) if by_tool else None)
 
-    def answered(self, results: Sequence[tuple[Said, str]], ids: tuple[str, ...], calls: int) -> list[int]:
-        """For each result the call of the turn that it answers: by its id, and otherwise the first that no other answers."""
-        free = list(range(max(calls, len(results))))
-        places: list[int | None] = []
-        for said, where in results:
-            wanted = said.call_ids[0] if said.call_ids else ""
-            named = next((at for at in free if wanted and at < len(ids) and ids[at] == wanted), None)
-            if named is not None:
-                free.remove(named)
-            elif wanted and any(ids):
-                self.notes.add("unknown_call_id", where, wanted)
-            places.append(named)
-        return [free.pop(0) if at is None else at for at in places]
-
-
-# -- nodes ----------------------------------------------------------------------------------------------------------------
-
 
 def _turn(parent: int | None, said: Said, raw: dict[str, Any] | None) -> Node:
     if said.speaker is Speaker.ANSWER:
         return structured_turn(parent, said.think, said.calls, _bare(said.text, "answer"), raw or said.original)
-    if not said.calls and said.think is None:
-        return _text_turn(parent, said.text, raw)
-    tagged = parse_turn(said.text)
-    think = said.think if tagged.think is None else tagged.think
-    if tagged.actionable:  # the text has its own tags: it is the turn, and the fields repeat it
-        text = said.text if tagged.think is not None or think is None else f"<think>\n{think}\n</think>\n\n{said.text}"
-        return _text_turn(parent, text, raw or said.original)
-    beside = (said.text.rpartition("</think>")[2] if tagged.think is not None else said.text).strip()
-    return structured_turn(parent, think, said.calls, None, raw or said.original, beside)
-
-
-def _text_turn(parent: int | None, text: str, raw: dict[str, Any] | None) -> Node:
-    parsed = parse_turn(text)
-    return _turn_node(parent, text, parsed.think, parsed.calls, parsed.answer, [p.value for p in parsed.problems], raw)
+    text, parsed = said.text, parse_turn(said.text)
+    if said.calls or said.think is not None:
+        raw = raw or said.original
+        think = said.think if parsed.think is None else parsed.think
+        if not parsed.actionable:
+            beside = (text.rpartition("</think>")[2] if parsed.think is not None else text).strip()
+            return structured_turn(parent, think, said.calls, None, raw, beside)
+        if parsed.think is None:  # the text has its own tags: it is the turn, and the fields repeat it
+            text = text if think is None else f"<think>\n{think}\n</think>\n\n{text}"
+            parsed = parse_turn(text)
+    read: dict[str, Any] = {"think": parsed.think, "calls": parsed.calls, "answer": parsed.answer, "raw": raw}
+    problems = tuple(problem.value for problem in parsed.problems)
+    return Node(parent=parent, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, problems=problems, **read)
 
 
 def structured_turn(
@@ -427,7 +388,7 @@ def structured_turn(
     think: str | None,
     calls: tuple[ToolCall, ...],
     answer: str | None,
-    raw: dict[str, Any],
+    raw: dict[str, Any] | None,
     beside: str = "",
 ) -> Node:
     """A turn whose parts are known: its text is rebuilt, and its fields are the parts.
@@ -447,20 +408,12 @@ def structured_turn(
     meant = [(call.name, call.arguments) for call in calls]
     if [(call.name, call.arguments) for call in parsed.calls] != meant or parsed.answer != answer:
         problems.append("rebuilt_differs")
-    return _turn_node(parent, text, think, calls, answer, problems, raw)
-
-
-def _turn_node(
-    parent: int | None,
-    text: str,
-    think: str | None,
-    calls: tuple[ToolCall, ...],
-    answer: str | None,
-    problems: Sequence[str],
-    raw: dict[str, Any] | None,
-) -> Node:
     said: dict[str, Any] = {"think": think, "calls": calls, "answer": answer, "problems": tuple(problems), "raw": raw}
     return Node(parent=parent, role=Role.ASSISTANT, kind=NodeKind.TURN, text=text, **said)
+
+
+def _joined(*parts: str | None) -> str:
+    return "\n\n".join(part for part in parts if part)
 
 
 def _bare(text: str, tag: str) -> str:
@@ -480,21 +433,20 @@ def observation(
     ``answered``: the calls that the results in the text answer; None: as many as there are statuses, or all alike.
     """
     reading = read_observation(text)
-    problems = [*dict.fromkeys(reading.problems), *([] if calls else ["observation_without_call"])]
+    problems = (*dict.fromkeys(reading.problems), *(() if calls else ("observation_without_call",)))
     if answered is not None:
         told = zip(answered, reading.parts or (reading.status,), strict=False)
         pairs = [(calls[at], status) for at, status in told if at < len(calls)]
     else:
         parts = reading.parts if len(reading.parts) == len(calls) else (reading.status,) * len(calls)
         pairs = list(zip(calls, parts, strict=True))
-    # A text that looks like search results and holds none says nothing of a tool that is no search.
-    odd = "odd_block" in reading.problems
     events: list[ToolEvent] = []
     for call, status in pairs:
         role = tool_role(call.name)
-        status = ToolStatus.OK if odd and not role and status is ToolStatus.EMPTY else status
+        if status is ToolStatus.EMPTY and not role and "odd_block" in reading.problems:
+            status = ToolStatus.OK  # what looks like search results and holds none says nothing of a tool that is no search
         events.append(ToolEvent(name=call.name, role=role, status=status))
-    seen: dict[str, Any] = {"problems": tuple(problems), "events": tuple(events), "raw": raw}
+    seen: dict[str, Any] = {"problems": problems, "events": tuple(events), "raw": raw}
     return Node(parent=parent, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, **seen)
 
 

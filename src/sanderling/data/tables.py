@@ -1,11 +1,8 @@
 """The rows of any file, one by one with flat memory: JSON, JSON lines, Parquet, CSV, TSV and xlsx, text packed or not.
 
-`open_rows` looks at the content, and at the name only where that leaves it open. What cannot be read is handed on in its place
-as `Unread`, what is odd about the file itself as `Remark`; the caller says which of them it can bear. `question_rows` bears
-less: a file of questions is whole, UTF-8, and a row of it an object.
-
-Text is UTF-8, or UTF-16 with a mark; other bytes are read as Windows-1252 and counted. gzip, bzip2 and Zstandard are unpacked,
-and an archive that ends early gives all that stands before its end. Memory holds one row and a piece of the file.
+What cannot be read is handed on in its place as `Unread`, what is odd about the file itself as `Remark`. Text is UTF-8, or
+UTF-16 with a mark; other bytes are read as Windows-1252 and counted. A gzip, bzip2 or Zstandard file that ends early gives all
+that stands before its end.
 
 Example: ``[item.value for item in open_rows(Path("a.csv")) if isinstance(item, Value)] == [{"question": "Who?"}]``
 """
@@ -15,7 +12,6 @@ import bz2
 import codecs
 import csv
 import datetime
-import decimal
 import gzip
 import itertools
 import json
@@ -25,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +31,8 @@ from sanderling.core.errors import UserError
 
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
 PACKED_NAMES = (".gz", ".bz2", ".zst")
+PARQUET_NAMES = (".parquet", ".pq")
+_LIST_NAMES = ("data", "Data", "rows", "questions", "examples")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _FOREIGN = re.compile("[\udc80-\udcff]+")
 """How ``surrogateescape`` shows bytes that are not UTF-8."""
@@ -53,6 +51,7 @@ _NO_DATA = (
         "is a web page and not the data: log in where it comes from, accept its terms, and download it again.",
     ),
 )
+_DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,63 @@ class Rows(ABC):
         """Every value, and what could not be read in its place."""
 
 
-class TextRows(Rows):
+def open_rows(path: Path, *, skip: Collection[str] = (), texts: Collection[str] | None = None) -> Rows:
+    """The rows of a file, told by its content, and by its name where that leaves it open.
+
+    ``skip``: columns of Parquet that are not read at all. ``texts``: the only columns of bytes that are; None: all of them.
+    Raises UserError for a file that cannot be opened, and for what is no data: a pointer of Git LFS, a page to log in.
+    """
+    try:
+        with path.open("rb") as file:
+            magic = file.read(8)
+    except OSError as error:
+        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
+    if magic[:4] == b"PAR1" or path.suffix.lower() in PARQUET_NAMES:
+        return _ParquetRows(path, skip, texts)
+    if magic[:4] == b"PK\x03\x04":
+        return _SheetRows(path)
+    if magic[:4] in (b"\xd0\xcf\x11\xe0", b"%PDF", b"PK\x05\x06"):
+        raise UserError(f"{path} is no table that can be read: save it as CSV, JSON lines, Parquet or xlsx.")
+    return _TextRows(path)
+
+
+def question_rows(path: Path, skip: Collection[str] = ()) -> Iterator[dict[str, Any] | Unread]:
+    """The rows of a file of questions, each an object. Raises UserError for a file that is not whole, or not UTF-8.
+
+    A file that is one object with a list in it (``data``, ``rows``, ``questions``, ``examples``) holds the rows of that list.
+    """
+
+    def objects(values: Iterable[Any]) -> Iterator[dict[str, Any] | Unread]:
+        return (value if isinstance(value, dict | Unread) else Unread("odd_entry", "no JSON object") for value in values)
+
+    found = objects(_whole(path, open_rows(path, skip=skip)))
+    first, second = next(found, None), next(found, None)
+    if isinstance(first, dict) and second is None:
+        inner = next((first[name] for name in _LIST_NAMES if isinstance(first.get(name), list)), None)
+        yield from objects(inner or [first])
+    else:
+        yield from itertools.chain([one for one in (first, second) if one is not None], found)
+
+
+def _whole(path: Path, items: Iterable[Item]) -> Iterator[Any]:
+    """The values, and what is no JSON or no row; raises UserError for other damage."""
+    for item in items:
+        if isinstance(item, Value):
+            yield item.value
+        elif item.code == "not_utf8":
+            raise UserError(f"{path} is not UTF-8 (near {item.text[:60]!r}): convert it, for example with iconv.")
+        elif item.code == "truncated_file":
+            raise UserError(f"{path} ends early ({item.text}): copy or download it again.")
+        elif item.code == "damaged_row_group":
+            raise UserError(f"{path} is no whole Parquet file ({item.text}): copy or download it again.")
+        elif isinstance(item, Unread):
+            yield Unread(item.code, item.text if item.code == "unreadable_row" else f"no JSON: {item.text[:60]}")
+
+
+# Text -----------------------------------------------------------------------------------------------------------------------
+
+
+class _TextRows(Rows):
     """JSON, JSON lines, CSV or TSV.
 
     JSON is values one after the other, or one list, whose items are the rows; a list of messages is one row. After damage the
@@ -104,42 +159,32 @@ class TextRows(Rows):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: IO[bytes] = path.open("rb")
+        self._file = path.open("rb")
         self._pieces = self._decoded()
         self._remarks: list[Remark] = []
-        self._text, self._at, self._ended = "", 0, False
+        self._text, self._at = "", 0
         self._decoder = json.JSONDecoder(strict=False)
         self.total = path.stat().st_size
 
     def __iter__(self) -> Iterator[Item]:
         """Raises UserError for what is no data, and for a table without a heading."""
         with self._file:
-            for item in self._rows():
-                yield from self._told()
-                yield item
-            yield from self._told()
-
-    def _told(self) -> list[Remark]:
-        told, self._remarks = self._remarks, []
-        return told
-
-    def _rows(self) -> Iterator[Item]:
-        self._more(4_096)
-        head = self._text[:4_096]
-        for pattern, told in _NO_DATA:
-            if pattern.match(head):
-                raise UserError(f"{self._path} {told}")
-        names = [suffix.lower() for suffix in self._path.suffixes]
-        if head.lstrip(_BLANKS)[:1] in ("{", "[") or any(name in names for name in JSON_NAMES):
-            return self._json()
-        if "\0" in head:
-            raise UserError(f"{self._path} is no table that can be read: give CSV, JSON lines, Parquet or xlsx.")
-        return self._csv()
-
-    # -- bytes to text --
+            self._more(4_096)
+            head = self._text[:4_096]
+            for pattern, told in _NO_DATA:
+                if pattern.match(head):
+                    raise UserError(f"{self._path} {told}")
+            named = any(suffix.lower() in JSON_NAMES for suffix in self._path.suffixes)
+            is_json = named or head.lstrip(_BLANKS)[:1] in ("{", "[")
+            if not is_json and "\0" in head:
+                raise UserError(f"{self._path} is no table that can be read: give CSV, JSON lines, Parquet or xlsx.")
+            for item in self._json() if is_json else self._csv():
+                remarks, self._remarks = self._remarks, []
+                yield from (*remarks, item)
+            yield from self._remarks
 
     def _decoded(self) -> Iterator[str]:
-        """The file's text piece by piece, unpacked."""
+        """The file's text piece by piece, unpacked; bytes that are not UTF-8 as Windows-1252's characters."""
         magic = self._file.read(4)
         self._file.seek(0)
         stream: Any = self._file
@@ -149,37 +194,33 @@ class TextRows(Rows):
             stream = bz2.BZ2File(self._file)
         elif magic == b"\x28\xb5\x2f\xfd":
             stream = pa.CompressedInputStream(pa.PythonFile(self._file, mode="r"), "zstd")
-        head, ended = _read(stream)
-        mark, encoding = next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), (b"", "utf-8"))
+        piece, damage = _read(stream)
+        mark, encoding = next(((mark, name) for mark, name in _MARKS if piece.startswith(mark)), (b"", "utf-8"))
         if encoding != "utf-8":
             self._remarks.append(Remark("not_utf8_file", f"read as {encoding}"))
         decoder = codecs.getincrementaldecoder(encoding)("surrogateescape" if encoding == "utf-8" else "replace")
-        piece = head[len(mark) :]
-        while piece:
+        piece = piece[len(mark) :]
+        while True:
             self.done = self._file.tell()
-            yield self._mended(decoder.decode(piece))
-            piece, ended = (b"", ended) if ended is not None else _read(stream)
-        yield self._mended(decoder.decode(b"", final=True))
-        if ended is not None:
-            self._remarks.append(Remark("truncated_file", ended))
-
-    def _mended(self, text: str) -> str:
-        """Text in which bytes that were not UTF-8 are Windows-1252's characters."""
-        first = None if text.isascii() else _FOREIGN.search(text)
-        if first is None:
-            return text
-        around = text[max(0, first.start() - 40) : first.end() + 40]
-        self._remarks.append(Remark("not_utf8", _FOREIGN.sub(_western, around), len(_FOREIGN.findall(text))))
-        return _FOREIGN.sub(_western, text)
+            text = decoder.decode(piece, final=not piece)
+            first = None if text.isascii() else _FOREIGN.search(text)
+            if first is not None:
+                around = _FOREIGN.sub(_western, text[max(0, first.start() - 40) : first.end() + 40])
+                self._remarks.append(Remark("not_utf8", around, len(_FOREIGN.findall(text))))
+                text = _FOREIGN.sub(_western, text)
+            yield text
+            if not piece:
+                break
+            piece, damage = (b"", damage) if damage else _read(stream)
+        if damage:
+            self._remarks.append(Remark("truncated_file", damage))
 
     def _more(self, size: int = 1) -> bool:
         """Read on until ``size`` further characters are there; false at the end of the file."""
         parts, got = [self._text[self._at :]], 0
-        while got < size and not self._ended:
-            piece = next(self._pieces, None)
-            self._ended = piece is None
-            parts.append(piece or "")
-            got += len(parts[-1])
+        while got < size and (piece := next(self._pieces, None)) is not None:
+            parts.append(piece)
+            got += len(piece)
         self._text, self._at = "".join(parts), 0
         return got > 0
 
@@ -191,23 +232,20 @@ class TextRows(Rows):
             if found is not None or not self._more():
                 return "" if found is None else found[0]
 
-    # -- JSON --
-
     def _json(self) -> Iterator[Item]:
         """Values one after the other, most often one a line; of a list its items."""
         again, shown = "\n{", ""
         while char := self._skip_blank():
             if char == "[":
                 yield from self._list()
-                continue
-            if char == ",":  # after a value that had a line for itself
+            elif char == ",":  # after a value that had a line for itself
                 self._at += 1
                 self._remarks.append(Remark("mended_line", shown))
-                continue
-            item, shown = self._next(again if char == "{" else "\n", "unreadable_line")
-            if isinstance(item, Value):
-                again = "\n"
-            yield item
+            else:
+                item, shown = self._next(again if char == "{" else "\n", "unreadable_line")
+                if isinstance(item, Value):
+                    again = "\n"
+                yield item
 
     def _list(self) -> Iterator[Item]:
         """The items of a list; all of them as one value where they are messages."""
@@ -219,7 +257,10 @@ class TextRows(Rows):
                 self._at += 1
                 continue
             first = not again
-            again = again or self._beginning()
+            if first:  # items begin on a new line with its blanks, or, where they share a line, with their first field
+                start = self._text.rfind("\n", 0, self._at)
+                blanks, field = self._text[start : self._at], _FIRST_FIELD.match(self._text, self._at)
+                again = blanks + "{" if start >= 0 and not blanks.strip() else field[0] if field else ""
             item, _ = self._next(again)
             if isinstance(item, Value) and (messages or (first and is_conversation([item.value]))):
                 messages.append(item.value)
@@ -232,17 +273,8 @@ class TextRows(Rows):
         else:
             self._remarks.append(Remark("truncated_file", "the list has no end"))
 
-    def _beginning(self) -> str:
-        """How the items of a list begin: on a new line with its blanks, or, where they share a line, with their first field."""
-        start = self._text.rfind("\n", 0, self._at)
-        blanks = self._text[start : self._at]
-        if start >= 0 and not blanks.strip():
-            return blanks + "{"
-        field = _FIRST_FIELD.match(self._text, self._at)
-        return field[0] if field else ""
-
     def _next(self, again: str, code: str = "") -> tuple[Item, str]:
-        """The value that begins here, and how it begins. After damage go to the next place that looks like ``again``."""
+        """The value that begins here, and how it begins. After damage go to the next place that begins with ``again``."""
         while True:
             size, shown = len(self._text) - self._at, self._text[self._at : self._at + _SHOWN]
             try:
@@ -251,40 +283,29 @@ class TextRows(Rows):
                     continue  # a number may go on
                 self._at = end
                 return Value(value), shown
-            except json.JSONDecodeError as error:
-                cut = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _NEAR_END
-                if cut and size < _LARGEST and self._more(max(1, size)):
-                    continue
-            except (ValueError, RecursionError):
-                pass
-            found = self._skip_to(again)
-            if code:
-                return Unread(code, shown.partition("\n")[0]), shown
-            return Unread("unreadable_value" if found else "unreadable_rest", shown), shown
-
-    def _skip_to(self, mark: str) -> bool:
-        """Go to the next place that begins with ``mark``, or to the end; whether there is one."""
+            except (ValueError, RecursionError) as error:  # too many digits or levels, too
+                broken = isinstance(error, json.JSONDecodeError)
+                cut = broken and (error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _NEAR_END)
+                if not (cut and size < _LARGEST and self._more(max(1, size))):
+                    break
         self._at += 1
-        while True:
-            found = self._text.find(mark, self._at) if mark else -1
-            if found >= 0:
-                self._at = found
-                return True
-            self._at = max(self._at, len(self._text) - len(mark))
+        while (found := self._text.find(again, self._at) if again else -1) < 0:
+            self._at = max(self._at, len(self._text) - len(again))
             if not self._more():
-                self._at = len(self._text)
-                return False
-
-    # -- CSV --
+                break
+        self._at = found if found >= 0 else len(self._text)
+        if code:
+            return Unread(code, shown.partition("\n")[0]), shown
+        return Unread("unreadable_value" if found >= 0 else "unreadable_rest", shown), shown
 
     def _csv(self) -> Iterator[Item]:
         csv.field_size_limit(max(csv.field_size_limit(), 64 << 20))  # the module has but one limit for everybody
-        lines = self._physical_lines()
+        lines = self._lines()
         first = next(lines, "")
         delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
-        return table_rows(self._path, _cells(csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)))
+        return _table(self._path, csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True))
 
-    def _physical_lines(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         r"""Lines with their ends. Only \n ends one: \r and other separators may stand within a cell."""
         while self._at < len(self._text) or self._more():
             end = self._text.find("\n", self._at)
@@ -304,11 +325,11 @@ def is_conversation(values: list[Any]) -> bool:
     return bool(says) and not {"messages", "conversations", "question", "problem"} & set(first)
 
 
-def _read(stream: Any) -> tuple[bytes, str | None]:
+def _read(stream: Any) -> tuple[bytes, str]:
     """The next bytes, and why there are no more where the file is damaged."""
     try:
         at_once = getattr(stream, "read1", None)  # gives what there is, where ``read`` would fail with all of it
-        return (at_once(1 << 20) if at_once else stream.read(1 << 16)) or b"", None
+        return (at_once(1 << 20) if at_once else stream.read(1 << 16)) or b"", ""
     except (EOFError, OSError, zlib.error, ValueError) as error:
         return b"", str(error) or "the compressed file ends early"
 
@@ -319,171 +340,36 @@ def _western(found: re.Match[str]) -> str:
     return "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in data)
 
 
-def _cells(reader: Iterator[list[str]]) -> Iterator[list[Any] | Unread]:
-    while True:
-        try:
-            yield next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Unread("unreadable_row", str(error))
+# Tables ---------------------------------------------------------------------------------------------------------------------
 
 
-def table_rows(path: Path, cells: Iterable[list[Any] | Unread]) -> Iterator[Item]:
+def _table(path: Path, cells: Iterator[list[Any]]) -> Iterator[Item]:
     """Rows by the names in the first one. Empty rows are none."""
-    cells = iter(cells)
-    header = next(cells, [])
-    if isinstance(header, Unread) or not any(header):
+    try:
+        header = next(cells, [])
+    except csv.Error:
+        header = []
+    if not any(header):
         raise UserError(f"{path} has no heading that names its columns: its first line must.")
     names = [str(name or "").strip() or (f"column {index + 1}" if index else "") for index, name in enumerate(header)]
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"{path} has two columns {name!r}: rename one of them, since nothing tells which is meant.")
-    for row in cells:
-        if isinstance(row, Unread):
-            yield row
-        elif any(cell not in ("", None) for cell in row):
-            same = len(row) == len(names)
+    while True:
+        try:
+            row = next(cells, None)
+        except csv.Error as error:
+            yield Unread("unreadable_row", str(error))
+            continue
+        if row is None:
+            return
+        if any(cell not in ("", None) for cell in row):
             told = f"{len(row)} cells under {len(names)} columns"
+            same = len(row) == len(names)
             yield Value(dict(zip(names, row, strict=True))) if same else Unread("unreadable_row", told)
 
 
-# Any file -------------------------------------------------------------------------------------------------------------------
-
-PARQUET_NAMES = (".parquet", ".pq")
-_LIST_NAMES = ("data", "Data", "rows", "questions", "examples")
-_DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
-
-
-def open_rows(path: Path, *, skip: Collection[str] = (), texts: Collection[str] | None = None) -> Rows:
-    """The rows of a file.
-
-    ``skip``: columns of Parquet that are not read at all. ``texts``: the only columns of bytes that are; None: all of them.
-    Raises UserError for a file that cannot be opened, and for what is no data: a pointer of Git LFS, a page to log in.
-    """
-    try:
-        with path.open("rb") as file:
-            magic = file.read(8)
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    if magic[:4] == b"PAR1" or path.suffix.lower() in PARQUET_NAMES:
-        return ParquetRows(path, skip, texts)
-    if magic[:4] == b"PK\x03\x04":
-        return _Sheet(path)
-    if magic[:4] in (b"\xd0\xcf\x11\xe0", b"%PDF", b"PK\x05\x06"):
-        raise UserError(f"{path} is no table that can be read: save it as CSV, JSON lines, Parquet or xlsx.")
-    return TextRows(path)
-
-
-def question_rows(path: Path, skip: Collection[str] = ()) -> Iterator[dict[str, Any] | Unread]:
-    """The rows of a file of questions, each an object. Raises UserError for a file that is not whole, or not UTF-8.
-
-    A file that is one object with a list in it (``data``, ``rows``, ``questions``, ``examples``) holds the rows of that list.
-    """
-    objects = _objects(path, open_rows(path, skip=skip))
-    first, second = next(objects, None), next(objects, None)
-    if isinstance(first, dict) and second is None:
-        inner = next((first[name] for name in _LIST_NAMES if isinstance(first.get(name), list)), None)
-        yield from map(_object, inner or [first])
-    else:
-        yield from itertools.chain([one for one in (first, second) if one is not None], objects)
-
-
-def _objects(path: Path, items: Iterable[Item]) -> Iterator[dict[str, Any] | Unread]:
-    again = "copy or download it again."
-    for item in items:
-        if isinstance(item, Value):
-            yield _object(item.value)
-        elif item.code == "not_utf8":
-            raise UserError(f"{path} is not UTF-8 (near {item.text[:60]!r}): convert it, for example with iconv.")
-        elif item.code == "truncated_file":
-            raise UserError(f"{path} ends early ({item.text}): {again}")
-        elif item.code == "damaged_row_group":
-            raise UserError(f"{path} is no whole Parquet file ({item.text}): {again}")
-        elif isinstance(item, Unread):
-            yield Unread(item.code, item.text if item.code == "unreadable_row" else f"no JSON: {item.text[:60]}")
-
-
-def _object(value: Any) -> dict[str, Any] | Unread:
-    return value if isinstance(value, dict) else Unread("odd_entry", "no JSON object")
-
-
-class ParquetRows(Rows):
-    """Parquet, some rows of a row group after the other. A damaged row group costs what of it could not be read, no other."""
-
-    def __init__(self, path: Path, skip: Collection[str] = (), texts: Collection[str] | None = None) -> None:
-        """Raises UserError when the file has no readable footer."""
-        try:
-            self._file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
-        except (*_DAMAGE, ValueError) as error:
-            raise UserError(
-                f"{path} is no whole Parquet file ({_line(error)}): nothing in it can be found without its last bytes, "
-                "so copy or download it again."
-            ) from error
-        schema = self._file.schema_arrow
-        self._left_out = [f.name for f in schema if texts is not None and _is_bytes(f.type) and f.name not in texts]
-        self._columns = [f.name for f in schema if f.name not in self._left_out and f.name not in skip]
-        self._plain = all(_is_plain(field.type) for field in schema)
-        self.total = self._file.metadata.num_rows
-
-    def __iter__(self) -> Iterator[Item]:
-        with self._file:
-            yield from (Remark("bytes_left_out", name) for name in self._left_out)
-            for group in range(self._file.metadata.num_row_groups):
-                about = self._file.metadata.row_group(group)
-                size, read = max(1, min(512, (4 << 20) * about.num_rows // max(1, about.total_byte_size))), 0
-                options: dict[str, Any] = {"row_groups": [group], "columns": self._columns, "use_threads": False}
-                try:
-                    for batch in self._file.iter_batches(batch_size=size, **options):
-                        for row in batch.to_pylist():
-                            read += 1
-                            self.done += 1
-                            yield Value(row if self._plain else _as_json(row))
-                except _DAMAGE as error:
-                    self.done += about.num_rows - read
-                    yield Unread("damaged_row_group", f"row group {group}: {_line(error)}", about.num_rows - read)
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    """Whether a column holds bytes, anywhere in it."""
-    types = pa.types
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        return True
-    return any(_is_bytes(kind.field(index).type) for index in range(kind.num_fields)) if kind.num_fields else False
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    """Whether values of a type come out as JSON values."""
-    types = pa.types
-    if kind.num_fields and not types.is_map(kind):
-        return all(_is_plain(kind.field(index).type) for index in range(kind.num_fields))
-    scalars = (types.is_string, types.is_large_string, types.is_boolean, types.is_null, types.is_integer, types.is_floating)
-    return any(is_one(kind) for is_one in scalars)
-
-
-def _as_json(value: Any) -> Any:
-    """A value of Arrow's as JSON has it: dates in ISO's form, bytes as the text they are or else in base64."""
-    if isinstance(value, dict):
-        return {str(key): _as_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_as_json(item) for item in value]
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        try:
-            return value.decode("utf-8")
-        except UnicodeDecodeError:
-            return base64.b64encode(value).decode("ascii")
-    if isinstance(value, (decimal.Decimal, datetime.timedelta)):
-        return str(value)
-    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
-
-
-class _Sheet(Rows):
+class _SheetRows(Rows):
     """The first sheet of a workbook."""
 
     def __init__(self, path: Path) -> None:
@@ -498,4 +384,66 @@ class _Sheet(Rows):
             raise UserError(
                 f"{self._path} is no workbook (.xlsx) that can be read ({error}): unpack it, or save it as CSV."
             ) from error
-        yield from table_rows(self._path, iter(_as_json(rows)))
+        return _table(self._path, iter(_as_json(rows)))
+
+
+class _ParquetRows(Rows):
+    """Parquet, some rows of a row group after the other. A damaged row group costs what of it could not be read, no other."""
+
+    def __init__(self, path: Path, skip: Collection[str], texts: Collection[str] | None) -> None:
+        """Raises UserError when the file has no readable footer."""
+        try:
+            self._file = pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+        except (*_DAMAGE, ValueError) as error:
+            raise UserError(
+                f"{path} is no whole Parquet file ({_line(error)}): nothing in it can be found without its last bytes, "
+                "so copy or download it again."
+            ) from error
+        schema = self._file.schema_arrow
+        self._left_out = [f.name for f in schema if texts is not None and _is_bytes(f.type) and f.name not in texts]
+        self._columns = [f.name for f in schema if f.name not in self._left_out and f.name not in skip]
+        self.total = self._file.metadata.num_rows
+
+    def __iter__(self) -> Iterator[Item]:
+        with self._file:
+            yield from (Remark("bytes_left_out", name) for name in self._left_out)
+            for group in range(self._file.metadata.num_row_groups):
+                about = self._file.metadata.row_group(group)
+                size, read = max(1, min(512, (4 << 20) * about.num_rows // max(1, about.total_byte_size))), 0
+                options: dict[str, Any] = {"row_groups": [group], "columns": self._columns, "use_threads": False}
+                try:
+                    for batch in self._file.iter_batches(batch_size=size, **options):
+                        for row in batch.to_pylist():
+                            read += 1
+                            self.done += 1
+                            yield Value(_as_json(row))
+                except _DAMAGE as error:
+                    self.done += about.num_rows - read
+                    yield Unread("damaged_row_group", f"row group {group}: {_line(error)}", about.num_rows - read)
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    """Whether a column holds bytes, anywhere in it."""
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return True
+    return any(_is_bytes(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _as_json(value: Any) -> Any:
+    """A value of Arrow's or a sheet's as JSON has it: dates in ISO's form, bytes as the text they are or else in base64."""
+    if isinstance(value, dict):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_json(item) for item in value]
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode("ascii")
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
