@@ -1,9 +1,8 @@
 """One message of any chat layout: who speaks, what is said, thought, called and returned.
 
-`read_message` never raises and loses nothing: it gives one `Said` for each piece of a message (one that holds results of
-several calls is several pieces), and what nobody can classify says why. ``{"role", "content"}`` and ``{"from", "value"}`` are
-the same here; content may be text or the list of parts of chat APIs; calls and reasoning may stand in fields of their own.
-Fields that are null count as absent: Parquet fills every message of a column with the fields of all.
+`read_message` never raises and loses nothing. ``{"role", "content"}`` and ``{"from", "value"}`` are the same here; content may
+be text or the list of parts of chat APIs; calls and reasoning may stand in fields of their own. Fields that are null count as
+absent: Parquet fills every message of a column with the fields of all.
 
 Example: ``read_message({"role": "human", "content": "why?"})[0].speaker is Speaker.USER``
 """
@@ -80,13 +79,32 @@ class Said:
 
 
 def read_message(message: Any) -> list[Said]:
-    """A message as a file has it, piece by piece; what is read already stays."""
+    """A message as a file has it, piece by piece: one that holds results of several calls is several. What is read stays."""
     if isinstance(message, Said):
         return [message]
     speaks = isinstance(message, dict) and isinstance(message.get("role", message.get("from")), str)
-    if speaks and is_parts(message.get("content")):
-        return _pieces_said(message, message["content"])
-    return [understood(message)]
+    if not speaks or not is_parts(message.get("content")):
+        return [understood(message)]
+    role, pieces = message.get("role", message.get("from")), read_parts(message["content"])
+    left = any(piece.left for piece in pieces)
+    if not any(piece.read for piece in pieces) or (left and role in ("tool", "function", "observation")):
+        return [understood(message)]  # nothing of it can be read, or not all of a result
+    found: list[Said] = []
+    for piece in pieces:
+        if piece.result:
+            plain: dict[str, Any] = {"role": "tool", "tool_call_id": piece.answers, "content": piece.texts[0]}
+        else:
+            fields = {key: value for key, value in message.items() if key not in ("content", "value", "from", "role")}
+            if piece.thoughts and not fields.get("reasoning_content"):
+                fields["reasoning_content"] = "\n\n".join(piece.thoughts)
+            if piece.calls and not fields.get("tool_calls"):
+                fields["tool_calls"] = [_part_call(call) for call in piece.calls]
+            silent = role == "assistant" and not piece.texts and (piece.calls or piece.thoughts)
+            plain = {"role": role, "content": None if silent else "".join(piece.texts), **fields}
+        own = message if len(pieces) == 1 else {**message, "content": piece.parts}
+        odd = () if found else ("content_in_parts", *(("parts_left_out",) if left else ()))
+        found.append(understood(plain, own, 0 if found else 1, odd))
+    return found
 
 
 def messages_in(entry: Mapping[str, Any], key: str = "messages") -> list[Any] | None:
@@ -135,21 +153,19 @@ def understood(message: Any, original: Any = None, size: int = 1, oddities: tupl
     )
 
 
-# -- calls ----------------------------------------------------------------------------------------------------------------
-
-
-def _calls_of(message: dict[str, Any]) -> tuple[tuple[ToolCall, str], ...] | None:
+def _calls_of(message: dict[str, Any]) -> list[tuple[ToolCall, str]] | None:
     """The calls in a message's own fields, with their ids; None when they cannot be read."""
     given = message.get("tool_calls")
     if isinstance(given, str):
-        given = _decoded(given) if given.strip() else None
-        if given is None and message["tool_calls"].strip():
+        given = _decoded(given) if given.strip() else []
+        if given is None:
             return None
     listed = given if isinstance(given, list) else [] if given is None else [given]
     if not listed and message.get("function_call") is not None:
         listed = [message["function_call"]]
     calls = [(read_call(item), _id(item.get("id")) if isinstance(item, dict) else "") for item in listed]
-    return None if any(call is None for call, _ in calls) else tuple((call, id) for call, id in calls if call is not None)
+    read = [(call, id) for call, id in calls if call is not None]
+    return read if len(read) == len(calls) else None
 
 
 def read_call(given: Any) -> ToolCall | None:
@@ -183,7 +199,7 @@ def calls_in(text: Any) -> tuple[ToolCall, ...]:
     """The calls that a text spells in JSON: one, or a list of them. None of them when any cannot be read."""
     found = _decoded(text) if isinstance(text, str) and text.lstrip()[:1] in ("{", "[") else None
     calls = [read_call(item) for item in (found if isinstance(found, list) else [found])]
-    return () if any(call is None for call in calls) else tuple(call for call in calls if call is not None)
+    return () if None in calls else tuple(call for call in calls if call is not None)
 
 
 def as_json(value: Any) -> str:
@@ -205,7 +221,7 @@ def _id(value: Any) -> str:
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
 
 
-# -- content in parts -----------------------------------------------------------------------------------------------------
+# Content in parts -----------------------------------------------------------------------------------------------------------
 
 _TEXTS = frozenset({"text", "output_text", "input_text", "refusal", None})
 _THOUGHTS = frozenset({"reasoning", "thinking", "thought", "think", "summary_text", "reasoning_text"})
@@ -230,24 +246,20 @@ class Piece:
     """Kinds of the parts that could not be read, such as images."""
 
     @property
-    def text(self) -> str:
-        return "".join(self.texts)
-
-    @property
     def read(self) -> bool:
         return self.result or bool(self.texts or self.thoughts or self.calls)
 
     def add(self, part: Any) -> None:
         """One part that is no result."""
         self.parts.append(part)
-        kind, text = _kind(part), plain_part(part)
+        kind, text = _kind(part), _plain_part(part)
         if isinstance(part, str):
             self.texts.append(part)
         elif kind in _CALLS:
             self.calls.append(part.get("value") if isinstance(part.get("value"), str) else part)
         elif kind in _THOUGHTS:
             listed = [item for key in ("summary", "content") if isinstance(part.get(key), list) for item in part[key]]
-            thought = text or "\n\n".join(filter(None, map(plain_part, listed)))
+            thought = text or "\n\n".join(filter(None, map(_plain_part, listed)))
             (self.thoughts if thought.strip() else self.left).append(thought if thought.strip() else str(kind))
         elif kind in _TEXTS and text is not None:
             self.texts.append(text)
@@ -259,7 +271,7 @@ def is_parts(content: Any) -> TypeGuard[list[Any]]:
     """Whether a content is a list of parts: texts, and objects, each with a kind or a text."""
     if not isinstance(content, list) or not content:
         return False
-    return all(isinstance(part, str) or _kind(part) is not None or plain_part(part) is not None for part in content)
+    return all(isinstance(part, str) or _kind(part) is not None or _plain_part(part) is not None for part in content)
 
 
 def read_parts(content: Sequence[Any]) -> list[Piece]:
@@ -271,7 +283,7 @@ def read_parts(content: Sequence[Any]) -> list[Piece]:
             continue
         told = next((part[key] for key in ("content", "output", "value") if part.get(key) is not None), "")
         asked = next((part[key] for key in ("tool_use_id", "tool_call_id", "call_id", "id") if part.get(key)), "")
-        pieces += [Piece([result_text_of(told)], result=True, answers=str(asked), parts=[part]), Piece()]
+        pieces += [Piece([_result_text(told)], result=True, answers=str(asked), parts=[part]), Piece()]
     return [piece for piece in pieces if piece.parts] or [Piece()]
 
 
@@ -280,46 +292,15 @@ def _kind(part: Any) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def result_text_of(value: Any) -> Any:
+def _result_text(value: Any) -> Any:
     """A result's text, where it is one or all its parts are; the value itself otherwise."""
-    if is_parts(value):
-        piece, *more = read_parts(value)
-        if not more and piece.texts and not piece.left:
-            return piece.text
-    return value
+    pieces = read_parts(value) if is_parts(value) else []
+    return "".join(pieces[0].texts) if len(pieces) == 1 and pieces[0].texts and not pieces[0].left else value
 
 
-def plain_part(part: Any) -> str | None:
+def _plain_part(part: Any) -> str | None:
     """The text of a part under whatever name, or None."""
     return next((part[key] for key in _TEXT_FIELDS if isinstance(part.get(key), str)), None) if isinstance(part, dict) else None
-
-
-def _pieces_said(message: dict[str, Any], content: list[Any]) -> list[Said]:
-    """A message whose content is parts; a message nothing of which can be read is itself."""
-    role = message.get("role", message.get("from"))
-    pieces = read_parts(content)
-    left = [kind for piece in pieces for kind in piece.left]
-    if not any(piece.read for piece in pieces) or (left and role in ("tool", "function", "observation")):
-        return [understood(message)]
-    found: list[Said] = []
-    for piece in pieces:
-        own = message if len(pieces) == 1 else {**message, "content": piece.parts}
-        odd = () if found else ("content_in_parts", *(("parts_left_out",) if left else ()))
-        found.append(understood(_of_fields(message, role, piece), own, 0 if found else 1, odd))
-    return found
-
-
-def _of_fields(message: dict[str, Any], role: Any, piece: Piece) -> dict[str, Any]:
-    """One piece as a message of plain fields."""
-    if piece.result:
-        return {"role": "tool", "tool_call_id": piece.answers, "content": piece.texts[0]}
-    fields = {key: value for key, value in message.items() if key not in ("content", "value", "from", "role")}
-    if piece.thoughts and not fields.get("reasoning_content"):
-        fields["reasoning_content"] = "\n\n".join(piece.thoughts)
-    if piece.calls and not fields.get("tool_calls"):
-        fields["tool_calls"] = [_part_call(call) for call in piece.calls]
-    only_fields = role == "assistant" and not piece.texts and (piece.calls or piece.thoughts)
-    return {"role": role, "content": None if only_fields else piece.text, **fields}
 
 
 def _part_call(given: Any) -> Any:
@@ -327,12 +308,15 @@ def _part_call(given: Any) -> Any:
     if not isinstance(given, dict):
         return given
     inner = next((given[key] for key in ("input", "arguments", "args", "parameters") if given.get(key) is not None), {})
-    name = given.get("name") or plain_part(given)
+    name = given.get("name") or _plain_part(given)
     return {"id": given.get("call_id") or given.get("id") or "", "name": name, "arguments": inner}
 
 
 def turns_of_items(items: list[Any]) -> list[Any]:
-    """Items of OpenAI's Responses API as messages: those of an assistant that follow each other are one turn."""
+    """Items of OpenAI's Responses API as messages: those of an assistant that follow each other are one turn.
+
+    Reasoning that is encrypted cannot be read.
+    """
 
     def is_own(item: Any) -> bool:
         kind = item.get("type") if isinstance(item, dict) else None
@@ -340,32 +324,26 @@ def turns_of_items(items: list[Any]) -> list[Any]:
 
     found: list[Any] = []
     for own, group in groupby(items, is_own):
-        if own:
-            found.append(_turn_of_items(list(group)))
+        if not own:
+            for item in group:
+                if isinstance(item, dict) and item.get("type") == "function_call_output":
+                    text, id = _result_text(item.get("output")), item.get("call_id") or ""
+                    item = understood({"role": "tool", "tool_call_id": id, "content": text}, item)
+                found.append(item)
             continue
-        for item in group:
-            if isinstance(item, dict) and item.get("type") == "function_call_output":
-                text, id = result_text_of(item.get("output")), item.get("call_id") or ""
-                item = understood({"role": "tool", "tool_call_id": id, "content": text}, item)
-            found.append(item)
+        turn, thoughts, texts, calls = list(group), [], [], []
+        for item in turn:
+            if item.get("type") == "function_call":
+                calls.append({"id": item.get("call_id") or "", "name": item.get("name"), "arguments": item.get("arguments")})
+                continue
+            content = [item] if item.get("type") == "reasoning" else item.get("content")
+            for piece in read_parts(content) if is_parts(content) else []:
+                thoughts += piece.thoughts
+                texts += ["".join(piece.texts)] if piece.texts else []
+            texts += [content] if isinstance(content, str) else []
+        content = "\n\n".join(texts) if texts or not (calls or thoughts) else None
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        message |= {"reasoning_content": "\n\n".join(thoughts)} if thoughts else {}
+        message |= {"tool_calls": calls} if calls else {}
+        found.append(understood(message, turn[0] if len(turn) == 1 else {"messages": turn}, size=len(turn)))
     return found
-
-
-def _turn_of_items(items: list[dict[str, Any]]) -> Said:
-    """One turn of several items; reasoning that is encrypted cannot be read."""
-    thoughts: list[str] = []
-    texts: list[str] = []
-    calls: list[Any] = []
-    for item in items:
-        if item.get("type") == "function_call":
-            calls.append({"id": item.get("call_id") or "", "name": item.get("name"), "arguments": item.get("arguments")})
-            continue
-        content = [item] if item.get("type") == "reasoning" else item.get("content")
-        for piece in read_parts(content) if is_parts(content) else []:
-            thoughts += piece.thoughts
-            texts += [piece.text] if piece.texts else []
-        texts += [content] if isinstance(content, str) else []
-    message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) if texts or not (calls or thoughts) else None}
-    message |= {"reasoning_content": "\n\n".join(thoughts)} if thoughts else {}
-    message |= {"tool_calls": calls} if calls else {}
-    return understood(message, items[0] if len(items) == 1 else {"messages": items}, size=len(items))
