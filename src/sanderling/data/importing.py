@@ -2,8 +2,7 @@
 
 Memory holds one entry and a piece of its file; two imports of the same files give the same records, ids included. Every entry
 becomes a trajectory, a question, or is counted as unread; a file without a known entry is no recording, and left. Ids are the
-file's folder and name, and the entry's place in it; our own records keep theirs, and get ``~2`` behind it where an import has
-met the id before.
+file's folder and name, and the entry's place in it; our own records keep theirs, with ``~2`` behind one that was met before.
 """
 
 import json
@@ -13,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import without_surrogates
-from sanderling.core.record import Question, Trajectory, encode_record, encode_trajectory
+from sanderling.core.record import NodeKind, Question, Trajectory, encode_record, encode_trajectory
 from sanderling.data.conversation import ImportReport
 from sanderling.data.fields import ANSWER_KEYS, QUESTION_KEYS
-from sanderling.data.layouts import LAYOUTS, REPEATED, count_nodes, entries_in, layout_named, layout_of
+from sanderling.data.layouts import LAYOUTS, REPEATED, entries_in, layout_named, layout_of
 from sanderling.data.messages import messages_in
 from sanderling.data.tables import JSON_NAMES, PACKED_NAMES, PARQUET_NAMES, Item, Remark, Rows, Unread, Value, open_rows
 from sanderling.runs.files import check_places, replace_file
@@ -41,9 +40,6 @@ Progress = Callable[[int, int, int], None]
 
 class LeftOutWarning(UserWarning):
     """A part of what was given could not be read."""
-
-
-# -- which files ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -114,9 +110,6 @@ def _short_name(path: Path) -> str:
     return f"{path.resolve().parent.name}/{stem}"
 
 
-# -- reading --------------------------------------------------------------------------------------------------------------
-
-
 class Import:
     """The trajectories and questions of some files. Iterating again reads them again.
 
@@ -129,15 +122,14 @@ class Import:
         ``name``: what ids begin with, where the one source is a file. ``layout``: the layout that is asked before all others,
         by its name or as ``file.py:name``.
         """
-        self.sources = [Path(source) for source in sources]
+        self._sources = ", ".join(map(str, sources))
         self._on_unread: OnUnread = on_unread or (lambda *_: None)
         self._layouts = ({layout: layout_named(layout)} if layout else {}) | LAYOUTS
-        places = find_places(self.sources)
-        self._places, self._repeated = places.files, places.repeated
-        if name:
-            self._places = tuple(replace(place, name=name) for place in self._places)
+        places = find_places([Path(source) for source in sources])
+        self._repeated = places.repeated
+        self._places = [replace(place, name=name) if name else place for place in places.files]
         if not self._places:
-            raise UserError(f"{self._told()} holds no recorded file: give .json, .jsonl or .parquet files.")
+            raise UserError(f"{self._sources} holds no recorded file: give .json, .jsonl or .parquet files.")
         self._names = {place.name for place in self._places}
         self.bytes_total = sum(place.path.stat().st_size for place in self._places)
         self._reset()
@@ -150,8 +142,6 @@ class Import:
         self._own_ids: set[str] = set()
         self._bytes_before = self._size = 0
         self._open: Rows | None = None
-        self._held: list[tuple[str, Any, str, int]] | None = None
-        """Unread entries of a file of which nobody knows yet whether it is a recording."""
         self.layout = ""
         """The layout of the last record handed out."""
 
@@ -180,35 +170,43 @@ class Import:
             if told is not None and len(self._places) == 1:
                 raise told
             raise UserError(
-                f"{self._told()} holds no recorded trajectory: give files in a layout that docs/data-import.md lists."
+                f"{self._sources} holds no recorded trajectory: give files in a layout that docs/data-import.md lists."
             )
         self.report.absorb(skipped)
 
     def _file(self, place: Place) -> Iterator[Trajectory | Question]:
         """One file. Raises UserError when nothing in it is in a known layout; what was counted is then forgotten."""
         notes = ImportReport(files=1)
-        self._held = []
         index = known = 0
+        held: list[tuple[str, Any, str, int]] = []  # unread entries, while nobody knows whether the file is a recording
+
+        def leave(value: Any, code: str, entries: int = 1) -> None:
+            notes.unread += entries
+            notes.add(code, f"{place.name}#{index}", value, entries)
+            held.append((f"{place.name}#{index}", value, code, entries))
+            if known:
+                self._on_unread(*held.pop())
+
         for item in self._items(place.path):
             if isinstance(item, Remark):
                 notes.add(item.code, place.name, item.text, item.count)
                 continue
             if isinstance(item, Unread):
                 notes.entries += item.entries
-                self._unread(notes, item.code, f"{place.name}#{index}", item.text, item.entries)
+                leave(item.text, item.code, item.entries)
                 index += item.entries
                 continue
             for entry in [item.value] if isinstance(item.value, Trajectory) else entries_in(item.value, self._layouts):
                 found = self._entry(entry, f"{place.name}#{index}", notes)
-                index += 1
                 if found is None:
-                    continue
-                known += 1
-                # The file is a recording: what of it could not be read so far goes on its way.
-                held, self._held = self._held or [], None
-                for one in held:
-                    self._on_unread(*one)
-                yield found
+                    leave(entry, "odd_entry")
+                index += 1
+                if found is not None:
+                    known += 1
+                    for one in held:
+                        self._on_unread(*one)
+                    held.clear()
+                    yield found
             if not known and index >= _GIVE_UP:
                 break
         if not known:
@@ -231,27 +229,18 @@ class Import:
             yield Unread("damaged_file", str(error), max(1, self._open.total - self._open.done))
 
     def _entry(self, entry: Any, id: str, notes: ImportReport) -> Trajectory | Question | None:
-        """One entry, or None when it is in no known layout."""
+        """One entry, with what every record of an import has; None when it is in no known layout."""
         notes.entries += 1
-        notes.layout = ""
-        if isinstance(entry, Trajectory):
-            notes.layout = "sanderling"
-            count_nodes(entry, notes)
-            return self._finish(entry, notes)
-        prepared = entry
-        for key in ("messages", "conversations"):  # JSON text of a list, or columns
-            if isinstance(entry, dict) and isinstance(entry.get(key), (str, dict)):
-                messages = messages_in(entry, key)
-                prepared = prepared if messages is None else prepared | {key: messages}
-        notes.layout = layout_of(prepared, self._layouts)
-        found = self._layouts[notes.layout].read(prepared, id, notes) if notes.layout else None
-        if found is None:
-            self._unread(notes, "odd_entry", id, entry)
-            return None
-        return self._finish(found, notes)
-
-    def _finish(self, found: Trajectory | Question, notes: ImportReport) -> Trajectory | Question:
-        """Count a record; give it what every record of an import has."""
+        notes.layout, found = "sanderling", entry
+        if not isinstance(entry, Trajectory):
+            for key in ("messages", "conversations"):  # JSON text of a list, or columns
+                if isinstance(entry, dict) and isinstance(entry.get(key), (str, dict)):
+                    messages = messages_in(entry, key)
+                    entry = entry if messages is None else entry | {key: messages}
+            notes.layout = layout_of(entry, self._layouts)
+            found = self._layouts[notes.layout].read(entry, id, notes) if notes.layout else None
+            if found is None:
+                return None
         self.layout = notes.layout
         if isinstance(found, Question):
             notes.tally("questions")
@@ -259,30 +248,21 @@ class Import:
         notes.tally("trajectories")
         if notes.layout != "sanderling":
             return found.model_copy(update={"meta": {"layout": notes.layout, "fields": found.meta}})
-        id, number = found.id, 1
-        while id in self._own_ids or (id.rpartition("#")[0] in self._names and id.rpartition("#")[2].isdigit()):
+        raw = sum(node.kind is NodeKind.RAW for node in found.nodes)
+        for what, count in (("messages", len(found.nodes)), ("raw", raw), ("kept", len(found.nodes) - raw)):
+            notes.tally(what, count)
+        own, number = found.id, 1
+        while own in self._own_ids or (own.rpartition("#")[0] in self._names and own.rpartition("#")[2].isdigit()):
             number += 1  # it was met, or another file of this import may give it to one of its entries
-            id = f"{found.id}~{number}"
-        self._own_ids.add(id)
-        if id != found.id:
+            own = f"{found.id}~{number}"
+        self._own_ids.add(own)
+        if own != found.id:
             notes.add("duplicate_id", found.id)
-            found = found.model_copy(update={"id": id})
+            found = found.model_copy(update={"id": own})
         return found
 
-    def _unread(self, notes: ImportReport, code: str, id: str, value: Any, entries: int = 1) -> None:
-        notes.unread += entries
-        notes.add(code, id, value, entries)
-        if self._held is not None:
-            self._held.append((id, value, code, entries))
-        else:
-            self._on_unread(id, value, code, entries)
 
-    def _told(self) -> str:
-        return ", ".join(map(str, self.sources))
-
-
-@dataclass(frozen=True)
-class ImportResult:
+class ImportResult(NamedTuple):
     """What a file or tree held."""
 
     trajectories: tuple[Trajectory, ...]
@@ -293,8 +273,7 @@ class ImportResult:
 
 def import_all(*sources: Path | str, name: str = "") -> ImportResult:
     """Everything in some files and folders, in memory. Raises UserError when nothing in them is in a known layout."""
-    reading = Import(*sources, name=name)
-    found = list(reading)
+    found = list(reading := Import(*sources, name=name))
     trajectories = tuple(one for one in found if isinstance(one, Trajectory))
     return ImportResult(trajectories, tuple(one for one in found if isinstance(one, Question)), reading.report)
 
@@ -322,16 +301,14 @@ def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
 
 
 def _imported(path: Path) -> Iterator[Trajectory]:
-    reading = Import(path)
-    questions = trajectories = 0
+    reading, trajectories = Import(path), 0
     for found in reading:
         if isinstance(found, Trajectory):
             trajectories += 1
             yield found
-        else:
-            questions += 1
     if not trajectories:
-        raise UserError(f"{path} holds {questions} questions and no trajectories: give a file with trajectories.")
+        told = f"{path} holds {reading.report.questions} questions and no trajectories"
+        raise UserError(f"{told}: give a file with trajectories.")
     warn_of_left_out(path, reading.report)
 
 
@@ -349,11 +326,7 @@ def warn_of_left_out(path: Path, report: ImportReport) -> None:
         )
 
 
-# -- writing --------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """What an import wrote."""
 
     report: ImportReport
@@ -361,7 +334,7 @@ class Written:
     """Lines of them: all that were met, but for those that no line can hold."""
     report_file: Path
     unread_file: Path | None
-    left_files: tuple[tuple[str, str], ...]
+    left_files: list[tuple[str, str]]
     """Files in no known layout, and what was said of each."""
 
 
@@ -415,7 +388,7 @@ def import_to(
     report = reading.report
     text = json.dumps(told | report.as_json(), ensure_ascii=False, indent=1)
     replace_file(report_file, text.encode("utf-8", "replace") + b"\n")
-    return Written(report, count, report_file, unread_file if unread.count else None, tuple(reading.left_files))
+    return Written(report, count, report_file, unread_file if unread.count else None, reading.left_files)
 
 
 def _writable(

@@ -92,7 +92,7 @@ def entries_in(value: Any, layouts: Mapping[str, Layout]) -> list[Any]:
 
 
 def _with_prompt(entry: Entry, messages: list[Any], keys: Iterable[str]) -> tuple[list[Any], set[str]]:
-    """The messages after the system prompt that stands beside them, unless they have their own; and the field it came from."""
+    """The messages after the system prompt beside them, unless they have their own; and the field it came from."""
     first = messages[0] if messages else None
     has_one = isinstance(first, dict) and first.get("role", first.get("from")) in ("system", "developer")
     key = next((key for key in keys if isinstance(entry.get(key), str) and entry[key]), None)
@@ -103,23 +103,23 @@ def _first_with_messages(entry: Entry, keys: Iterable[str]) -> str:
     return next((key for key in keys if messages_in(entry, key) is not None), "")
 
 
-# -- chats ----------------------------------------------------------------------------------------------------------------
+def _is_dr_venus(entry: Entry) -> bool:
+    inferred = "prediction" in entry and isinstance(entry.get("question"), str) and "answer" not in entry
+    return _chats(entry) and ("gt" in entry or "termination" in entry or inferred)
 
 
 def _dr_venus(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """The supervised files say what would be right (``gt``), the rollouts that they finished; only inference names its end."""
     question = entry["question"] if isinstance(entry.get("question"), str) else None
-    held = {"messages", "gt"} | ({"question"} if question is not None else set())
-    answers = answers_in(entry.get("gt"))
+    held, answers = ("messages", "gt"), answers_in(entry.get("gt"))
     return conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)
 
 
 def _tongyi(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """The reference stands in ``answer``, the agent's own in ``prediction``."""
     question, answers = asked(entry, ("question",)), answers_in(entry.get("answer"))
-    held = ("question", "answer", "messages")
+    held, prediction = ("question", "answer", "messages"), entry["prediction"]
     found = conversation(entry, messages_in(entry) or [], id, notes, question=question, answers=answers, held=held)
-    prediction = entry["prediction"]
     if isinstance(prediction, str) and found.answer is not None and prediction.strip() != found.answer:
         notes.add("final_answer_differs", id, prediction)
     return found
@@ -133,8 +133,7 @@ def _webdancer(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     _, mark, question = shown.rpartition("\nUser: ")
     if not mark:
         notes.add("no_question_mark", id, shown[-200:])
-    answers = answers_in(entry.get("answer"))
-    held = ("messages", "answer")
+    held, answers = ("messages", "answer"), answers_in(entry.get("answer"))
     return conversation(entry, messages, id, notes, question=question.strip(), answers=answers, held=held)
 
 
@@ -163,9 +162,8 @@ def _openai_log(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     request, choices = record_of(entry, "request"), record_of(entry, "response").get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     returned = [first["message"]] if isinstance(first, dict) and isinstance(first.get("message"), dict) else []
-    return conversation(
-        entry | {"request": rest(request, ("messages",))}, [*(messages_in(request) or []), *returned], id, notes
-    )
+    beside = entry | {"request": rest(request, ("messages",))}
+    return conversation(beside, [*(messages_in(request) or []), *returned], id, notes)
 
 
 _ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "web_search_call", "mcp_call"})
@@ -201,12 +199,9 @@ def _responses(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
 
 def _transcript(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
     """A question or prompt, and the whole episode in one text; verl's dumps of rollouts are such files."""
-    found = read_transcript(entry)
-    question, answers = found.question, found.answers
-    return conversation(entry, found.messages, id, notes, question=question, answers=answers, held=found.held)
+    messages, question, answers, held = read_transcript(entry)
+    return conversation(entry, messages, id, notes, question=question, answers=answers, held=held)
 
-
-# -- AgentToLeaP ----------------------------------------------------------------------------------------------------------
 
 _HISTORIES = ("conversation_history", "dialog")
 _TAGGED = re.compile(r"(?:<answer\b>?|\banswer>)(.*?)(?:</answer\b>?|/answer>)", re.IGNORECASE | re.DOTALL)
@@ -263,9 +258,6 @@ def _without_answer(found: Trajectory, id: str, notes: ImportReport) -> tuple[No
     return (*found.nodes[:at], turn.model_copy(update={"raw": last.raw}), *found.nodes[at + 1 :])
 
 
-# -- LiteResearcher's cases -----------------------------------------------------------------------------------------------
-
-
 def _is_case(entry: Entry) -> bool:
     if isinstance(entry.get("steps"), list):
         return True
@@ -287,8 +279,7 @@ def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:
     for index, step in enumerate(steps):
         chain.put(_step(step, chain, place := f"{id} step {index}"), place)
     question = case["question"] if isinstance(case.get("question"), str) else None
-    held = {"reference_answer", "steps", "turns"} | ({"question"} if question is not None else set())
-    answers = answers_in(case.get("reference_answer"))
+    held, answers = ("reference_answer", "steps", "turns"), answers_in(case.get("reference_answer"))
     found = conversation(case, (), id, notes, question=question, answers=answers, held=held, nodes=chain.nodes)
     if case.get("final_answer") and found.answer != str(case["final_answer"]).strip():
         notes.add("final_answer_differs", id, case["final_answer"])
@@ -316,10 +307,18 @@ def _steps(case: Entry) -> list[Any]:
 
 
 def _step(step: Any, chain: Chain, place: str) -> Node:
-    kind = step.get("type") if isinstance(step, dict) else None
+    kind, content = (step.get("type"), step.get("content")) if isinstance(step, dict) else (None, None)
     if kind == "assistant":
-        return _structured_step(step, chain, place)
-    content = step.get("content") if isinstance(step, dict) else None
+        think, given, answer = step.get("think"), step.get("tool_calls") or [], step.get("answer")
+        usual = isinstance(given, list) and all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in given)
+        if not usual or not all(part is None or isinstance(part, str) for part in (think, answer)):
+            return raw_node(chain.parent, step, "odd_step")
+        if extra := set(step) - {"type", "think", "tool_calls", "answer"}:
+            chain.notes.add("extra_fields", place, sorted(extra))
+        names = {"queries": "query", "urls": "url"}
+        arguments = [{names.get(key, key): value for key, value in call.items() if key != "name"} for call in given]
+        calls = tuple(tool_call(call["name"], own) for call, own in zip(given, arguments, strict=True))
+        return structured_turn(chain.parent, think, calls, answer, step)
     if not isinstance(content, str) or kind not in ("question", "tool_response", "system"):
         return raw_node(chain.parent, step, "unknown_step")
     raw = step if set(step) - {"type", "content"} else None
@@ -329,40 +328,13 @@ def _step(step: Any, chain: Chain, place: str) -> Node:
     return Node(parent=chain.parent, role=role, kind=node_kind, text=content, raw=raw)
 
 
-def _structured_step(step: Entry, chain: Chain, place: str) -> Node:
-    think, given, answer = step.get("think"), step.get("tool_calls") or [], step.get("answer")
-    usual = isinstance(given, list) and all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in given)
-    if not usual or not all(part is None or isinstance(part, str) for part in (think, answer)):
-        return raw_node(chain.parent, step, "odd_step")
-    extra = set(step) - {"type", "think", "tool_calls", "answer"}
-    if extra:
-        chain.notes.add("extra_fields", place, sorted(extra))
-    names = {"queries": "query", "urls": "url"}
-    arguments = [{names.get(key, key): value for key, value in call.items() if key != "name"} for call in given]
-    calls = tuple(tool_call(call["name"], own) for call, own in zip(given, arguments, strict=True))
-    return structured_turn(chain.parent, think, calls, answer, step)
-
-
-# -- questions, and what is ours ------------------------------------------------------------------------------------------
-
-
 def _own_record(entry: Entry, id: str, notes: ImportReport) -> Trajectory | None:
     """Our own record, which comes back exactly as it is, its id included."""
     try:
-        found = decode_trajectory(entry)
+        return decode_trajectory(entry)
     except ValueError as error:
         notes.add("odd_record", id, error)
         return None
-    count_nodes(found, notes)
-    return found
-
-
-def count_nodes(trajectory: Trajectory, notes: ImportReport) -> None:
-    """Count the nodes of one of our own records as its messages."""
-    raw = sum(node.kind is NodeKind.RAW for node in trajectory.nodes)
-    notes.tally("messages", len(trajectory.nodes))
-    notes.tally("raw", raw)
-    notes.tally("kept", len(trajectory.nodes) - raw)
 
 
 def _own_question(entry: Entry, id: str, notes: ImportReport) -> Question | None:
@@ -401,9 +373,16 @@ def _verl(entry: Entry, id: str, notes: ImportReport) -> Question | None:
         return None
     truth = record_of(entry, "reward_model").get("ground_truth")
     answers = ground_truth(truth) or ground_truth(entry.get("label")) or accepted(entry)
+    return _made_question(entry, text, answers, ("question",), id, notes)
+
+
+def _made_question(
+    entry: Entry, text: str, answers: tuple[str, ...], held: Iterable[str], id: str, notes: ImportReport
+) -> Question:
+    """A question whose id is made of its text; fields but for ``held`` stay in ``meta``, an id of the file too."""
     if not answers:
         notes.add("no_answer", id, text)
-    masked, meta = masked_urls(entry), rest(entry, ("question",))
+    masked, meta = masked_urls(entry), rest(entry, tuple(held))
     return Question(id=question_id(text), text=text, answers=answers, masked_urls=masked, meta=meta)
 
 
@@ -416,15 +395,11 @@ def _is_question(entry: Entry) -> bool:
 
 
 def _question(entry: Entry, id: str, notes: ImportReport) -> Question:
-    """A question and its answers under any of the known names; an id in the file stays in ``meta``, like every other field."""
+    """A question and its answers under any of the known names."""
     meta = record_of(entry, "meta")
-    text, answers = asked(entry) or asked(meta) or "", accepted(entry) or accepted(meta)
-    if not answers:
-        notes.add("no_answer", id, text)
     held = [key for key in QUESTION_KEYS if isinstance(entry.get(key), str) and entry[key].strip()][:1]
     held += [key for key in ANSWER_KEYS if isinstance(entry.get(key), (str, int, float, list)) and accepted(entry, [key])]
-    masked, fields = masked_urls(entry), rest(entry, held)
-    return Question(id=question_id(text), text=text, answers=answers, masked_urls=masked, meta=fields)
+    return _made_question(entry, asked(entry) or asked(meta) or "", accepted(entry) or accepted(meta), held, id, notes)
 
 
 def _chats(entry: Entry) -> bool:
@@ -439,27 +414,13 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "literesearcher-cases": Layout(_is_case, _case),
     "agenttoleap": Layout(lambda e: bool(_first_with_messages(e, _HISTORIES)), _agenttoleap),
-    "openai-log": Layout(
-        lambda e: _chats(record_of(e, "request")) and isinstance(e.get("response"), dict),
-        _openai_log,
-    ),
+    "openai-log": Layout(lambda e: _chats(record_of(e, "request")) and isinstance(e.get("response"), dict), _openai_log),
     "webdancer-chatml": Layout(lambda e: _chats(e) and (e.get("type") == "chatml" or "functions" in e), _webdancer),
     "dr-venus-rl": Layout(lambda e: _chats(e) and ("request_id" in e or "sample_idx" in e), _dr_venus),
     "tongyi-run": Layout(
-        lambda e: _chats(e) and asked(e, ("question",)) is not None and {"answer", "prediction"} <= set(e),
-        _tongyi,
+        lambda e: _chats(e) and asked(e, ("question",)) is not None and {"answer", "prediction"} <= set(e), _tongyi
     ),
-    "dr-venus-sft": Layout(
-        lambda e: (
-            _chats(e)
-            and (
-                "gt" in e
-                or "termination" in e
-                or ("prediction" in e and isinstance(e.get("question"), str) and "answer" not in e)
-            )
-        ),
-        _dr_venus,
-    ),
+    "dr-venus-sft": Layout(_is_dr_venus, _dr_venus),
     "redsearcher-sft": Layout(
         lambda e: _chats(e) and (isinstance(e.get("system_prompt"), str) or asked(record_of(e, "meta")) is not None),
         _redsearcher,
@@ -469,8 +430,7 @@ LAYOUTS: dict[str, Layout] = {
     "openai-messages": _plain_chat(("messages",), ("system_prompt", "system")),
     "transcript": Layout(is_transcript, _transcript),
     "literesearcher-rl": Layout(
-        lambda e: _is_verl(e) and ("mask_url" in record_of(e, "extra_info") or bool(masked_urls(e))),
-        _verl,
+        lambda e: _is_verl(e) and ("mask_url" in record_of(e, "extra_info") or bool(masked_urls(e))), _verl
     ),
     "verl": Layout(_is_verl, _verl),
     "questions": Layout(_is_question, _question),

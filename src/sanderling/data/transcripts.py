@@ -2,13 +2,12 @@
 
 verl's dumps of rollouts and Search-R1's files hold an episode as one text: the agent's words and, between marks, what the tools
 gave back (``<information>``, ``<tool_response>``, ``<result>``), or a chat's turns between ``<|im_start|>`` and ``<|im_end|>``
-or after bare lines ``user`` and ``assistant``. `pieces` cuts it there, and its pieces are read like the messages of any
-conversation. `calls_in_words` reads ``<search>`` and ``<python>`` (Search-R1, ToRL) and ``<function=name>`` (Qwen3-Coder).
+or after bare lines ``user`` and ``assistant``. It is cut there. Calls may be ``<search>`` and ``<python>`` (Search-R1, ToRL) or
+``<function=name>`` (Qwen3-Coder).
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from sanderling.core.types import ToolCall
@@ -27,17 +26,18 @@ def turns_of_text(text: str) -> list[tuple[str, str]]:
     """The turns of a chat's text, as role and words; none where it is no chat's text."""
     if "<|im_start|>" in text:
         first = text.index("<|im_start|>")
-        head = [("assistant", text[:first].replace("<|im_end|>", ""))] if text[:first].strip() else []
-        return head + [(found[1], found[2]) for found in _TURN.finditer(text)]
+        before, turns = text[:first].replace("<|im_end|>", ""), [(found[1], found[2]) for found in _TURN.finditer(text)]
+        return ([("assistant", before)] if text[:first].strip() else []) + turns
     marks = list(_LINE.finditer(text))
-    if not marks or (marks[0].start() > 0 and not {"user", "assistant"} <= {mark[1] for mark in marks}):
+    first = marks[0].start() if marks else 0
+    if not marks or (first > 0 and not {"user", "assistant"} <= {mark[1] for mark in marks}):
         return []
-    head = [("assistant", text[: marks[0].start()])] if text[: marks[0].start()].strip() else []
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    return head + [(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+    turns = [(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+    return ([("assistant", text[:first])] if text[:first].strip() else []) + turns
 
 
-def cut_out(role: str, content: str, original: str) -> Said:
+def _cut_out(role: str, content: str, original: str) -> Said:
     """A message that was cut out of a longer text."""
     return understood({"role": role, "content": content}, {"role": role, "content": original})
 
@@ -48,57 +48,30 @@ def pieces(text: str) -> list[Said]:
     for role, said in turns_of_text(text) or [("assistant", text)]:
         said = said.removesuffix("<|im_end|>").removesuffix("<|endoftext|>")
         if role != "assistant":
-            found += [cut_out(role, said, said)] if said.strip() else []
+            found += [_cut_out(role, said, said)] if said.strip() else []
             continue
-        found += _reopened(list(_cut(said)))
+        cut, at = [], 0
+        for hit in _RESULT.finditer(said):
+            cut += [("assistant", said[at : hit.start()].strip()), ("tool", hit[0])]
+            at = hit.end()
+        cut = [piece for piece in [*cut, ("assistant", said[at:].strip())] if piece[1]]
+        # Reasoning that was opened by the prompt, or before a result, is opened in each piece that it goes on in.
+        first = next((words for who, words in cut if who == "assistant" and "think>" in words), "")
+        open = "</think>" in first and "<think>" not in first.partition("</think>")[0]
+        for who, words in cut:
+            if who == "tool":
+                inner = None if words.startswith("<tool_response>") else _OUTER.match(words)
+                found.append(_cut_out("tool", inner[1].strip() if inner else words, words))
+                continue
+            shown = f"<think>\n{words}" if open and not words.startswith("<think>") else words
+            open = shown.rfind("<think>") > shown.rfind("</think>")
+            found.append(_cut_out("assistant", shown, words))
     return found
 
-
-def _cut(text: str) -> Iterator[tuple[str, str]]:
-    """The agent's words and the tools', in turns."""
-    at = 0
-    for hit in _RESULT.finditer(text):
-        if text[at : hit.start()].strip():
-            yield "assistant", text[at : hit.start()].strip()
-        yield "tool", hit[0]
-        at = hit.end()
-    if text[at:].strip():
-        yield "assistant", text[at:].strip()
-
-
-def _reopened(cut: list[tuple[str, str]]) -> list[Said]:
-    """The pieces with reasoning that was opened by the prompt, or before a result, opened in each piece that it goes on in."""
-    found: list[Said] = []
-    first = next((text for role, text in cut if role == "assistant" and "think>" in text), "")
-    open = "</think>" in first and "<think>" not in first.partition("</think>")[0]
-    for role, text in cut:
-        if role == "tool":
-            inner = None if text.startswith("<tool_response>") else _OUTER.match(text)
-            found.append(cut_out("tool", inner[1].strip() if inner else text, text))
-            continue
-        shown = f"<think>\n{text}" if open and not text.startswith("<think>") else text
-        open = shown.rfind("<think>") > shown.rfind("</think>")
-        found.append(cut_out("assistant", shown, text))
-    return found
-
-
-# -- entries of files -----------------------------------------------------------------------------------------------------
 
 _OUTPUTS = ("output", "response", "response_str", "sequences_str", "generation", "completion", "model_output", "rollout")
 _PROMPTS = ("prompt", "prompt_str", "input", "instruction")
 _QUESTION = re.compile(r".*(?:\A|\s)(?:Question|Query)\s*:\s*(.+)\Z", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Transcript:
-    """An entry with a whole episode in one text."""
-
-    messages: list[Any]
-    question: str | None
-    """What the file calls so, or else what the last message of the user asks, after its label where it has one."""
-    answers: tuple[str, ...]
-    held: tuple[str, ...]
-    """Fields that are in the messages."""
 
 
 def is_transcript(entry: Mapping[str, Any]) -> bool:
@@ -107,17 +80,20 @@ def is_transcript(entry: Mapping[str, Any]) -> bool:
     return bool(key) and bool(_question_told(entry) or _prompt_key(entry) or turns_of_text(entry[key]))
 
 
-def read_transcript(entry: Mapping[str, Any]) -> Transcript:
-    """The messages of an episode in one text, those of its prompt before them."""
+def read_transcript(entry: Mapping[str, Any]) -> tuple[list[Any], str | None, tuple[str, ...], tuple[str, ...]]:
+    """The messages of an episode in one text, after those of its prompt; question, answers; the fields that hold the messages.
+
+    The question is what the file calls so, or else what the last message of the user asks, after its label where it has one.
+    """
     key, prompt, question = _output_key(entry), _prompt_key(entry), _question_told(entry)
     after = pieces(entry[key])
     before: list[Any] = []
     if prompt:
         text = str(entry[prompt])
         turns = [turn for turn in turns_of_text(text) if turn[1].strip()] or [("user", text)]
-        before = messages_in(entry, prompt) or [cut_out(role, said, said) for role, said in turns]
+        before = messages_in(entry, prompt) or [_cut_out(role, said, said) for role, said in turns]
     elif question is not None:
-        before = [cut_out("user", question, question)]
+        before = [_cut_out("user", question, question)]
     answers = accepted(entry) or accepted(record_of(entry, "extra_info"))
     answers = answers or ground_truth(record_of(entry, "reward_model").get("ground_truth")) or ground_truth(entry.get("gts"))
     if question is None:
@@ -125,7 +101,7 @@ def read_transcript(entry: Mapping[str, Any]) -> Transcript:
         last = next((text for text in reversed(said) if text.strip()), None)
         found = None if last is None else _QUESTION.match(last)
         question = None if last is None else (found[1] if found else last).strip()
-    return Transcript([*before, *after], question, answers, (key, prompt) if prompt else (key,))
+    return [*before, *after], question, answers, (key, prompt) if prompt else (key,)
 
 
 def _output_key(entry: Mapping[str, Any]) -> str:
@@ -150,15 +126,11 @@ def _question_told(entry: Mapping[str, Any]) -> str | None:
     return asked(entry, SURE_QUESTION_KEYS) or asked(record_of(entry, "extra_info"), SURE_QUESTION_KEYS)
 
 
-# -- calls in other words -------------------------------------------------------------------------------------------------
-
-
-def _between(tag: str) -> re.Pattern[str]:
-    """What stands in a tag, from the last opening one, which keeps the time linear."""
-    return re.compile(rf"<{tag}>((?:(?!<{tag}>).)*?)</{tag}>", re.DOTALL)
-
-
-_TAGS = ((_between("search"), "search", "query"), (_between("python"), "python", "code"))
+_TAGS = tuple(
+    (re.compile(rf"<{name}>((?:(?!<{name}>).)*?)</{name}>", re.DOTALL), name, argument)
+    for name, argument in (("search", "query"), ("python", "code"))
+)
+"""What stands in a tag, from the last opening one, which keeps the time linear."""
 _FUNCTION = re.compile(r"(?:<tool_call>\s*)?<function=([^<>\n]+)>(.*?)(?:</function>|\Z)(?:\s*</tool_call>)?", re.DOTALL)
 _PARAMETER = re.compile(r"<parameter=([^<>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
 _CALLING = ("<function=", "</search>", "</python>")
