@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from sanderling.report.markup import join, tag
+from sanderling.report.page import join, tag
 
 
 class Reader(HTMLParser):

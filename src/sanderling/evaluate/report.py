@@ -49,7 +49,7 @@ def render(report: RecipeReport) -> str:
         cards=list(_cards(report)),
         heads=_HEADS,
         best=max((stage.pass_at_1 for stage in report.stages if stage.pass_at_1 is not None), default=None),
-        endings=_endings,
+        endings=lambda stage: charts.stack(_endings(stage)),
         endings_key=_endings_key(report.stages),
         figures=list(_figures(report)),
         charts=[_chart(chart) for chart in report.charts],

@@ -1,25 +1,33 @@
 """Charts as inline SVG, and stacked bars as HTML; colours come from the page's style sheet.
 
 Coordinates are in the SVG's own units; a chart scales with its column. Curves carry their points in ``data-`` attributes, from
-which the page's script shows the nearest point; without script they are complete. Charts are handed labels, values and 95%
-intervals, and compute no figure.
+which the page's script shows the nearest point. Charts are handed labels, values and 95% intervals, and compute no figure.
 
 Example: ``curves([Line("loss", [0, 1], [2.0, 1.5])], title="Loss", x_label="step", y_label="nats")``
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log2, log10
 
 from markupsafe import Markup
 
-from sanderling.report.markup import join, tag
 from sanderling.report.numbers import Interval, percent, points
+from sanderling.report.page import coordinate, tag
 
 _WIDTH = 460.0
 _COLOURS = 8
 """So many lines of a chart have colours of their own."""
+_MOST_POINTS = 600
+"""More points than this in one line are thinned: the eye sees no more, and the file stays small."""
+_FEW_POINTS = 25
+"""So many points of a line, or fewer, are dots on it: what lies between them was not measured."""
+_FEW_ATTEMPTS = 9
+"""As `_FEW_POINTS`, of a curve over attempts."""
+_MOST_LABELS = 7
+_ROW = 38.0
+_LONGEST_LABEL = 24
 
 
 def legend(names: Sequence[str] | Mapping[str, str]) -> Markup:
@@ -37,9 +45,6 @@ def figure(caption: str, *children: Markup | None) -> Markup:
 def note(*words: str | Markup) -> Markup:
     """Small print below a chart."""
     return tag("p", *words, class_="quiet")
-
-
-# Axes ---------------------------------------------------------------------------------------------------------------------
 
 
 def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -69,16 +74,19 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Maps data to the SVG's units."""
+    """Maps data to the SVG's units, and draws what stands around them; ``log``: of the y axis."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
     log: bool = False
-    """Whether the y axis is logarithmic."""
     left: float = 54.0
     top: float = 12.0
     width: float = _WIDTH - 66.0
     height: float = 186.0
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.height
 
     def x(self, value: float) -> float:
         low, high = self.x_range
@@ -90,29 +98,27 @@ class _Frame:
             low, value, high = log10(low), log10(value), log10(high)
         return self.top + self.height * (1.0 - (value - low) / (high - low))
 
-    def levels(self, ticks: Iterable[float], write: Callable[[float], str]) -> Iterable[Markup]:
-        """Lines across with their values at the left."""
-        for tick in ticks:
-            y = self.y(tick)
-            yield tag("line", x1=_at(self.left), x2=_at(self.left + self.width), y1=_at(y), y2=_at(y), class_="grid")
-            yield tag("text", write(tick), x=_at(self.left - 7), y=_at(y + 3.5), text_anchor="end", class_="tick")
-
-    def below(self, words: str, x: float) -> Markup:
-        """What stands under a place of the x axis."""
-        return tag("text", words, x=_at(x), y=_at(self.top + self.height + 17), text_anchor="middle", class_="tick")
+    def axes(self, levels: Iterable[tuple[float, str]], places: Iterable[tuple[float, str]]) -> Iterator[Markup]:
+        """Lines across with their values at the left, and words below places of the x axis."""
+        for level, words in levels:
+            y = self.y(level)
+            yield tag("line", x1=self.left, x2=self.left + self.width, y1=y, y2=y, class_="grid")
+            yield tag("text", words, x=self.left - 7, y=y + 3.5, text_anchor="end", class_="tick")
+        for place, words in places:
+            yield tag("text", words, x=self.x(place), y=self.bottom + 17, text_anchor="middle", class_="tick")
 
     def label(self, words: str) -> Markup:
         """What the x axis is."""
-        return tag("text", words, x=_at(self.left + self.width / 2), y=236, class_="axis", text_anchor="middle")
+        return tag("text", words, x=self.left + self.width / 2, y=236, class_="axis", text_anchor="middle")
 
-
-def _at(value: float) -> str:
-    """A coordinate with at most one decimal."""
-    return f"{value:.1f}".removesuffix(".0")
+    def upright(self, place: float, class_: str) -> Markup:
+        """A line at a place of the x axis."""
+        x = self.x(place)
+        return tag("line", x1=x, x2=x, y1=self.top, y2=self.bottom, class_=class_)
 
 
 def _svg(title: str, *parts: Markup, height: float = 244, class_: str = "plot", **attributes: str) -> Markup:
-    box = f"0 0 {_at(_WIDTH)} {_at(height)}"
+    box = f"0 0 {_WIDTH:.0f} {height:.0f}"
     return tag("svg", tag("title", title), *parts, viewBox=box, role="img", class_=class_, **attributes)
 
 
@@ -122,12 +128,10 @@ def _hoverable(frame: _Frame, title: str, x_label: str, *parts: Markup) -> Marku
     return _svg(title, *parts, tag("g", class_="cursor"), class_="plot curves", data_frame=box, data_x_label=x_label)
 
 
-# Curves -------------------------------------------------------------------------------------------------------------------
-
-_MOST_POINTS = 600
-"""More points than this in one line are thinned: the eye sees no more, and the file stays small."""
-_FEW_POINTS = 25
-"""So many points of a line, or fewer, are dots on it: what lies between them was not measured."""
+def _series(index: int, name: str, shapes: Sequence[Markup], told: Sequence[Sequence[object]]) -> Markup:
+    """A line with its points as the script shows them: x, y, and what each is."""
+    points = json.dumps(told, ensure_ascii=False)
+    return tag("g", *shapes, class_=f"series s{index % _COLOURS}", data_name=name, data_points=points)
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ def curves(
     xs = [x for line in lines for x in line.x]
     ys = [y for line in lines for y in line.y if y is not None]
     if not xs or not ys:
-        return tag("p", "Nothing was recorded for this plot.", class_="quiet")
+        return note("Nothing was recorded for this plot.")
 
     def write(value: float) -> str:
         return f"{100 * value:.3g}%" if percent else f"{value:.3g}"
@@ -180,16 +184,17 @@ def curves(
     x_ticks = nice_ticks(min(xs), max(xs))
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
     frame = _Frame(span, (y_ticks[0], y_ticks[-1]), log)
-    upright = {} if mark is None else {"x1": _at(frame.x(mark)), "x2": _at(frame.x(mark))}
     return _hoverable(
         frame,
         title,
         x_label,
-        *frame.levels(y_ticks, write),
-        *(frame.below(_whole(tick), frame.x(tick)) for tick in x_ticks if span[0] <= tick <= span[1]),
+        *frame.axes(
+            [(tick, write(tick)) for tick in y_ticks],
+            [(tick, _whole(tick)) for tick in x_ticks if span[0] <= tick <= span[1]],
+        ),
         frame.label(x_label),
         tag("text", y_label, class_="axis", text_anchor="middle", transform="translate(12 105) rotate(-90)"),
-        *([tag("line", **upright, y1=_at(frame.top), y2=_at(frame.top + frame.height), class_="zero")] if upright else []),
+        *([] if mark is None else [frame.upright(mark, "zero")]),
         *(_line(frame, line, index, window, write) for index, line in enumerate(lines)),
     )
 
@@ -202,13 +207,8 @@ def _line(frame: _Frame, line: Line, index: int, window: int, write: Callable[[f
     shapes = [tag("path", d=_path(frame, xs, raw), class_="line raw")] if window > 1 else []
     shapes.append(tag("path", d=_path(frame, xs, mean), class_="line"))
     if len(points) <= _FEW_POINTS:
-        shapes += [tag("circle", cx=x, cy=y, r=3, class_="dot") for x, y, *_ in points]
+        shapes += [tag("circle", cx=str(x), cy=str(y), r=3, class_="dot") for x, y, *_ in points]
     return _series(index, line.name, shapes, points)
-
-
-def _series(index: int, name: str, shapes: Sequence[Markup], points: Sequence[Sequence[object]]) -> Markup:
-    told = json.dumps(points, ensure_ascii=False)
-    return tag("g", *shapes, class_=f"series s{index % _COLOURS}", data_name=name, data_points=told)
 
 
 def _path(frame: _Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str:
@@ -217,18 +217,13 @@ def _path(frame: _Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str
     pen = "M"
     for x, y in zip(xs, ys, strict=True):
         if y is not None:
-            parts.append(f"{pen}{_at(frame.x(x))} {_at(frame.y(y))}")
+            parts.append(f"{pen}{coordinate(frame.x(x))} {coordinate(frame.y(y))}")
         pen = "M" if y is None else "L"
     return "".join(parts)
 
 
 def _whole(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
-
-
-# Shares over the number of attempts ---------------------------------------------------------------------------------------
-
-_MOST_DOTS = 9
 
 
 @dataclass(frozen=True)
@@ -243,7 +238,7 @@ def scaling(curves: Sequence[Curve], *, title: str, x_label: str = "k attempts")
     """Curves over k, from 1 on, on an axis that doubles, each with the band of its intervals."""
     kept = [[(k, value, interval) for k, (value, interval) in sorted(one.by_k.items()) if value is not None] for one in curves]
     if not any(kept):
-        return tag("p", "Nothing was scored often enough for this plot.", class_="quiet")
+        return note("Nothing was scored often enough for this plot.")
     most = max(k for points in kept for k, _, _ in points)
     shares = [share for points in kept for _, value, interval in points for share in (value, *(interval or ()))]
     ticks = [tick for tick in nice_ticks(min(shares), max(shares)) if -1e-9 <= tick <= 1 + 1e-9]
@@ -253,8 +248,7 @@ def scaling(curves: Sequence[Curve], *, title: str, x_label: str = "k attempts")
         frame,
         title,
         "k =",
-        *frame.levels(ticks, lambda tick: percent(tick, 0)),
-        *(frame.below(str(k), frame.x(log2(k))) for k in doublings(most)),
+        *frame.axes([(tick, percent(tick, 0)) for tick in ticks], [(log2(k), str(k)) for k in doublings(most)]),
         frame.label(x_label),
         *(_scaled(frame, place, curve.name, points) for place, (curve, points) in enumerate(zip(curves, kept, strict=True))),
     )
@@ -267,25 +261,22 @@ def doublings(most: int) -> list[int]:
 
 
 def _scaled(frame: _Frame, place: int, name: str, points: Sequence[tuple[int, float, Interval | None]]) -> Markup:
-    line = [(frame.x(log2(k)), frame.y(value)) for k, value, _ in points]
-    ends = [(frame.x(log2(k)), interval) for k, _, interval in points if interval is not None]
-    upper = [f"{_at(x)} {_at(frame.y(high))}" for x, (_, high) in ends]
-    lower = [f"{_at(x)} {_at(frame.y(low))}" for x, (low, _) in reversed(ends)]
-    band = "M" + "L".join([*upper, *lower]) + "Z" if len(ends) > 1 else ""
-    shapes = [tag("path", d=band, class_="band")] if len(line) > 1 else []
-    shapes += [tag("path", d="M" + "L".join(f"{_at(x)} {_at(y)}" for x, y in line), class_="line")] if line else []
-    if len(line) <= _MOST_DOTS:
-        shapes += [tag("circle", cx=_at(x), cy=_at(y), r=3, class_="dot") for x, y in line]
-    words = [
-        percent(value) + (f" ({100 * spread[0]:.1f}–{100 * spread[1]:.1f})" if spread else "") for _, value, spread in points
-    ]
-    told = [[round(x, 1), round(y, 1), k, word] for (x, y), (k, _, _), word in zip(line, points, words, strict=True)]
+    ends = [(log2(k), interval) for k, _, interval in points if interval is not None]
+    xs, values = [log2(k) for k, _, _ in points], [value for _, value, _ in points]
+    shapes: list[Markup] = []
+    if len(points) > 1:
+        band = [*((x, high) for x, (_, high) in ends), *((x, low) for x, (low, _) in reversed(ends))]
+        drawn = _path(frame, *zip(*band, strict=True)) + "Z" if len(ends) > 1 else ""
+        shapes.append(tag("path", d=drawn, class_="band"))
+    if points:
+        shapes.append(tag("path", d=_path(frame, xs, values), class_="line"))
+    if len(points) <= _FEW_ATTEMPTS:
+        shapes += [tag("circle", cx=frame.x(x), cy=frame.y(y), r=3, class_="dot") for x, y in zip(xs, values, strict=True)]
+    told: list[tuple[float, float, int, str]] = []
+    for x, (k, value, spread) in zip(xs, points, strict=True):
+        words = percent(value) + (f" ({100 * spread[0]:.1f}–{100 * spread[1]:.1f})" if spread else "")
+        told.append((round(frame.x(x), 1), round(frame.y(value), 1), k, words))
     return _series(place, name, shapes, told)
-
-
-# Distributions ------------------------------------------------------------------------------------------------------------
-
-_MOST_LABELS = 7
 
 
 def bin_edges(most: int, about: int = 12) -> list[int]:
@@ -308,41 +299,23 @@ def columns(names: Sequence[str], edges: Sequence[int], counts: Sequence[Sequenc
                 first = edges[place] + 1 if place else 0
                 words = f"{name}: {counts[row][place]:,} ({share:.1%}) from {first:,} to {edges[place + 1]:,}"
                 x, y = frame.x(place) + 0.08 * slot + row * width, frame.y(share)
-                size = {"width": _at(max(0.8, width - 0.6)), "height": _at(frame.y(0.0) - y)}
-                shape = tag("rect", x=_at(x), y=_at(y), **size, class_="column")
+                shape = tag("rect", x=x, y=y, width=max(0.8, width - 0.6), height=frame.bottom - y, class_="column")
                 drawn.append(tag("g", tag("title", words), shape, class_=f"s{row % _COLOURS}"))
     every = ceil(len(edges) / _MOST_LABELS)
-    places = [(place, edge) for place, edge in enumerate(edges) if place % every == 0]
-    return _svg(
-        title,
-        *frame.levels(ticks, lambda tick: percent(tick, 0)),
-        *(frame.below(f"{edge / 1_000:g}k" if edge >= 10_000 else f"{edge:,}", frame.x(place)) for place, edge in places),
-        *drawn,
-        frame.label(x_label),
-        class_="plot columns",
-    )
-
-
-# Bars and differences -----------------------------------------------------------------------------------------------------
-
-_ROW = 38.0
-_TOP = 8.0
-_LEFT = 150.0
-_RIGHT = 60.0
-_LONGEST_LABEL = 24
+    places = [(at, f"{edge / 1_000:g}k" if edge >= 10_000 else f"{edge:,}") for at, edge in enumerate(edges) if at % every == 0]
+    axes = frame.axes([(tick, percent(tick, 0)) for tick in ticks], places)
+    return _svg(title, *axes, *drawn, frame.label(x_label), class_="plot columns")
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar with its 95% interval; a value of None draws none."""
+    """One bar with its 95% interval, in a colour of the page (``style``), leading somewhere; a value of None draws none."""
 
     label: str
     value: float | None
     interval: Interval | None
     style: str = ""
-    """Names its colour; empty: the page's own."""
     href: str = ""
-    """Where it leads."""
 
 
 @dataclass(frozen=True)
@@ -356,105 +329,71 @@ class Difference:
     href: str = ""
 
 
-def bars(items: Sequence[Bar], *, title: str) -> Markup:
-    """Horizontal bars of shares in 0 .. 1 with their 95% intervals."""
-    ticks = nice_ticks(0.0, min(1.0, max(0.05, _highest(items))))
-    return _rows(ticks, title, lambda tick: percent(tick, 0), [_bar(item, percent) for item in items])
-
-
-def amounts(items: Sequence[Bar], *, title: str, write: Callable[[float], str]) -> Markup:
-    """Horizontal bars of amounts from 0 up, written by ``write``."""
-    return _rows(nice_ticks(0.0, _highest(items) or 1.0, 3), title, write, [_bar(item, write) for item in items])
+def bars(items: Sequence[Bar], *, title: str, write: Callable[[float], str] | None = None) -> Markup:
+    """Horizontal bars with their 95% intervals: of shares in 0 .. 1, or of amounts from 0 up, written by ``write``."""
+    highest = max([0.0, *(max(item.value or 0.0, item.interval[1] if item.interval else 0.0) for item in items)])
+    if write is None:
+        ticks = [(tick, percent(tick, 0)) for tick in nice_ticks(0.0, min(1.0, max(0.05, highest)))]
+    else:
+        ticks = [(tick, write(tick)) for tick in nice_ticks(0.0, highest or 1.0, 3)]
+    told = write or percent
+    frame, middles, parts = _rows(ticks, len(items))
+    for item, middle in zip(items, middles, strict=True):
+        name = _name(frame, item.label, middle)
+        if item.value is None:
+            parts += [name, tag("text", "not scored", x=frame.left + 6, y=middle + 4, class_="tick")]
+            continue
+        right = frame.x(item.value)
+        shape = tag("rect", x=frame.left, y=middle - 11, width=right - frame.left, height=22, rx=2, class_="bar")
+        words, whisker = f"{item.label}: {told(item.value)}", None
+        if item.interval is not None:
+            words += f" (95% interval {told(item.interval[0])} to {told(item.interval[1])})"
+            whisker, right = _whisker(frame, item.interval, middle), max(right, frame.x(item.interval[1]))
+        value = tag("text", told(item.value), x=right + 8, y=middle + 4, class_="value")
+        drawn = tag("g", tag("title", words), name, shape, whisker, value, class_=item.style or None)
+        parts.append(tag("a", drawn, href=item.href) if item.href else drawn)
+    return _svg(title, *parts, height=frame.bottom + 24)
 
 
 def differences(items: Sequence[Difference], *, title: str) -> Markup:
     """Points with their 95% intervals around a line at zero, in percentage points."""
     ticks = nice_ticks(min(0.0, *(i.interval[0] for i in items)), max(0.0, *(i.interval[1] for i in items)))
-    return _rows(ticks, title, lambda tick: f"{100 * tick:+.3g}" if tick else "0", list(map(_difference, items)), zero=True)
-
-
-def _highest(items: Sequence[Bar]) -> float:
-    return max([0.0, *(max(item.value or 0.0, item.interval[1] if item.interval else 0.0) for item in items)])
-
-
-def _rows(
-    ticks: Sequence[float],
-    title: str,
-    write: Callable[[float], str],
-    rows: Sequence[Callable[[_Frame, float], Markup]],
-    *,
-    zero: bool = False,
-) -> Markup:
-    """Rows on a common axis, each drawn around its own middle."""
-    frame = _Frame((ticks[0], ticks[-1]), (0.0, 1.0), False, _LEFT, _TOP, _WIDTH - _LEFT - _RIGHT, _ROW * len(rows))
-    bottom = _TOP + frame.height
-
-    def upright(at: float, class_: str) -> Markup:
-        return tag("line", x1=_at(frame.x(at)), x2=_at(frame.x(at)), y1=_at(_TOP), y2=_at(bottom), class_=class_)
-
-    grid = [
-        join(
-            upright(tick, "grid"),
-            tag("text", write(tick), x=_at(frame.x(tick)), y=_at(bottom + 16), text_anchor="middle", class_="tick"),
-        )
-        for tick in ticks
-    ]
-    drawn = [row(frame, _TOP + _ROW * (index + 0.5)) for index, row in enumerate(rows)]
-    return _svg(title, *grid, *([upright(0.0, "zero")] if zero else []), *drawn, height=bottom + 24)
-
-
-def _bar(item: Bar, write: Callable[[float], str]) -> Callable[[_Frame, float], Markup]:
-    def draw(frame: _Frame, middle: float) -> Markup:
-        name = _name(frame, item.label, middle)
-        if item.value is None:
-            return join(name, tag("text", "not scored", x=_at(frame.left + 6), y=_at(middle + 4), class_="tick"))
-        end = frame.x(item.value)
-        size = {"x": _at(frame.left), "y": _at(middle - 11), "width": _at(end - frame.left), "height": 22}
-        words, whisker, right = f"{item.label}: {write(item.value)}", None, end
-        if item.interval is not None:
-            words += f" (95% interval {write(item.interval[0])} to {write(item.interval[1])})"
-            whisker, right = _whisker(frame, item.interval, middle), max(end, frame.x(item.interval[1]))
-        value = tag("text", write(item.value), x=_at(right + 8), y=_at(middle + 4), class_="value")
-        shape = tag("rect", **size, rx=2, class_="bar")
-        return _linked(item.href, tag("g", tag("title", words), name, shape, whisker, value, class_=item.style or None))
-
-    return draw
-
-
-def _difference(item: Difference) -> Callable[[_Frame, float], Markup]:
-    def draw(frame: _Frame, middle: float) -> Markup:
+    frame, middles, parts = _rows([(tick, f"{100 * tick:+.3g}" if tick else "0") for tick in ticks], len(items))
+    parts.append(frame.upright(0.0, "zero"))
+    for item, middle in zip(items, middles, strict=True):
         low, high = item.interval
         words = f"{item.label} over {item.baseline}: {points(item.value)} points (95% interval {points(low)} to {points(high)})"
-        shape = tag(
+        drawn = tag(
             "g",
             tag("title", words),
             _name(frame, item.label, middle - 7),
             _name(frame, f"over {item.baseline}", middle + 8, class_="under"),
             _whisker(frame, item.interval, middle),
-            tag("circle", cx=_at(frame.x(item.value)), cy=_at(middle), r=4.5, class_="point"),
-            tag("text", points(item.value), x=_at(frame.x(high) + 8), y=_at(middle + 4), class_="value"),
+            tag("circle", cx=frame.x(item.value), cy=middle, r=4.5, class_="point"),
+            tag("text", points(item.value), x=frame.x(high) + 8, y=middle + 4, class_="value"),
         )
-        return _linked(item.href, shape)
+        parts.append(tag("a", drawn, href=item.href) if item.href else drawn)
+    return _svg(title, *parts, height=frame.bottom + 24)
 
-    return draw
 
-
-def _linked(href: str, shape: Markup) -> Markup:
-    return tag("a", shape, href=href) if href else shape
+def _rows(ticks: Sequence[tuple[float, str]], count: int) -> tuple[_Frame, list[float], list[Markup]]:
+    """The frame of rows on a common axis, the middle of each row, and the axis itself."""
+    frame = _Frame((ticks[0][0], ticks[-1][0]), (0.0, 1.0), left=150.0, top=8.0, width=_WIDTH - 210.0, height=_ROW * count)
+    axis: list[Markup] = []
+    for tick, words in ticks:
+        axis.append(frame.upright(tick, "grid"))
+        axis.append(tag("text", words, x=frame.x(tick), y=frame.bottom + 16, text_anchor="middle", class_="tick"))
+    return frame, [frame.top + _ROW * (row + 0.5) for row in range(count)], axis
 
 
 def _name(frame: _Frame, label: str, middle: float, class_: str = "name") -> Markup:
     shown = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
-    return tag("text", shown, x=_at(frame.left - 10), y=_at(middle + 4), text_anchor="end", class_=class_)
+    return tag("text", shown, x=frame.left - 10, y=middle + 4, text_anchor="end", class_=class_)
 
 
 def _whisker(frame: _Frame, interval: Interval, middle: float) -> Markup:
-    low, high = (_at(frame.x(end)) for end in interval)
-    ends = f"M{low} {_at(middle - 5)}v10M{high} {_at(middle - 5)}v10"
-    return tag("path", d=f"M{low} {_at(middle)}H{high}{ends}", class_="whisker")
-
-
-# Stacked bars -------------------------------------------------------------------------------------------------------------
+    low, high, y, top = map(coordinate, (frame.x(interval[0]), frame.x(interval[1]), middle, middle - 5))
+    return tag("path", d=f"M{low} {y}H{high}M{low} {top}v10M{high} {top}v10", class_="whisker")
 
 
 @dataclass(frozen=True)
@@ -468,25 +407,19 @@ class Part:
 
 def stack(parts: Sequence[Part]) -> Markup:
     """One bar of 100%, divided; empty when every count is 0."""
-    present = [part for part in parts if part.count]
-    total = sum(part.count for part in present)
+    present = [(part, f"{part.label}: {part.count:,}") for part in parts if part.count]
+    total = sum(part.count for part, _ in present)
     segments = [
-        tag("span", class_=part.style, style=f"flex-grow:{part.count}", title=f"{part_words(part)} ({part.count / total:.1%})")
-        for part in present
+        tag("span", class_=part.style, style=f"flex-grow:{part.count}", title=f"{words} ({part.count / total:.1%})")
+        for part, words in present
     ]
-    return tag("div", *segments, class_="stack", role="img", aria_label=", ".join(map(part_words, present)))
-
-
-def part_words(part: Part) -> str:
-    """A part in words."""
-    return f"{part.label}: {part.count:,}"
+    return tag("div", *segments, class_="stack", role="img", aria_label=", ".join(words for _, words in present))
 
 
 def stacks(rows: Iterable[tuple[str, Sequence[Part]]], *, words: bool = False) -> Markup:
     """Several named bars of 100%; with ``words``, what each holds below it."""
     found: list[Markup] = []
     for name, parts in rows:
-        held = ", ".join(part_words(part) for part in parts if part.count) or "none"
-        below = tag("span", held, class_="below") if words else None
-        found += [tag("dt", name), tag("dd", stack(parts), below)]
+        held = ", ".join(f"{part.label}: {part.count:,}" for part in parts if part.count) or "none"
+        found += [tag("dt", name), tag("dd", stack(parts), tag("span", held, class_="below") if words else None)]
     return tag("dl", *found, class_="stacks")

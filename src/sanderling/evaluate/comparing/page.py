@@ -18,9 +18,8 @@ from sanderling.evaluate.reading import Outcome, reading_facts, step_title
 from sanderling.evaluate.result_parts import Estimate
 from sanderling.report import charts
 from sanderling.report.charts import Bar, Curve, Difference, Part, figure, legend, note
-from sanderling.report.markup import tag
 from sanderling.report.numbers import duration, ending_words, money
-from sanderling.report.page import render
+from sanderling.report.page import render, tag
 
 _HOW = (
     "avg@k is the mean share of right attempts, each question weighing the same. Intervals are 95%: percentile bootstrap over "
@@ -254,7 +253,7 @@ def _spending(report: RunsReport) -> Iterator[Markup]:
         if (spent := run.result.spending) is not None and spent.seconds is not None
     ]
     if time:
-        plot = charts.amounts(time, title="Time for each right answer", write=duration)
+        plot = charts.bars(time, title="Time for each right answer", write=duration)
         yield figure("Time for each right answer, with 95% intervals", plot)
     cost = [
         Bar(run.name, one.right, one.right_interval, _style(report, place), "#took")
@@ -263,7 +262,7 @@ def _spending(report: RunsReport) -> Iterator[Markup]:
     ]
     if cost:
         yield figure(
-            "Cost of each right answer, with 95% intervals", charts.amounts(cost, title="Cost of a right answer", write=money)
+            "Cost of each right answer, with 95% intervals", charts.bars(cost, title="Cost of a right answer", write=money)
         )
 
 
