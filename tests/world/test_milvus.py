@@ -230,18 +230,24 @@ def test_nothing_is_written_over_another_directory(pushed: Pushed, tmp_path: Pat
     assert (pushed.source / "manifest.json").read_bytes() == before and not is_pointer(pushed.source)
 
 
+def dropped(uri: str, name: str) -> None:
+    """Somebody takes a collection away."""
+    from pymilvus import MilvusClient
+
+    MilvusClient(uri).drop_collection(name)
+
+
 async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tmp_path: Path) -> None:
     for name in ("milvus.json", WORDS):
         (tmp_path / name).write_bytes((pushed.pointer / name).read_bytes())
     with pytest.raises(UserError, match="no dense index"):
         MilvusWorld(tmp_path, SearchMode.DENSE)
-    store = MilvusStore(pushed.uri, "other")
-    store.create(None, VectorIndex.FLAT)
+    MilvusStore(pushed.uri, "other").create(None, VectorIndex.FLAT)
     record = (tmp_path / "milvus.json").read_text()
     (tmp_path / "milvus.json").write_text(record.replace(json.loads(record)["collection"], "other"))
     with pytest.raises(UserError, match="does not hold the"):
         MilvusWorld(tmp_path)
-    store.drop()
+    dropped(pushed.uri, "other")
     (tmp_path / WORDS).unlink()
     (tmp_path / "milvus.json").write_text(record)
     with pytest.raises(UserError, match="push the world again"):
@@ -251,7 +257,7 @@ async def test_what_is_not_there_is_one_sentence_or_an_outage(pushed: Pushed, tm
         MilvusWorld(tmp_path)
     push_world(pushed.source, pushed.local, pushed.uri, tmp_path / "gone", collection="gone", vector_index=VectorIndex.FLAT)
     there = MilvusWorld(tmp_path / "gone")
-    MilvusStore(pushed.uri, json.loads((tmp_path / "gone/milvus.json").read_text())["collection"]).drop()
+    dropped(pushed.uri, json.loads((tmp_path / "gone/milvus.json").read_text())["collection"])
     profile = get_profile("tiny")
     with pytest.raises(ToolOutageError, match="refused a call"):
         await world_tools(there, profile)[profile.tools.search]({profile.tools.search_query: ["festival"]}, ToolContext())

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from sanderling.core.text import visible
-from sanderling.world.disk.building import Leads, leads
+from sanderling.world.disk.building import LinkCounts, leads
 from sanderling.world.disk.store import open_pages, read_manifest
 
 
@@ -22,12 +22,11 @@ def links(
     pages = open_pages(directory, read_manifest(directory))
     if dead:
         links = ((page.url, link) for page in pages.all() for link in page.links)
-        found = (pair for pair in links if leads(pair[1], pages.find, pages.has_site) is Leads.DEAD)
+        found = (pair for pair in links if leads(pair[1], pages.find, pages.has_site) == "dead")
         for page, link in itertools.islice(found, most):
             typer.echo(f"{visible(page)}\t{visible(link)}")
         return
     with Console(stderr=True).status(f"following the links of {pages.count():,} pages"):
-        counts = Counter(leads(link, pages.find, pages.has_site) for page in pages.all() for link in page.links)
-    typer.echo(
-        f"{counts[Leads.INSIDE]:,} to pages of the world, {counts[Leads.DEAD]:,} dead, {counts[Leads.OUTSIDE]:,} to other sites"
-    )
+        found = Counter(leads(link, pages.find, pages.has_site) for page in pages.all() for link in page.links)
+    counts = LinkCounts(**found)
+    typer.echo(f"{counts.inside:,} to pages of the world, {counts.dead:,} dead, {counts.outside:,} to other sites")

@@ -1,13 +1,11 @@
 """Addresses of pages: one key for the many spellings of one, the parts of a long page, and where links lead.
 
-A key (`canonical_url`) is for looking up and comparing, not for showing: worlds show a page's own address and find it by its
-key. ``http`` and ``https`` are one; an address without a scheme that starts like a host is taken as ``https``; scheme and host
-are lower case; default ports, fragments, dot segments and trailing slashes go; percent-escapes are decoded where they protect
-nothing (letters, digits, ``-._~!*'(),:@``) and upper case elsewhere; all outside ASCII is escaped as UTF-8. Query strings keep
-their order; in them ``/`` and ``?`` mean nothing (RFC 3986, 3.4), so their escapes are decoded too. Hosts beyond ASCII are
-written as they are asked for (``xn--``, RFC 3490). Nothing here raises for any text.
-
-A part of a page is asked for by the fragment ``#page=N`` (RFC 8118 has this form for PDF).
+A key (`canonical_url`) is for looking up and comparing, not for showing. ``http`` and ``https`` are one; an address without a
+scheme that starts like a host is taken as ``https``; scheme and host are lower case; default ports, fragments, dot segments and
+trailing slashes go; percent-escapes are decoded where they protect nothing (letters, digits, ``-._~!*'(),:@``) and upper case
+elsewhere; all outside ASCII is escaped as UTF-8. Query strings keep their order; in them ``/`` and ``?`` mean nothing
+(RFC 3986, 3.4), so their escapes are decoded too. Hosts beyond ASCII are written as ``xn--`` (RFC 3490). Nothing here raises
+for any text. A part of a page is asked for by the fragment ``#page=N`` (RFC 8118 has this form for PDF).
 """
 
 import re
@@ -34,43 +32,20 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in piece.encode("utf-8", "replace"))
 
 
-def _without_dot_segments(path: str) -> str:
-    if "/." not in path:
-        return path
-    kept: list[str] = []
-    for segment in path.split("/"):
-        if segment == "..":
-            if len(kept) > 1:
-                kept.pop()
-        elif segment != ".":
-            kept.append(segment)
-    return "/".join(kept)
-
-
-def _host(host: str) -> str:
-    """A host as its key has it; what is no name in any script stays as it is written."""
+def _host(host: str, is_web: bool) -> str:
+    """A host without default ports, and without dots and colons at its end; on the web, names in any script are ``xn--``."""
     host = host.lower()
-    if "%" not in host or len(host) > _LONGEST_HOST:
-        return host
-    name, colon, port = host.partition(":")
-    try:
-        asked = unquote(name, errors="strict").encode("idna").decode("ascii").lower()
-    except UnicodeError:
-        return host
-    return asked + colon + port if _NAME.fullmatch(asked) else host
-
-
-def _without_tail(host: str) -> str:
-    """A host without default ports, and without dots and colons at its end."""
+    if is_web and "%" in host and len(host) <= _LONGEST_HOST:
+        name, colon, port = host.partition(":")
+        try:
+            asked = unquote(name, errors="strict").encode("idna").decode("ascii").lower()
+        except UnicodeError:
+            asked = ""
+        host = asked + colon + port if _NAME.fullmatch(asked) else host
     end = len(host)
     while tail := next((tail for tail in _HOST_TAIL if host.endswith(tail, 0, end)), ""):
         end -= len(tail)
     return host[:end]
-
-
-def canonical_url(url: str) -> str:
-    """The key of an address; equal for all its spellings, and its own key (idempotent)."""
-    return _remembered(url) if len(url) <= _LONGEST_REMEMBERED else _key(url)
 
 
 def _key(url: str) -> str:
@@ -83,15 +58,24 @@ def _key(url: str) -> str:
     if found is None:
         return text
     scheme, host, path, query = found.groups()
-    scheme = scheme.lower()
-    if scheme == "http":
-        scheme = "https"
-    host = _without_tail(_host(host) if scheme == "https" else host.lower())
-    path = _without_dot_segments(path).rstrip("/")
-    return f"{scheme}://{host}{path}{query.replace('%2F', '/').replace('%3F', '?')}"
+    scheme = "https" if scheme.lower() == "http" else scheme.lower()
+    if "/." in path:
+        kept: list[str] = []
+        for segment in path.split("/"):
+            if segment == "..":
+                kept = kept[:-1] if len(kept) > 1 else kept
+            elif segment != ".":
+                kept.append(segment)
+        path = "/".join(kept)
+    return f"{scheme}://{_host(host, scheme == 'https')}{path.rstrip('/')}{query.replace('%2F', '/').replace('%3F', '?')}"
 
 
 _remembered = lru_cache(maxsize=65_536)(_key)
+
+
+def canonical_url(url: str) -> str:
+    """The key of an address; equal for all its spellings, and its own key (idempotent)."""
+    return _remembered(url) if len(url) <= _LONGEST_REMEMBERED else _key(url)
 
 
 @lru_cache(maxsize=256)

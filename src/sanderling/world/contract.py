@@ -1,13 +1,11 @@
 """What a world is: pages, a search over them, a visit to one of them.
 
 An offline world is deterministic: the same world, seed and call give the same bytes, and no socket is opened. The live web
-(`live`) is a world, too, and says that it is not offline. Search hits are structured; how they are laid out as text is the
-profile's business (``tools/``). Filters (`filters`) and faults (`faults.world`) are worlds around a world.
+(`live`) is a world, too. Filters (`filters`) and faults (`faults.world`) are worlds around a world.
 """
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,16 +16,14 @@ Reply = TypeVar("Reply")
 
 
 class Page(Frozen):
-    """One page as it is stored: clean text in Markdown, headings as ``#`` lines."""
+    """One page as it is stored: clean text in Markdown, the date as the page gives it, the builder or site it came from."""
 
     url: str
     title: str
     text: str
     links: tuple[str, ...] = ()
     date: str = ""
-    """As the page gives it; empty: undated."""
     source: str = ""
-    """Which builder or site it came from."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,12 @@ class SearchReply:
 
 @dataclass(frozen=True)
 class VisitReply:
-    """The passages of one page that serve a goal, or a part of the page in page order."""
+    """The passages of one page that serve a goal, or a part of the page in page order.
+
+    ``part``: which part this is, from 1; 0: passages chosen for the goal; past ``parts``: there is no such part. ``parts``: in
+    how many of the same budget the whole page can be read. ``summary``: what the text comes to, from a model that read it
+    (`tools.page_reader`). ``moved``: where redirections led in the end; empty: a stored page, which has one address.
+    """
 
     url: str
     title: str
@@ -61,13 +62,9 @@ class VisitReply:
     status: ToolStatus = ToolStatus.OK
     latency_s: float = 0.0
     part: int = 1
-    """Which part of the page this is, from 1; 0: passages chosen for the goal. Past ``parts``: there is no such part."""
     parts: int = 1
-    """In how many parts of the same budget the whole page can be read (`addresses.part_address`)."""
     summary: str = ""
-    """What the text comes to, from a model that read it (`tools.page_reader`); worlds leave it empty."""
     moved: str = field(default="", compare=False)
-    """Where redirections led in the end; empty: a stored page, which has one address."""
 
 
 def missing(url: str, latency_s: float = 0.0) -> VisitReply:
@@ -77,20 +74,20 @@ def missing(url: str, latency_s: float = 0.0) -> VisitReply:
 
 @dataclass(frozen=True)
 class Occasion:
-    """What a reply may depend on beside the call itself: who asks, for the how-manieth time, and what must not be seen."""
+    """What a reply may depend on beside the call itself: who asks, for the how-manieth time, and what must not be seen.
+
+    ``masked``: URLs that do not exist for this question, in any spelling. ``episode_seed``: shared by a group of rollouts; with
+    ``occurrence`` (how often the episode made the very same call before) it keys the faults of worlds that have any.
+    ``question``: id of what the episode researches, which a guard protects; ``attempt``: at it, told to logs alone.
+    ``fetched``: live pages that one call has fetched, so that it asks for each once; None: nothing is kept.
+    """
 
     masked: frozenset[str] = frozenset()
-    """URLs that do not exist for this question, in any spelling."""
     episode_seed: int = 0
-    """Shared by a group of rollouts; with ``occurrence`` it keys the faults of worlds that have any."""
     occurrence: int = 0
-    """How often the episode made the very same call before."""
     question: str = ""
-    """Id of what the episode researches: a guard hides what gives that question away."""
     attempt: int = 0
-    """Which attempt at the question asks; told to logs, and no reply depends on it."""
     fetched: dict[str, VisitReply] | None = field(default=None, compare=False, repr=False)
-    """Live pages that one call has fetched, so that it asks for each once; None: nothing is kept."""
 
 
 NO_OCCASION = Occasion()
@@ -104,23 +101,21 @@ class World(ABC):
     """Pages with search and visit; one of `search` and `search_many` is enough for a world to define.
 
     An answer that waits for nobody is computed where it is awaited; one that waits for a server lets others go on meanwhile.
-    Raises OSError where the pages, or a service behind them, cannot be read.
+    Raises OSError where the pages, or a service behind them, cannot be read. ``name`` is for records. Equal fingerprints, equal
+    worlds: a SHA-256 over the pages in order and all else that answers depend on. ``offline``: whether the same call always has
+    the same answer; else time is real, and each call costs something.
     """
 
     name: str
-    """Short name for records: builder, seed, size."""
     fingerprint: str
-    """SHA-256 over the pages in order, and over all else that answers depend on: equal fingerprints, equal worlds."""
     page_count: int
     offline: bool = True
-    """Whether the same call always has the same answer; else time is real, and each call costs something."""
 
     async def search(
         self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> SearchReply:
         """Rank pages for a query, each with a snippet of at most ``snippet_words`` words, and no wider than live ones.
 
-        Of a page in a script without spaces, whose words are single characters, the width alone counts.
         Never raises for any text; an empty query has status EMPTY.
         """
         return (await self.search_many([query], limit=limit, snippet_words=snippet_words, occasion=occasion))[0]
@@ -136,8 +131,7 @@ class World(ABC):
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         """The passages of a page that serve the goal, in page order. A masked or missing page has status NOT_FOUND.
 
-        An address with ``#page=N`` asks for part N of the page as it stands, whatever the goal; a part that there is not has
-        status NOT_FOUND too, and the number of ``parts``.
+        An address with ``#page=N`` asks for part N of the page as it stands, whatever the goal; status NOT_FOUND past the last.
         """
 
 
@@ -152,12 +146,3 @@ def answered(reply: Coroutine[Any, Any, Reply]) -> Reply:
         return done.value
     reply.close()
     raise RuntimeError("this world answers only within an event loop: await it")
-
-
-async def beside_the_loop(work: Callable[[], Reply]) -> Reply:
-    """Work that waits for a server: in a thread where an event loop has others to serve, else here."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return work()
-    return await asyncio.to_thread(work)

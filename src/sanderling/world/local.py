@@ -1,9 +1,6 @@
-"""A world on this machine: pages, an index over them, snippets and extracts.
+"""A world on this machine: pages, an index over them, snippets and extracts. May be called from many threads."""
 
-It draws no random number and reads no clock; a socket is opened only where its ranker or its pages lie on a server. May be
-called from many threads.
-"""
-
+import asyncio
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -16,11 +13,11 @@ from sanderling.world.contract import (
     NO_OCCASION,
     Occasion,
     Page,
+    Reply,
     SearchHit,
     SearchReply,
     VisitReply,
     World,
-    beside_the_loop,
     missing,
 )
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
@@ -31,17 +28,15 @@ from sanderling.world.text import Flow, content_terms, flow
 
 _CACHED_PAGES = 256
 _LONGEST_SNIPPET_SOURCE = 200_000
-_LONGEST_TITLE = 300
-"""Characters of a title, or a date, that are shown; a page may give a book as its title."""
-_LIGHTEST = 0.1
-"""Of the heaviest word's weight: what weighs less does not move a snippet, and stands on half of the pages."""
+_LONGEST_TITLE = 300  # characters of a title, or a date, that are shown; a page may give a book as its title
+_LIGHTEST = 0.1  # of the heaviest word's weight: what weighs less does not move a snippet, and stands on half of the pages
 
 
 class LocalWorld(World):
     """Pages with search and visit; on disk (`store.open_world`), in memory, or on a server (`milvus`).
 
     ``index``: over exactly these pages; it weighs the words of snippets whoever ranks. ``ranker``: orders the pages; the index
-    by default. ``waits``: whether ranker or store ask a server: then answers are computed in threads.
+    by default. ``waits``: whether these ask a server. ``pages_fingerprint``: over the pages in order, whoever ranks them.
     """
 
     def __init__(
@@ -56,7 +51,6 @@ class LocalWorld(World):
     ) -> None:
         self.name = name
         self.pages_fingerprint = fingerprint
-        """SHA-256 over the pages in order, whoever ranks them."""
         self.lexical = index
         self._ranker: Ranker = index if ranker is None else ranker
         identity = self._ranker.identity
@@ -92,7 +86,7 @@ class LocalWorld(World):
             lists = self._lists(queries, limit, masked)
             return tuple(self._reply(*each, snippet_words, masked) for each in zip(queries, lists, strict=True))
 
-        return await beside_the_loop(replies) if self._waits else replies()
+        return await self._computed(replies)
 
     def _lists(self, queries: Sequence[str], limit: int, masked: Collection[str]) -> list[Ranked]:
         """The list of each query, without the pages of these keys."""
@@ -127,7 +121,15 @@ class LocalWorld(World):
             reply = VisitReply(url=page.url, title=title, text=found.text, part=found.part, parts=found.parts)
             return without_hidden(reply, masked.__contains__) if masked else reply
 
-        return await beside_the_loop(reply) if self._waits else reply()
+        return await self._computed(reply)
+
+    async def _computed(self, work: Callable[[], Reply]) -> Reply:
+        """In a thread where it waits for a server and an event loop has others to serve, else here."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return work()
+        return await asyncio.to_thread(work) if self._waits else work()
 
     def page(self, url: str) -> Page | None:
         """The whole page of an address, or None; for builders and judges, not for agents."""
@@ -135,10 +137,7 @@ class LocalWorld(World):
         return None if number is None else self._pages.get(number)
 
     def all_pages(self, first: int = 0) -> Iterator[Page]:
-        """Every page in order, from the ``first`` on; for builders and judges, not for agents.
-
-        Raises OSError when the store has become unreadable.
-        """
+        """Every page in order, from the ``first`` on; for builders and judges, not for agents."""
         return map(self._pages.get, range(first, self.page_count))
 
     def _weights(self, query: str) -> dict[str, float]:

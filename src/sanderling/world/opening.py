@@ -23,7 +23,6 @@ def open_as_met(
     """Open a world with its near-duplicates and ``blocklist.txt``, and with a profile of faults, by name or TOML file.
 
     ``injected``: the share of pages that hold an instruction to whoever reads them by machine, whatever the profile says.
-    ``guard``: hides what gives a question away.
     Raises UserError when the world, one of these files, its dense index or the profile cannot be used.
     """
     here = not is_pointer(directory)

@@ -25,14 +25,12 @@ from sanderling.world.disk.pages import Counts, Intake, PageFile, SqlitePages, w
 
 STAMP = "stamp"
 """The file in a place to build in that says what is built there; without it nothing there is wanted any more."""
-_SECONDS = 2.0
-"""Of reading between two commits: what a kill can cost."""
-_INDEXED = 20_000
-"""Pages between two commits of the index, which cost more."""
+_SECONDS = 2.0  # of reading between two commits: what a kill can cost
+_INDEXED = 20_000  # pages between two commits of the index, which cost more
 
 
 class SourceAccount(BaseModel):
-    """What became of the documents of one source; counted up while it is read."""
+    """What became of the documents of one source, by reason (`sources.base.Reason`), and where the first few of each are."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,30 +38,26 @@ class SourceAccount(BaseModel):
     documents: int = 0
     pages: int = 0
     skipped: dict[str, int] = {}
-    """By reason (`sources.base.Reason`)."""
     examples: dict[str, list[str]] = {}
-    """Where the first few of each reason are."""
 
 
 class Feed:
     """A stream of pages: those that are given, read once; sources make of it one that is taken up where it was left.
 
-    `pages(mark)` goes on after the page at which `mark()` gave that mark.
+    ``stamp`` changes when what is read changes: an interrupted build goes on only with an equal one. Empty: it cannot be taken
+    up. ``read``: how many documents were read so far, pages or not.
     """
 
     stamp: str = ""
-    """Changes when what is read changes: an interrupted build goes on only with an equal one. Empty: it cannot be taken up."""
 
     def __init__(self, given: Iterable[Page] = ()) -> None:
         self._given = given
-        self._read = 0
+        self.read = 0
 
     def pages(self, mark: str = "") -> Iterator[Page]:
-        """The pages after a mark; of the empty mark, all. Raises ValueError where they cannot be taken up in the middle."""
-        if mark:
-            raise ValueError("these pages cannot be taken up in the middle")
+        """The pages after the one at which `mark` gave this; of the empty mark, all."""
         for page in self._given:
-            self._read += 1
+            self.read += 1
             yield page
 
     def mark(self) -> str:
@@ -74,37 +68,28 @@ class Feed:
         """How many documents there are, where that is known."""
         return len(self._given) if isinstance(self._given, list | tuple) else None
 
-    def read(self) -> int:
-        """How many documents were read so far, pages or not."""
-        return self._read
-
     def accounts(self, mark: str) -> tuple[SourceAccount, ...]:
         """What became of the documents of each source, up to a mark; none where pages are given, not documents."""
         return ()
 
 
-class Leads(StrEnum):
-    """Where a link leads: to a page of the world, to a page that its sites lack, or to another site."""
-
-    INSIDE = "inside"
-    DEAD = "dead"
-    OUTSIDE = "outside"
-
-
 class LinkCounts(Counts):
-    """Links of pages by where they lead (`Leads`); a link that two pages have counts twice."""
+    """Links of pages by where they lead (`leads`); a link that two pages have counts twice."""
 
     inside: int = 0
     dead: int = 0
     outside: int = 0
 
 
-def leads(link: str, find: Callable[[str], int | None], has_site: Callable[[str], bool]) -> Leads:
-    """Where a link leads, by a world's `SqlitePages.find` and `SqlitePages.has_site`."""
+def leads(link: str, find: Callable[[str], int | None], has_site: Callable[[str], bool]) -> str:
+    """Where a link leads: to a page of the world, to one that its sites lack, or to another site, as `LinkCounts` names it.
+
+    ``find``, ``has_site``: those of `SqlitePages`.
+    """
     key = canonical_url(link)
     if find(key) is not None:
-        return Leads.INSIDE
-    return Leads.DEAD if has_site(site(key)) else Leads.OUTSIDE
+        return "inside"
+    return "dead" if has_site(site(key)) else "outside"
 
 
 @contextmanager
@@ -133,7 +118,7 @@ def building_place(path: Path, stamp: str, *, fresh: bool) -> Iterator[None]:
 
 
 def stamp_in(place: Path) -> str:
-    """The stamp of the build that was interrupted here; empty: none was, or it cannot be taken up."""
+    """The stamp of the build that was interrupted here; empty: none was."""
     try:
         return (place / STAMP).read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -161,8 +146,7 @@ class State(Intake):
 
     mark: str = ""
     is_read: bool = False
-    indexed: int = 0
-    """Number of the next page of the second pass."""
+    indexed: int = 0  # number of the next page of the second pass
     links: LinkCounts = LinkCounts()
 
 
@@ -193,7 +177,7 @@ def _read_in(file: PageFile, feed: Feed, state: State, progress: Progress) -> No
     last = time.monotonic()
     for page in feed.pages(state.mark):
         state.take_in(page, file.add)
-        progress(Stage.READING, feed.read(), feed.total())
+        progress(Stage.READING, feed.read, feed.total())
         if time.monotonic() - last > _SECONDS:
             state.mark = feed.mark()
             file.commit(state.model_dump_json())
@@ -219,7 +203,7 @@ def _work_through(file: PageFile, index: Path, state: State, progress: Progress)
                 builder.add(number, page.title, page.text)
             if (signed := signature(page.text)) is not None:
                 file.sign(number, signed)
-            tally.update(leads(link, find, has_site).value for link in page.links)
+            tally.update(leads(link, find, has_site) for link in page.links)
             done = number + 1 - file.first
             progress(Stage.INDEXING, done, end - file.first)
             if done % _INDEXED == 0:

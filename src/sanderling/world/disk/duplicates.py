@@ -26,12 +26,9 @@ _POSITIONS = 128
 _FEWEST_TERMS = 10
 _BAND = 4
 _BANDS = _POSITIONS // _BAND
-_MOST_FIRSTS = 128
-"""In one bucket, pages that are like none before them, until it is parted further."""
-_BLOCK = 192
-"""Shingles that are hashed at once: 96 KB, so that the table stays in the cache and off the system's allocator."""
-_PAIRS = 65_536
-"""Pairs that are compared at once: flat memory."""
+_MOST_FIRSTS = 128  # in one bucket, pages that are like none before them, until it is parted further
+_BLOCK = 192  # shingles that are hashed at once: 96 KB, so that the table stays in the cache and off the allocator
+_PAIRS = 65_536  # pairs that are compared at once: flat memory
 
 Numbers = NDArray[np.intp]
 
@@ -74,9 +71,9 @@ def signature(text: str) -> bytes | None:
 def near_duplicates(signed: Iterable[tuple[int, bytes]], threshold: float = THRESHOLD) -> list[list[int]]:
     """Groups of two or more pages, by number, that are connected by pairs which reach the threshold, in order.
 
-    Within a band's bucket pages are compared with the first of every group: a bucket of copies costs one comparison each. Pages
-    of one template, alike in half of their words, fill a bucket without being near-duplicates: after `_MOST_FIRSTS` first ones
-    what is left of a bucket is parted by the next band, so that time does not grow with the square of their number.
+    Within a band's bucket pages are compared with the first of every group. Pages of one template fill a bucket without being
+    near-duplicates: after `_MOST_FIRSTS` first ones what is left of it is parted by the next band, so that time does not grow
+    with the square of their number.
     """
     numbers: list[int] = []
     joined = bytearray()
@@ -111,10 +108,7 @@ def _parted(rows: NDArray[np.uint16], band: int, order: Numbers, bucket: Numbers
 def _join_buckets(
     rows: NDArray[np.uint16], order: Numbers, bucket: Numbers, threshold: float, parent: list[int]
 ) -> tuple[Numbers, Numbers]:
-    """Compare all rows of a bucket with its first; those that are not like it make a bucket of their own, and so on.
-
-    Returns what is left of each bucket after `_MOST_FIRSTS` first ones.
-    """
+    """Compare all rows of a bucket with its first; the others make a bucket of their own, and so on. Returns what is left."""
     for _ in range(_MOST_FIRSTS):
         if not len(order):
             break

@@ -27,10 +27,12 @@ Ranked = list[tuple[int, float]]
 
 
 class Ranker(ABC):
-    """Orders pages for queries; may be called from many threads."""
+    """Orders pages for queries; may be called from many threads.
+
+    ``identity``: what the order depends on beside the pages; empty for the world's own full-text index.
+    """
 
     identity: str = ""
-    """What the order depends on beside the pages; empty for the world's own full-text index."""
 
     def rank(self, query: str, limit: int, hidden: Collection[int] = ()) -> Ranked:
         """The ``limit`` best pages outside ``hidden``; fewer where fewer are found."""
@@ -53,13 +55,10 @@ INDEX_VERSION = 4
 TITLE_WEIGHT = 2
 """Recall@10 of 770 recorded live result lists (one world of all their pages): 0.520, 0.527, 0.530, 0.521 for 1, 2, 3, 5."""
 MAX_QUERY_TERMS = 64
-MAX_QUERY_CHARS = 8_192
-"""Queries are read up to here; agents' queries are sentences, and what is longer is a pasted page."""
+MAX_QUERY_CHARS = 8_192  # agents' queries are sentences, and what is longer is a pasted page
 _SCORE_DIGITS = 3
-_HEAP_BYTES = 128_000_000
-"""Of both writer threads together, at most; twice as much as 64 MB saves a twelfth of the time in fewer merges."""
-_THREADS = 2
-"""Of the writer, beside the caller's own, which makes the terms in half of the time that one of these takes for a page."""
+_HEAP_BYTES = 128_000_000  # of both writer threads together; twice as much as 64 MB saves a twelfth of the time
+_THREADS = 2  # beside the caller's own, which makes the terms in half of the time that one of these takes for a page
 
 
 def indexed_text(title: str, text: str) -> str:
@@ -74,10 +73,7 @@ def _prepare(index: tantivy.Index) -> None:
 
 
 class IndexBuilder:
-    """Takes pages one by one, in one thread, after those that a directory holds; ``directory`` None builds in memory.
-
-    Raises UserError when the disk does not take it.
-    """
+    """Takes pages one by one, after those of a directory or in memory. Raises UserError when the disk does not take it."""
 
     def __init__(self, directory: Path | None) -> None:
         schema = tantivy.SchemaBuilder()
@@ -87,7 +83,6 @@ class IndexBuilder:
             self._index = tantivy.Index(schema.build(), path=None if directory is None else str(directory))
             _prepare(self._index)
             self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=_THREADS)
-        self._closed = False
 
     @property
     def committed(self) -> int:
@@ -116,11 +111,9 @@ class IndexBuilder:
         return TextIndex(self._index)
 
     def close(self) -> None:
-        """Stop writing: no file changes afterwards. What was not committed is lost."""
-        if not self._closed:
-            self._closed = True
-            with suppress(ValueError):  # a failed writer has said so before
-                self._writer.wait_merging_threads()
+        """Stop writing, once or again: no file changes afterwards. What was not committed is lost."""
+        with suppress(ValueError, RuntimeError):  # it failed and has said so before, or is closed
+            self._writer.wait_merging_threads()
 
 
 class TextIndex(FullText):
@@ -161,10 +154,10 @@ class TextIndex(FullText):
 
 
 _NOTE = "sanderling.json"
-"""Beside an index's files: its version and their sizes. One that is whole by it is never written to again."""
 
 
 def _note(index: Path, pages: int) -> dict[str, object]:
+    """The version of an index and the sizes of its files; one that is whole by it is never written to again."""
     files = {
         path.name: path.stat().st_size for path in sorted(index.iterdir()) if path.name != _NOTE and path.suffix != ".lock"
     }
@@ -185,9 +178,9 @@ def is_whole(index: Path, pages: int) -> bool:
 
 
 def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
-    """The index of a directory; filled anew there unless it is whole, or in memory where that cannot be written.
+    """The index of a directory; filled anew there unless it is whole, or in memory where another process does or none can.
 
-    While another process fills it, it is filled in memory here. Raises OSError when the pages cannot be read.
+    Raises OSError when the pages cannot be read.
     """
     if (sound := _opened(index, pages)) is not None:
         return sound
@@ -238,10 +231,7 @@ def linked(file: str | Path, target: str | Path) -> None:
 
 
 def link_index(index: Path, target: Path) -> None:
-    """Make ``target`` a second name of all files of an index; it is whole or absent. Raises OSError.
-
-    What is written to one is not written to the other: tantivy replaces the files of its index, and never changes one.
-    """
+    """Make ``target`` a second name of all files of an index, which tantivy never changes; it is whole or absent."""
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(index, partial, copy_function=linked, ignore=shutil.ignore_patterns("*.lock"))

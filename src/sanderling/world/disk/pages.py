@@ -1,7 +1,6 @@
 """Pages by number (their order in the world) and by the key of their address; which pages enter a world, and what they hash to.
 
-A part of a world is an SQLite file, written once and then only read. Until `PageFile.finish` what was committed survives a
-kill, together with the state that was committed with it, and writing goes on from there.
+A part of a world is an SQLite file, written once and then only read.
 """
 
 import hashlib
@@ -65,10 +64,9 @@ class Intake(BaseModel):
     tally: dict[str, int] = dict.fromkeys(WorldCounts.model_fields, 0)
 
     def take_in(self, page: Page, add: Callable[[Page], int | None]) -> int | None:
-        """Clean, store, count and hash a page; its number, or None where it is left out.
+        """Clean, store, count and hash a page; its number, or None where it is left out. A page without a body is binary noise.
 
-        ``add`` stores a page under the next number, and returns None when its URL is taken. A page without text in it is binary
-        noise: it has an address and no body.
+        ``add`` stores a page under the next number, and returns None when its URL is taken.
         """
         self.tally["read"] += 1
         url, title, text = clean(page.url).strip(), " ".join(clean(page.title).split()), clean(page.text)
@@ -119,9 +117,9 @@ _TABLES = (
 
 
 class SqlitePages:
-    """The pages of a world's parts, from any thread; files that are removed later stay readable.
+    """The pages of a world's parts (path and number of pages of each), from any thread; removed files stay readable.
 
-    ``parts``: path and number of pages of each, in order. Raises OSError when one is missing, or is no such file.
+    Raises OSError when one is missing, or is no such file.
     """
 
     def __init__(self, parts: Sequence[tuple[Path, int]]) -> None:
@@ -187,9 +185,10 @@ def _read_only(path: Path) -> str:
 
 
 class PageFile(SqlitePages):
-    """The last part of a world while it is written, after those ``earlier``. Raises UserError when the disk does not take it.
+    """The last part of a world while it is written, after those ``earlier``; without a path: pages in memory.
 
-    ``path``: a new file, or one that was left under construction; None: pages in memory.
+    What was committed survives a kill, together with its state, and writing goes on from there. Raises UserError when the disk
+    does not take it.
     """
 
     def __init__(self, path: Path | None = None, earlier: SqlitePages | None = None) -> None:

@@ -1,9 +1,8 @@
 """Worlds on disk: one directory with a manifest, files of pages, and an index that can be filled anew from them.
 
-A world is built in a directory beside its place and renamed at the end, so that it is whole or absent; pages are added to it as
-further files. ``manifest.json``, written last, read first and replaced in one step, names the files that count; they never
-change once it names them, so a reader has the world as it was before or as it is after. Whatever interrupts a build or an
-addition, the same command goes on (`building`).
+A world is built beside its place and renamed at the end; pages are added to it as further files. ``manifest.json``, written
+last, read first and replaced in one step, names the files that count; they never change once it names them, so a reader has the
+world as it was before or as it is after. Whatever interrupts a build or an addition, the same command goes on (`building`).
 """
 
 import json
@@ -40,6 +39,7 @@ FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
 _ADDING = "adding"
 _MOST_REASONS = 3
+_GIVE = ": give pages that have a URL and text"
 
 
 class PagePart(Frozen):
@@ -51,26 +51,25 @@ class PagePart(Frozen):
 
 
 class WorldInfo(Frozen):
-    """The manifest of a world."""
+    """The manifest of a world.
+
+    ``source``: the builder, what it was given, and what was added later; ``package``: the version of sanderling that wrote it;
+    ``links``: each page's as they led when it came in; ``accounts``: of each source that was read document by document;
+    ``generation``: how often pages were added since the build; ``fingerprint``: see `pages.Intake`.
+    """
 
     format: int = FORMAT_VERSION
     name: str
     source: str
-    """The builder, and what it was given; what was added later follows."""
     seed: int | None = None
     package: str
-    """Version of sanderling that wrote it last."""
     counts: WorldCounts
     links: LinkCounts
-    """Each page's as they led when it came in; `sanderling world links` counts anew."""
     accounts: tuple[SourceAccount, ...] = ()
-    """Of each source that was read document by document."""
     generation: int = 0
-    """How often pages were added since the build."""
     parts: tuple[PagePart, ...]
     index: str
     fingerprint: str
-    """SHA-256 over the pages in order, chained: see `pages.Intake`."""
 
     @property
     def page_count(self) -> int:
@@ -119,21 +118,11 @@ def build_world(
     finish: Callable[[Path], None] | None = None,
     fresh: bool = False,
 ) -> WorldInfo:
-    """Build a world, or go on with a build of the same feed that was interrupted.
+    """Build a world in a directory that does not exist or is empty, or go on with a build of the same feed.
 
-    Args:
-        directory: where the world will be; must not exist, or be empty.
-        pages: read once, in their order, streaming.
-        name: short name for records.
-        source: the builder and what it was given.
-        seed: of a generated world.
-        progress: see `building.Progress`.
-        finish: writes further files into the world's directory, which is handed to it, before the world is in its place.
-        fresh: remove what an interrupted build left.
-
-    Raises UserError when the place is taken or cannot be written, when another process or the remains of another build are in
-    the way, or when no page is left to hold.
-
+    ``finish`` writes further files into the directory that is handed to it, before the world is in its place; ``fresh``: remove
+    what an interrupted build left. Raises UserError when the place is taken or cannot be written, when another process or the
+    remains of another build are in the way, or when no page is left to hold.
     """
     directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
     place = directory.with_name(f".{directory.name}.building")
@@ -162,8 +151,7 @@ def build_world(
             (place / STAMP).unlink()
             reasons = [f"{account.examples[why][0]} is {why}" for account in info.accounts for why in account.examples]
             told = "; ".join(reasons[:_MOST_REASONS]) + ("; …" if len(reasons) > _MOST_REASONS else "")
-            why_none = f" ({told})" if told else ": give pages that have a URL and text"
-            raise UserError(f"The world {name!r} would hold no page{why_none}.")
+            raise UserError(f"The world {name!r} would hold no page{f' ({told})' if told else _GIVE}.")
         with writable(directory):
             progress(Stage.COMPARING, 0, None)
             compare_pages(place, info)
@@ -180,15 +168,10 @@ def build_world(
 def add_to_world(
     directory: Path, pages: Feed | Iterable[Page], *, source: str, progress: Progress = ignore, fresh: bool = False
 ) -> tuple[WorldInfo, WorldCounts]:
-    """Add pages to a world, or go on with an addition of the same feed that was interrupted.
+    """Add pages to a world, or go on with an addition of the same feed; its new manifest, and what became of the pages.
 
-    Pages whose address the world has are left out and counted; nothing that it holds changes. A reader has the world as it was
-    when it was opened, or as it is when this returns.
-
-    Returns the world's new manifest, and what became of the pages that were given.
-
-    Raises UserError when there is no world, another process or the remains of another addition are in the way, or the disk
-    does not take it.
+    Pages whose address the world has are left out and counted; nothing that it holds changes. Raises UserError when there is no
+    world, another process or the remains of another addition are in the way, or the disk does not take it.
     """
     directory, feed = directory.absolute(), pages if isinstance(pages, Feed) else Feed(pages)
     place = directory / _ADDING
@@ -232,16 +215,13 @@ def add_to_world(
 def _extended(
     before: WorldInfo, place: Path, feed: Feed, progress: Progress, earlier: SqlitePages | None = None
 ) -> tuple[WorldInfo, WorldCounts]:
-    """A world's manifest with the pages of a feed, whose file and index lie in ``place`` now, and what became of them.
-
-    The new file takes over the last ones while they are not much larger, so that the number of parts grows with the logarithm
-    of the number of pages, however often pages are added.
-    """
+    """A world's manifest with the pages of a feed, whose file and index lie in ``place`` now, and what became of them."""
     generation = before.generation + 1
     file, index = place / f"pages-{generation}.sqlite", place / f"index-{generation}"
     state = fill(file, index, feed, State(fingerprint=before.fingerprint), progress, earlier)
     counts = WorldCounts(**state.tally)
     parts, taken, count = list(before.parts), list[Path](), counts.kept
+    # the new file takes over the last ones while they are not much larger: there are about as many as the pages' logarithm
     while parts and parts[-1].pages < 2 * count:
         count += parts[-1].pages
         taken.append(place.parent / parts.pop().file)
@@ -260,9 +240,9 @@ def _extended(
 
 
 def compare_pages(directory: Path, info: WorldInfo, threshold: float = THRESHOLD) -> tuple[list[list[str]], Path]:
-    """Find the near-duplicates of a world by its stored signatures, and write them down for masks to reach.
+    """Find a world's near-duplicates and write them down for masks to reach: the groups by URL, and the file.
 
-    Returns the groups by URL, and the file. Raises UserError when it cannot be written, OSError when the pages cannot be read.
+    Raises UserError when it cannot be written, OSError when the pages cannot be read.
     """
     pages = open_pages(directory, info)
     groups = [[pages.get(number).url for number in group] for group in near_duplicates(pages.signatures(), threshold)]
@@ -277,11 +257,11 @@ def open_world(directory: Path) -> LocalWorld:
             pages, index = open_pages(directory, info), directory / info.index
             if is_whole(index, info.page_count) or read_manifest(directory).generation == info.generation:
                 return LocalWorld(info.name, info.fingerprint, pages, sound_index(index, pages, info.page_count))
-        except (UserError, OSError) as error:
+        except OSError as error:
+            raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
+        except UserError:
             if read_manifest(directory).generation == info.generation:
-                if isinstance(error, UserError):
-                    raise
-                raise UserError(f"The world {directory} cannot be read ({error}): copy it again, or build it again.") from error
+                raise
         info = read_manifest(directory)  # pages were added, and files went, while it was being opened
 
 

@@ -13,15 +13,12 @@ from enum import StrEnum
 from typing import Any
 
 from sanderling.core.errors import UserError
-from sanderling.world.dense.embedders import Vectors
+from sanderling.world.disk.index import Ranked
 
-MOST_HITS = 16_384
-"""Milvus returns no longer lists."""
-_TEXT_BYTES = 65_535
-"""Longest text of a field."""
+MOST_HITS = 16_384  # Milvus returns no longer lists
+_TEXT_BYTES = 65_535  # the longest text of a field
 _PART_CHARS = 16_000
 _MOST_PARTS = 1_000
-_TOKEN = "MILVUS_TOKEN"
 _TIMEOUT_S = 120.0
 
 
@@ -41,10 +38,10 @@ class MilvusStore:
     """One world's collections, of pages (``name``) and of ``passages`` (empty: without vectors).
 
     ``uri``: ``http://host:19530``, or a file for milvus-lite; the token, if any, is in the environment (``MILVUS_TOKEN``).
+    Raises UserError when pymilvus is not installed or the server cannot be reached.
     """
 
     def __init__(self, uri: str, name: str, passages: str = "") -> None:
-        """Raises UserError when pymilvus is not installed or the server cannot be reached."""
         try:
             from pymilvus import MilvusClient
             from pymilvus.exceptions import MilvusException
@@ -58,7 +55,7 @@ class MilvusStore:
         self._pages = name
         self._passages = passages
         with self._told():
-            self._client: Any = MilvusClient(uri, token=os.environ.get(_TOKEN, ""), timeout=_TIMEOUT_S)
+            self._client: Any = MilvusClient(uri, token=os.environ.get("MILVUS_TOKEN", ""), timeout=_TIMEOUT_S)
 
     def _there(self) -> list[str]:
         """Those of the two collections that there are."""
@@ -67,45 +64,49 @@ class MilvusStore:
 
     def create(self, dimension: int | None, vector_index: VectorIndex) -> None:
         """Make the collections that are missing; ``dimension`` None: without vectors."""
+        from pymilvus import DataType, Function, FunctionType
+
         there = self._there()
         if self._pages not in there:
-            self._create_pages()
-        if dimension is None or self._passages in there:
-            return
-        from pymilvus import DataType
-
-        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("id", DataType.INT64, is_primary=True)
-        schema.add_field("page", DataType.INT64)
-        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
-        indexes = self._client.prepare_index_params()
-        parameters = {"M": 16, "efConstruction": 200} if vector_index is VectorIndex.HNSW else {}
-        indexes.add_index("vector", index_type=vector_index.value, metric_type="IP", params=parameters)
-        self._call("create_collection", self._passages, schema=schema, index_params=indexes)
-
-    def load(self) -> None:
-        """Bring the collections into the servers' memory, which searches and reads want."""
-        for name in self._there():
-            self._call("load_collection", name)
-
-    def drop(self) -> None:
-        """Remove the collections."""
-        for name in self._there():
-            self._call("drop_collection", name)
+            schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
+            schema.add_field("page", DataType.INT64, is_primary=True)
+            schema.add_field("key", DataType.VARCHAR, max_length=64)
+            analyzer = {"tokenizer": "standard"}
+            schema.add_field("terms", DataType.VARCHAR, max_length=_TEXT_BYTES, enable_analyzer=True, analyzer_params=analyzer)
+            schema.add_field("terms_sparse", DataType.SPARSE_FLOAT_VECTOR)
+            schema.add_field(
+                "body", DataType.ARRAY, element_type=DataType.VARCHAR, max_capacity=_MOST_PARTS, max_length=_TEXT_BYTES
+            )
+            schema.add_function(Function("bm25", FunctionType.BM25, ["terms"], ["terms_sparse"]))
+            indexes = self._client.prepare_index_params()
+            bm25 = {"bm25_k1": 1.2, "bm25_b": 0.75}  # as in tantivy, whose BM25 has no other values
+            indexes.add_index("terms_sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=bm25)
+            indexes.add_index("key", index_type="INVERTED")
+            self._call("create_collection", self._pages, schema=schema, index_params=indexes)
+        if dimension is not None and self._passages not in there:
+            schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
+            schema.add_field("id", DataType.INT64, is_primary=True)
+            schema.add_field("page", DataType.INT64)
+            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+            indexes = self._client.prepare_index_params()
+            parameters = {"M": 16, "efConstruction": 200} if vector_index is VectorIndex.HNSW else {}
+            indexes.add_index("vector", index_type=vector_index.value, metric_type="IP", params=parameters)
+            self._call("create_collection", self._passages, schema=schema, index_params=indexes)
 
     def put(self, rows: Sequence[dict[str, Any]], *, passages: bool = False) -> None:
         """Store pages, or passages, in place of those with the same number."""
         self._call("upsert", self._passages if passages else self._pages, list(rows))
 
-    def flush(self) -> None:
-        """Bring everything to the server's storage, so that it is counted and indexed."""
-        for name in self._there():
-            self._call("flush", name)
+    def count(self, *, flush: bool = False) -> tuple[int, int]:
+        """Load the collections, as searches and reads want, and count the pages and passages that are there as of now.
 
-    def count(self) -> tuple[int, int]:
-        """Pages and passages that are there, as of now; 0 where there is no collection."""
-        found = dict.fromkeys(self._there(), 0)
-        for name in found:
+        ``flush``: bring everything to the server's storage first, so that it is counted and indexed.
+        """
+        found: dict[str, int] = {}
+        for name in self._there():
+            if flush:
+                self._call("flush", name)
+            self._call("load_collection", name)
             counted = self._call("query", name, filter="", output_fields=["count(*)"], consistency_level="Strong")
             found[name] = int(counted[0]["count(*)"])
         return found.get(self._pages, 0), found.get(self._passages, 0)
@@ -124,42 +125,30 @@ class MilvusStore:
         rows = self._call("query", self._pages, filter=f"page in {sorted(numbers)}", output_fields=["page", "body"])
         return {int(row["page"]): "".join(row["body"]) for row in rows}
 
-    def by_words(self, queries: Sequence[str], limit: int, hidden: Collection[int]) -> list[list[tuple[int, float]]]:
+    def by_words(self, queries: Sequence[str], limit: int, hidden: Collection[int]) -> list[Ranked]:
         """BM25 of encoded queries: page numbers and scores, best first, at most `MOST_HITS`."""
-        found = self._search(self._pages, list(queries), "terms_sparse", "BM25", limit, hidden, {})
+        found = self._search(self._pages, queries, "terms_sparse", "BM25", limit, hidden, {})
         return [[(int(hit["page"]), abs(float(hit["distance"]))) for hit in hits] for hits in found]  # the lite one negates
 
-    def by_vectors(self, vectors: Vectors, limit: int, hidden: Collection[int]) -> list[list[tuple[int, float]]]:
+    def by_vectors(self, vectors: Sequence[Any], limit: int, hidden: Collection[int]) -> list[Ranked]:
         """Nearest passages: page numbers and inner products, best first, at most `MOST_HITS`."""
         breadth = {"ef": max(2 * limit, 64), "search_list": max(2 * limit, 100)}
-        found = self._search(self._passages, list(vectors), "vector", "IP", limit, hidden, breadth)
+        found = self._search(self._passages, vectors, "vector", "IP", limit, hidden, breadth)
         return [[(int(hit["entity"]["page"]), float(hit["distance"])) for hit in hits] for hits in found]
 
-    def _create_pages(self) -> None:
-        from pymilvus import DataType, Function, FunctionType
-
-        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("page", DataType.INT64, is_primary=True)
-        schema.add_field("key", DataType.VARCHAR, max_length=64)
-        analyzer = {"tokenizer": "standard"}
-        schema.add_field("terms", DataType.VARCHAR, max_length=_TEXT_BYTES, enable_analyzer=True, analyzer_params=analyzer)
-        schema.add_field("terms_sparse", DataType.SPARSE_FLOAT_VECTOR)
-        schema.add_field(
-            "body", DataType.ARRAY, element_type=DataType.VARCHAR, max_capacity=_MOST_PARTS, max_length=_TEXT_BYTES
-        )
-        schema.add_function(Function("bm25", FunctionType.BM25, ["terms"], ["terms_sparse"]))
-        indexes = self._client.prepare_index_params()
-        bm25 = {"bm25_k1": 1.2, "bm25_b": 0.75}  # as in tantivy, whose BM25 has no other values
-        indexes.add_index("terms_sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=bm25)
-        indexes.add_index("key", index_type="INVERTED")
-        self._call("create_collection", self._pages, schema=schema, index_params=indexes)
-
     def _search(
-        self, name: str, data: list[Any], field: str, metric: str, limit: int, hidden: Collection[int], params: dict[str, int]
-    ) -> list[Any]:
+        self,
+        name: str,
+        data: Sequence[Any],
+        field: str,
+        metric: str,
+        limit: int,
+        hidden: Collection[int],
+        params: dict[str, int],
+    ) -> Any:
         hides = f"page not in {sorted(hidden)}" if hidden else ""
-        asked = {"data": data, "anns_field": field, "search_params": {"metric_type": metric, "params": params}}
-        return list(self._call("search", name, filter=hides, limit=min(limit, MOST_HITS), output_fields=["page"], **asked))
+        asked = {"data": list(data), "anns_field": field, "search_params": {"metric_type": metric, "params": params}}
+        return self._call("search", name, filter=hides, limit=min(limit, MOST_HITS), output_fields=["page"], **asked)
 
     def _call(self, method: str, *given: Any, **named: Any) -> Any:
         with self._told():

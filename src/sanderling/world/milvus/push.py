@@ -1,7 +1,7 @@
 """Pushing a world to Milvus: pages in order, then passages, from a built world and its dense index.
 
-Streams. Rows are stored in place of those with the same number, so what was sent twice counts once: killed at any moment,
-the same call asks the server how much is there and goes on one batch before. At the end everything is counted.
+Rows are stored in place of those with the same number, so what was sent twice counts once: killed at any moment, the same call
+asks the server how much is there and goes on one batch before. At the end everything is counted.
 """
 
 import json
@@ -39,12 +39,11 @@ _REMEMBERED = 1_000_000
 
 @dataclass
 class Pushed:
-    """What was pushed, now or before."""
+    """What was pushed, now or before; ``cut``: pages, of those pushed now, of which only the first words are searched."""
 
     pages: int = 0
     passages: int = 0
     cut: int = 0
-    """Pages, of those pushed now, whose words did not all fit into a field: the first ones are searched."""
 
 
 class WordTable:
@@ -63,8 +62,7 @@ class WordTable:
             with self._connection as table:
                 table.execute("CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID")
                 table.execute("CREATE TABLE IF NOT EXISTS world (fingerprint TEXT NOT NULL)")
-                self.begun = table.execute("SELECT fingerprint FROM world").fetchall() == [(fingerprint,)]
-                """Whether the file had words of this world before."""
+                self.begun = table.execute("SELECT fingerprint FROM world").fetchall() == [(fingerprint,)]  # by a killed push
                 if not self.begun:
                     table.execute("DELETE FROM words")
                     table.execute("DELETE FROM world")
@@ -81,7 +79,6 @@ class WordTable:
             table.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", rows)
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
 
@@ -141,9 +138,7 @@ def push_world(
 def _push(
     server: MilvusStore, source: Path, world: LocalWorld, dense: DenseInfo | None, words: Path, tell: Callable[[int], None]
 ) -> Pushed:
-    server.flush()
-    server.load()
-    there, passages_there = server.count()
+    there, passages_there = server.count(flush=True)
     pushed = Pushed()
     table = WordTable(words, world.pages_fingerprint, world.frequency)
     try:
@@ -161,8 +156,7 @@ def _push(
             server.put(rows, passages=True)
             end += len(rows)
             tell(world.page_count + end)
-    server.flush()
-    pushed.pages, pushed.passages = server.count()
+    pushed.pages, pushed.passages = server.count(flush=True)
     expected = (world.page_count, dense.rows if dense else 0)
     if (pushed.pages, pushed.passages) != expected:
         raise UserError(

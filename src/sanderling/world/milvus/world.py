@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -31,7 +32,7 @@ WORDS = "words.sqlite"
 
 
 class Pointer(Frozen):
-    """`milvus.json`; written when everything was pushed.
+    """`milvus.json`; written when everything was pushed. ``passages_collection`` is empty without vectors.
 
     Beside it lie the table of words, and copies of the world's manifest, near-duplicates, blocklist and settings of vectors.
     """
@@ -39,12 +40,9 @@ class Pointer(Frozen):
     uri: str
     collection: str
     name: str
-    """Of the world."""
     fingerprint: str
-    """Of its pages."""
     pages: int
     passages_collection: str
-    """Empty: without vectors."""
     passages: int = 0
 
 
@@ -95,11 +93,8 @@ class MilvusPages:
 
 
 _WORD_DIGITS = 3
-_VECTOR_DIGITS = 4
-"""A server's last digits depend on how many queries it is asked at once; a score at a rounding step may still tell."""
+_VECTOR_DIGITS = 4  # a server's last digits depend on how many queries it is asked at once; a score at a step may still tell
 _SPARE = 8
-Fetch = Callable[[list[int], int], list[list[tuple[int, float]]]]
-"""Which queries of the batch, and how many hits of each, to lists of hits."""
 
 
 class MilvusText(FullText):
@@ -114,12 +109,8 @@ class MilvusText(FullText):
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
         terms = [query_terms(query[:MAX_QUERY_CHARS], MAX_QUERY_TERMS) for query in queries]
-        asked = [encoded(" ".join(each))[0] for each in terms]
-
-        def fetch(which: list[int], count: int) -> list[list[tuple[int, float]]]:
-            return self._store.by_words([asked[number] for number in which], count, hidden)
-
-        return _ranked([bool(text) for text in asked], limit, 1, _WORD_DIGITS, fetch)
+        asked = [encoded(" ".join(each))[0] or None for each in terms]
+        return _ranked(asked, self._store.by_words, limit, hidden, 1, _WORD_DIGITS)
 
 
 class MilvusDense(Ranker):
@@ -132,29 +123,31 @@ class MilvusDense(Ranker):
         self.identity = f"milvus-dense-{settings.identity}"
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
-        wanted = [number for number, query in enumerate(queries) if query.strip()]
-        vectors = np.zeros((len(queries), self._settings.dimension), np.float32)
-        if wanted and limit > 0:
-            texts = [queries[number] for number in wanted]
-            vectors[wanted] = embed_units(self._embedder, texts, Kind.QUERY, self._settings.prefixes)
-
-        def fetch(which: list[int], count: int) -> list[list[tuple[int, float]]]:
-            return self._store.by_vectors(vectors[which], count, hidden)
-
-        return _ranked([bool(row.any()) for row in vectors], limit, self._settings.chunking.most, _VECTOR_DIGITS, fetch)
+        texts = [query for query in queries if query.strip()] if limit > 0 else []
+        vectors = iter(embed_units(self._embedder, texts, Kind.QUERY, self._settings.prefixes) if texts else ())
+        found = [next(vectors, None) if query.strip() else None for query in queries]
+        asked = [vector if vector is not None and vector.any() else None for vector in found]
+        return _ranked(asked, self._store.by_vectors, limit, hidden, self._settings.chunking.most, _VECTOR_DIGITS)
 
 
-def _ranked(asks: list[bool], limit: int, rows_of_page: int, digits: int, fetch: Fetch) -> list[Ranked]:
-    """The lists of a batch; a page may have several rows among the hits, and counts by its best.
+def _ranked(
+    asked: Sequence[Any],
+    search: Callable[[list[Any], int, Collection[int]], list[Ranked]],
+    limit: int,
+    hidden: Collection[int],
+    rows_of_page: int,
+    digits: int,
+) -> list[Ranked]:
+    """The list of each query, empty for None; a page may have several rows among the hits, and counts by its best.
 
     Hits come in any order among equal scores: more are fetched than asked for, and more again where a tie may reach past them.
     """
-    found: list[Ranked] = [[] for _ in asks]
-    missing = [number for number, some in enumerate(asks) if some] if limit > 0 else []
+    found: list[Ranked] = [[] for _ in asked]
+    missing = [number for number, one in enumerate(asked) if one is not None] if limit > 0 else []
     count = min((limit + _SPARE) * rows_of_page, MOST_HITS)
     while missing:
         unclear: list[int] = []
-        for number, hits in zip(missing, fetch(missing, count), strict=True):
+        for number, hits in zip(missing, search([asked[number] for number in missing], count, hidden), strict=True):
             best: dict[int, float] = {}
             for page, score in hits:
                 best[page] = max(best.get(page, -np.inf), round(score, digits))
@@ -198,7 +191,6 @@ class MilvusWorld(LocalWorld):
         except (OSError, ValidationError) as error:
             raise UserError(f"{directory / FILE_NAME} is damaged: push the world again.") from error
         store = MilvusStore(pointer.uri, pointer.collection, pointer.passages_collection)
-        store.load()
         if store.count() != (pointer.pages, pointer.passages):
             raise UserError(
                 f"Milvus at {pointer.uri} does not hold the {pointer.pages:,} pages of {directory}: push the world again."

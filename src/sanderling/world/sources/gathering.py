@@ -41,7 +41,7 @@ class Gathering(Feed):
 
     def pages(self, mark: str = "") -> Iterator[Page]:
         self._accounts = list(self.accounts(mark))
-        self._read = sum(account.documents for account in self._accounts)
+        self.read = sum(account.documents for account in self._accounts)
         for number, source in enumerate(self._sources):
             if number < len(self._accounts) - 1:
                 continue  # it was read to its end, since the next was begun
@@ -54,7 +54,7 @@ class Gathering(Feed):
                 items = source.items(account.documents)
             for item in items:
                 account.documents += 1
-                self._read += 1
+                self.read += 1
                 if isinstance(item, Page):
                     account.pages += 1
                     yield item
