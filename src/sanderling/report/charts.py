@@ -17,14 +17,10 @@ from sanderling.report.numbers import Interval, percent, points
 from sanderling.report.page import coordinate, tag
 
 _WIDTH = 460.0
-_COLOURS = 8
-"""So many lines of a chart have colours of their own."""
-_MOST_POINTS = 600
-"""More points than this in one line are thinned: the eye sees no more, and the file stays small."""
-_FEW_POINTS = 25
-"""So many points of a line, or fewer, are dots on it: what lies between them was not measured."""
-_FEW_ATTEMPTS = 9
-"""As `_FEW_POINTS`, of a curve over attempts."""
+_COLOURS = 8  # so many lines of a chart have colours of their own
+_MOST_POINTS = 600  # more of one line are thinned: the eye sees no more, and the file stays small
+_FEW_POINTS = 25  # so many of a line, or fewer, are dots on it: what lies between them was not measured
+_FEW_ATTEMPTS = 9  # the same, of a curve over attempts
 _MOST_LABELS = 7
 _ROW = 38.0
 _LONGEST_LABEL = 24
@@ -74,7 +70,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Maps data to the SVG's units, and draws what stands around them; ``log``: of the y axis."""
+    """Maps data to the SVG's units, and draws its axes; ``log``: the y axis is."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
@@ -108,11 +104,9 @@ class _Frame:
             yield tag("text", words, x=self.x(place), y=self.bottom + 17, text_anchor="middle", class_="tick")
 
     def label(self, words: str) -> Markup:
-        """What the x axis is."""
         return tag("text", words, x=self.left + self.width / 2, y=236, class_="axis", text_anchor="middle")
 
     def upright(self, place: float, class_: str) -> Markup:
-        """A line at a place of the x axis."""
         x = self.x(place)
         return tag("line", x1=x, x2=x, y1=self.top, y2=self.bottom, class_=class_)
 
@@ -189,8 +183,7 @@ def curves(
         title,
         x_label,
         *frame.axes(
-            [(tick, write(tick)) for tick in y_ticks],
-            [(tick, _whole(tick)) for tick in x_ticks if span[0] <= tick <= span[1]],
+            [(tick, write(tick)) for tick in y_ticks], [(tick, _whole(tick)) for tick in x_ticks if span[0] <= tick <= span[1]]
         ),
         frame.label(x_label),
         tag("text", y_label, class_="axis", text_anchor="middle", transform="translate(12 105) rotate(-90)"),
@@ -202,13 +195,16 @@ def curves(
 def _line(frame: _Frame, line: Line, index: int, window: int, write: Callable[[float], str]) -> Markup:
     step = max(1, ceil(len(line.x) / _MOST_POINTS))
     xs, raw, mean = list(line.x)[::step], list(line.y)[::step], smooth(line.y, window)[::step]
-    known = [(x, y) for x, y in zip(xs, mean, strict=True) if y is not None]
-    points = [[round(frame.x(x), 1), round(frame.y(y), 1), _whole(x), write(y)] for x, y in known]
+    told = [
+        (round(frame.x(x), 1), round(frame.y(y), 1), _whole(x), write(y))
+        for x, y in zip(xs, mean, strict=True)
+        if y is not None
+    ]
     shapes = [tag("path", d=_path(frame, xs, raw), class_="line raw")] if window > 1 else []
     shapes.append(tag("path", d=_path(frame, xs, mean), class_="line"))
-    if len(points) <= _FEW_POINTS:
-        shapes += [tag("circle", cx=str(x), cy=str(y), r=3, class_="dot") for x, y, *_ in points]
-    return _series(index, line.name, shapes, points)
+    if len(told) <= _FEW_POINTS:
+        shapes += [tag("circle", cx=str(x), cy=str(y), r=3, class_="dot") for x, y, *_ in told]
+    return _series(index, line.name, shapes, told)
 
 
 def _path(frame: _Frame, xs: Sequence[float], ys: Sequence[float | None]) -> str:

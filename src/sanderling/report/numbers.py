@@ -5,10 +5,8 @@ from collections.abc import Callable
 Interval = tuple[float, float]
 """From the lower to the upper end."""
 
-MISSING = "–"
-"""There is none."""
-UNKNOWN = "not known"
-"""Nobody wrote it down."""
+MISSING = "–"  # there is none
+UNKNOWN = "not known"  # nobody wrote it down
 
 
 def percent(share: float | None, digits: int = 1) -> str:

@@ -35,15 +35,10 @@ def coordinate(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def join(*children: Any) -> Markup:
-    """Children one after another, escaped where they are not markup."""
-    return Markup("").join(escape(clean(child)) for child in children)
-
-
 def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
-    """One element; floats are coordinates. ``class_`` is ``class``, ``data_x`` is ``data-x``.
+    """One element; children are escaped where they are not markup, and floats are coordinates.
 
-    True is a bare attribute; None and False leave it out.
+    ``class_`` is ``class``, ``data_x`` is ``data-x``; True is a bare attribute, None and False leave it out.
 
     Example: ``tag("p", "a < b", class_="note")`` gives ``<p class="note">a &lt; b</p>``
     """
@@ -57,7 +52,8 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
         elif value is not None and value is not False:
             parts.append(f'{written}="{escape(coordinate(value) if isinstance(value, float) else clean(value))}"')
     opening = " ".join(parts)
-    return Markup(f"<{opening}/>") if name in _VOID else Markup(f"<{opening}>{join(*children)}</{name}>")
+    inner = "".join(escape(clean(child)) for child in children)
+    return Markup(f"<{opening}/>" if name in _VOID else f"<{opening}>{inner}</{name}>")
 
 
 @cache

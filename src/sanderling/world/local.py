@@ -9,17 +9,7 @@ from functools import lru_cache
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, canonical_set, canonical_url
-from sanderling.world.contract import (
-    NO_OCCASION,
-    Occasion,
-    Page,
-    Reply,
-    SearchHit,
-    SearchReply,
-    VisitReply,
-    World,
-    missing,
-)
+from sanderling.world.contract import NO_OCCASION, Occasion, Page, Reply, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.disk.index import MAX_QUERY_CHARS, MAX_QUERY_TERMS, FullText, IndexBuilder, Ranked, Ranker
 from sanderling.world.disk.pages import Intake, PageFile, PageStore
 from sanderling.world.filters import with_hits, without_hidden

@@ -20,7 +20,7 @@ from sanderling.runs.locks import locked_place
 from sanderling.world.addresses import canonical_url, site
 from sanderling.world.contract import Page
 from sanderling.world.disk.duplicates import signature
-from sanderling.world.disk.index import IndexBuilder, is_whole, write_note
+from sanderling.world.disk.index import IndexBuilder
 from sanderling.world.disk.pages import Counts, Intake, PageFile, SqlitePages, writable
 
 STAMP = "stamp"
@@ -153,8 +153,8 @@ class State(Intake):
 def fill(pages: Path, index: Path, feed: Feed, before: State, progress: Progress, earlier: SqlitePages | None = None) -> State:
     """Write what a feed gives into a file of pages and an index, after the ``earlier`` pages, from where it was left.
 
-    ``before``: the state to begin with; ``index``: a directory with the earlier pages, or empty. Both are whole when this
-    returns, and the index is noted so. Where there is no new page, it is left as it is.
+    ``before``: the state to begin with; ``index``: a directory with the earlier pages, or empty, which is left as it is where
+    there is no new page.
     """
     file = PageFile(pages, earlier)
     try:
@@ -164,7 +164,7 @@ def fill(pages: Path, index: Path, feed: Feed, before: State, progress: Progress
             (pages.parent / STAMP).write_text(feed.stamp, encoding="utf-8")
         if not state.is_read:
             _read_in(file, feed, state, progress)
-        if state.tally["kept"] and not is_whole(index, file.count()):
+        if state.indexed < file.count():
             _work_through(file, index, state, progress)
         file.finish()
     finally:
@@ -213,5 +213,3 @@ def _work_through(file: PageFile, index: Path, state: State, progress: Progress)
     finally:
         builder.close()
     commit(end)
-    with writable(index):
-        write_note(index, end)

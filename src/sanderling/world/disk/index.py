@@ -79,6 +79,7 @@ class IndexBuilder:
         schema = tantivy.SchemaBuilder()
         schema.add_text_field("text", stored=False, tokenizer_name="whitespace", index_option="freq")
         schema.add_unsigned_field("page", stored=False, indexed=False, fast=True)
+        self._directory = directory
         with writable("the index", ValueError):
             self._index = tantivy.Index(schema.build(), path=None if directory is None else str(directory))
             _prepare(self._index)
@@ -104,11 +105,15 @@ class IndexBuilder:
             self._writer.commit()
 
     def finish(self) -> "TextIndex":
-        """Commit and open for reading."""
+        """Commit, note in the directory that it is whole, and open for reading."""
         self.commit()
         self.close()
         self._index.reload()
-        return TextIndex(self._index)
+        whole = TextIndex(self._index)
+        if self._directory is not None:
+            with writable(self._directory):
+                replace_file(self._directory / _NOTE, json.dumps(_note(self._directory, whole.page_count)))
+        return whole
 
     def close(self) -> None:
         """Stop writing, once or again: no file changes afterwards. What was not committed is lost."""
@@ -164,11 +169,6 @@ def _note(index: Path, pages: int) -> dict[str, object]:
     return {"version": INDEX_VERSION, "pages": pages, "files": files}
 
 
-def write_note(index: Path, pages: int) -> None:
-    """Say that an index is whole. Raises OSError."""
-    replace_file(index / _NOTE, json.dumps(_note(index, pages)))
-
-
 def is_whole(index: Path, pages: int) -> bool:
     """Whether an index of this version and of so many pages is there, by its note."""
     try:
@@ -193,7 +193,6 @@ def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
             place.mkdir()
             try:
                 filled = _filled(place, store, pages)
-                write_note(place, pages)
                 shutil.rmtree(index, ignore_errors=True)
                 place.rename(index)
             finally:

@@ -62,14 +62,14 @@ class WorldInfo(Frozen):
     name: str
     source: str
     seed: int | None = None
-    package: str
-    counts: WorldCounts
-    links: LinkCounts
+    package: str = sanderling.__version__
+    counts: WorldCounts = WorldCounts()
+    links: LinkCounts = LinkCounts()
     accounts: tuple[SourceAccount, ...] = ()
     generation: int = 0
-    parts: tuple[PagePart, ...]
-    index: str
-    fingerprint: str
+    parts: tuple[PagePart, ...] = ()
+    index: str = ""
+    fingerprint: str = State().fingerprint
 
     @property
     def page_count(self) -> int:
@@ -132,20 +132,9 @@ def build_world(
             return read_manifest(directory)
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise UserError(f"{directory} is already there: choose another place, or remove it first.")
-        nothing = WorldInfo(
-            name=name,
-            source=source,
-            seed=seed,
-            package=sanderling.__version__,
-            counts=WorldCounts(),
-            links=LinkCounts(),
-            generation=-1,
-            parts=(),
-            index="",
-            fingerprint=State().fingerprint,
-        )
         with writable(directory):
             (place / "index-0").mkdir(exist_ok=True)
+        nothing = WorldInfo(name=name, source=source, seed=seed, generation=-1)
         info, counts = _extended(nothing, place, feed, progress)
         if not counts.kept:
             (place / STAMP).unlink()

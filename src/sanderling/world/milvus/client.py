@@ -127,28 +127,20 @@ class MilvusStore:
 
     def by_words(self, queries: Sequence[str], limit: int, hidden: Collection[int]) -> list[Ranked]:
         """BM25 of encoded queries: page numbers and scores, best first, at most `MOST_HITS`."""
-        found = self._search(self._pages, queries, "terms_sparse", "BM25", limit, hidden, {})
-        return [[(int(hit["page"]), abs(float(hit["distance"]))) for hit in hits] for hits in found]  # the lite one negates
+        asked = {"data": list(queries), "anns_field": "terms_sparse", "search_params": {"metric_type": "BM25", "params": {}}}
+        found = self._search(self._pages, limit, hidden, asked)
+        return [[(page, abs(score)) for page, score in hits] for hits in found]  # milvus-lite negates them
 
     def by_vectors(self, vectors: Sequence[Any], limit: int, hidden: Collection[int]) -> list[Ranked]:
         """Nearest passages: page numbers and inner products, best first, at most `MOST_HITS`."""
         breadth = {"ef": max(2 * limit, 64), "search_list": max(2 * limit, 100)}
-        found = self._search(self._passages, vectors, "vector", "IP", limit, hidden, breadth)
-        return [[(int(hit["entity"]["page"]), float(hit["distance"])) for hit in hits] for hits in found]
+        asked = {"data": list(vectors), "anns_field": "vector", "search_params": {"metric_type": "IP", "params": breadth}}
+        return self._search(self._passages, limit, hidden, asked)
 
-    def _search(
-        self,
-        name: str,
-        data: Sequence[Any],
-        field: str,
-        metric: str,
-        limit: int,
-        hidden: Collection[int],
-        params: dict[str, int],
-    ) -> Any:
+    def _search(self, name: str, limit: int, hidden: Collection[int], asked: dict[str, Any]) -> list[Ranked]:
         hides = f"page not in {sorted(hidden)}" if hidden else ""
-        asked = {"data": list(data), "anns_field": field, "search_params": {"metric_type": metric, "params": params}}
-        return self._call("search", name, filter=hides, limit=min(limit, MOST_HITS), output_fields=["page"], **asked)
+        found = self._call("search", name, filter=hides, limit=min(limit, MOST_HITS), output_fields=["page"], **asked)
+        return [[(int(hit["entity"]["page"]), float(hit["distance"])) for hit in hits] for hits in found]
 
     def _call(self, method: str, *given: Any, **named: Any) -> Any:
         with self._told():
