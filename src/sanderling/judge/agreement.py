@@ -24,38 +24,28 @@ class Agreement:
     second_only: int
     first_unscored: int  # the first gave no verdict; the second may have
     second_unscored: int  # the first gave one, the second did not
-
-    @property
-    def scored(self) -> int:
-        """Trajectories on which both have a verdict."""
-        return self.both + self.neither + self.first_only + self.second_only
-
-    @property
-    def agreed(self) -> float | None:
-        """Share of those with the same verdict."""
-        return (self.both + self.neither) / self.scored if self.scored else None
-
-    @property
-    def kappa(self) -> float | None:
-        """None where it is not defined: nothing scored by both, or both always of the one same verdict."""
-        if self.agreed is None:
-            return None
-        first, second = (self.both + self.first_only) / self.scored, (self.both + self.second_only) / self.scored
-        expected = first * second + (1 - first) * (1 - second)
-        return None if expected == 1.0 else (self.agreed - expected) / (1 - expected)
+    scored: int  # both have a verdict
+    agreed: float | None  # share of those with the same verdict
+    kappa: float | None
+    """None where it is not defined: nothing scored by both, or both always of the one same verdict."""
 
 
 def agreement(verdicts: Iterable[tuple[bool | None, bool | None]]) -> Agreement:
     """Count the pairs of two judges' verdicts."""
     counts = Counter(verdicts)
-    return Agreement(
-        both=counts[True, True],
-        neither=counts[False, False],
-        first_only=counts[True, False],
-        second_only=counts[False, True],
-        first_unscored=sum(count for (first, _), count in counts.items() if first is None),
-        second_unscored=counts[True, None] + counts[False, None],
+    both, neither, first_only, second_only = (
+        counts[pair] for pair in ((True, True), (False, False), (True, False), (False, True))
     )
+    scored = both + neither + first_only + second_only
+    agreed = kappa = None
+    if scored:
+        agreed = (both + neither) / scored
+        first, second = (both + first_only) / scored, (both + second_only) / scored
+        expected = first * second + (1 - first) * (1 - second)
+        kappa = None if expected == 1.0 else (agreed - expected) / (1 - expected)
+    first_unscored = sum(count for (first, _), count in counts.items() if first is None)
+    second_unscored = counts[True, None] + counts[False, None]
+    return Agreement(both, neither, first_only, second_only, first_unscored, second_unscored, scored, agreed, kappa)
 
 
 @dataclass(frozen=True)

@@ -225,9 +225,7 @@ class JudgeReport:
         if self.is_graded:
             found["mean_score"] = self.mean_score
         if self.earlier:
-            both = agreement(self.earlier.elements())
-            derived = {"scored": both.scored, "agreed": both.agreed, "kappa": both.kappa}
-            found["agreement_with_earlier_verdicts"] = asdict(both) | derived
+            found["agreement_with_earlier_verdicts"] = asdict(agreement(self.earlier.elements()))
         return found
 
 

@@ -2,9 +2,8 @@
 
 Two layouts. ``id,correct`` names trajectories, with or without that heading. ``question,answer,correct``, with that heading
 and perhaps a fourth column ``note``, names a question by its id or its text (or a trajectory by its id) and an answer by its
-text (blanks count as one): one line covers each attempt that answers so, in this run and any other. Where several questions
-have that text, whoever knows them all refuses the line (:meth:`ByHand.require_clear`). With a column ``note`` a line without a
-word is still to be settled, and decides nothing. A line about a trajectory's id goes before one about its answer.
+text: one line covers each attempt that answers so, in this run and any other. With a column ``note`` a line without a word is
+still to be settled, and decides nothing. A line about a trajectory's id goes before one about its answer.
 """
 
 import csv

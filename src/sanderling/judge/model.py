@@ -1,8 +1,7 @@
 """The judge that asks a model whether an answer means the same as an accepted one, by a judge prompt.
 
-Several models may be asked in order: the next one is asked where the one before was not reached or not understood. The model
-sees the question, the accepted answers and the agent's own final answer, nothing else of the episode. A reply without a
-verdict, or with two that differ, is none: asked for again, then unscored.
+Of several models the next one is asked where the one before was not reached or not understood. A model sees the question, the
+accepted answers and the agent's own final answer, nothing else. A reply without a verdict is asked for again, then unscored.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +20,7 @@ class ModelJudge:
     """Judges by the word of models, at temperature 0, such as ``ModelJudge([client], get_prompt("hle"))``."""
 
     def __init__(self, askers: Sequence[Asker], prompt: JudgePrompt = PROMPTS[DEFAULT_PROMPT], *, tries: int = 2) -> None:
-        """``tries``: how often each model is asked while its replies cannot be read. At least one asker. Raises ValueError."""
-        if not askers:
-            raise ValueError("a judge needs a model to ask")
+        """``tries``: how often each model is asked while its replies cannot be read."""
         self._askers, self._prompt, self._tries = tuple(askers), prompt, tries
         self.name = f"model {' or '.join(asker.name for asker in askers)} ({prompt.name})"
         self.places = tuple(asker.place for asker in askers)
@@ -73,12 +70,11 @@ def _short(reply: str) -> str:
 def judge_named(
     specs: Sequence[str], askers: Sequence[Asker], prompt: JudgePrompt, names_model: Callable[[str], bool]
 ) -> Judge | None:
-    """Judges that somebody named, as one: rules where they stand, all models as one judge where the first one stands.
+    """Judges that somebody named, as one; all models (with their ``askers``) are one judge, where the first of them stands.
 
-    ``askers``: of the models, opened already; ``names_model`` tells which names are models. None where nobody is named. Raises
-    UserError for a rule that there is not.
+    None where nobody is named. Raises UserError for a rule that there is not.
     """
-    judges: dict[str | None, Judge] = {}  # all models under None, in the place of the first one
+    judges: dict[str | None, Judge] = {}  # models under None
     for spec in specs:
         is_model = names_model(spec)
         key = None if is_model else spec

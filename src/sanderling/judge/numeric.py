@@ -1,17 +1,15 @@
 """Whether an answer gives the number, quantity or date that an accepted answer is: ``numeric``, in whatever unit and notation.
 
 The accepted answer must be one quantity and nothing else but words like *about* and what is counted: "11" or "11 planets",
-never "Apollo 11", whose name is the answer. Of an answer with several numbers, those of the right kind have to agree. Written
-places count: 3.2 million is met by 3,214,000, and 1969 by 1969 alone. A unit that one side leaves out is granted. Where rules
-cannot tell, because a number may stand there in a way that is not read (half, a dozen, 10^5), the judge says so instead of
-calling the answer wrong, and the next judge may.
+never "Apollo 11". Of an answer with several numbers, those of the right kind have to agree. Written places count: 3.2 million
+is met by 3,214,000, and 1969 by 1969 alone. A unit that one side leaves out is granted. Where a number may stand in a way that
+is not read (half, a dozen, 10^5), the judge says so instead of calling the answer wrong, and the next judge may.
 """
 
 import datetime
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from fractions import Fraction
 
 from sanderling.core.record import Trajectory
@@ -34,20 +32,11 @@ class NumericJudge:
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """See `verdict.Judge`."""
         found = {compare(trajectory.answer or "", accepted, self.tolerance) for accepted in trajectory.question.answers}
-        if Match.SAME in found:
+        if True in found:
             return decided(True, "the same quantity")
-        if Match.UNSURE in found:
+        if None in found:
             return unscored(Code.NOT_COMPARABLE, "the answers are not one quantity each, or their units have no fixed factor")
         return decided(False, "another quantity, or none")
-
-
-class Match(StrEnum):
-    """What a comparison found."""
-
-    SAME = "same"
-    OTHER = "other"
-    UNSURE = "unsure"
-    """Rules cannot tell: the accepted answer is no quantity, the answer gives several, or the units have no fixed factor."""
 
 
 _AFTER = re.compile(r"(?!(?:to|or|and|x|by)(?: |$))[a-z-]+(?: [a-z-]+)?")
@@ -69,39 +58,42 @@ _READ_OTHERWISE = re.compile(
 """Years in words, shares, letters that may be a million or a metre, powers: what was read of them is not their number."""
 
 
-def compare(answer: str, accepted: str, tolerance: float | None = None) -> Match:
-    """Compare an answer with an accepted one.
+def compare(answer: str, accepted: str, tolerance: float | None = None) -> bool | None:
+    """Whether an answer, such as "It is 5,000 m", is an accepted one, such as "5 km".
 
-    Example: ``compare("It is 5,000 m.", "5 km") is Match.SAME``
+    None where rules cannot tell: the accepted one is no quantity, the answer gives several, or units have no fixed factor.
     """
-    match = _compare_dates(answer, accepted)
-    if match is not None:
-        return match
+    date = _only_date(accepted)
+    if date is not None:  # an answer gives at least what it gives, and the same
+        given = _dates(answer).values()
+        if not given and re.search(r"\d", answer):
+            return None
+        return _agreed(one[:2] == date[:2] and date[2] in (None, one[2]) for one in given)
     read, asked = quantities(answer), quantities(accepted)
     # The 1960s are neither 1960 nor seconds.
     if len(asked) != 1 or bool(_DECADE.search(answer)) is not bool(_DECADE.search(accepted)):
-        return Match.UNSURE
+        return None
     wanted = asked[0]
     before = re.findall(r"[^\W\d_]+", accepted[: wanted.start].lower())
     after = accepted[wanted.end :].strip(" .,;:!?)(]['\"\n*" + "".join(WORDS["counters"]))
     if not set(before).issubset(WORDS["before"]) or (after and not _AFTER.fullmatch(after)):
-        return Match.UNSURE
+        return None
     found = [quantity for quantity in read if _same_kind(quantity, wanted)] or read
     match = _agreed(_same(quantity, wanted, tolerance) for quantity in found)
-    if match is Match.SAME:  # an end of a range or a ratio, as in 3-5 km and 3:1
+    if match:  # an end of a range or a ratio, as in 3-5 km and 3:1
         is_open = any(_RANGE_BEGINS.match(answer, one.end) or _RANGE_ENDS.search(answer[: one.start]) for one in found)
     else:
         left = list(answer)
         for one in read:
             left[one.start : one.end] = "\0" * (one.end - one.start)
         is_open = bool(_UNREAD.search("".join(left)) or _READ_OTHERWISE.search(answer))
-    return Match.UNSURE if is_open else match
+    return None if is_open else match
 
 
-def _agreed(found: Iterable[Match]) -> Match:
+def _agreed(found: Iterable[bool | None]) -> bool | None:
     """What all of them say; nothing at all is another answer."""
-    matches = set(found) or {Match.OTHER}
-    return matches.pop() if len(matches) == 1 else Match.UNSURE
+    matches = set(found) or {False}
+    return matches.pop() if len(matches) == 1 else None
 
 
 _UNCERTAIN = (
@@ -122,7 +114,7 @@ def _same_kind(given: Quantity, wanted: Quantity) -> bool:
     return len(kinds) == 1 or kinds in _UNCERTAIN or kinds == _DEGREES
 
 
-def _same(given: Quantity, wanted: Quantity, tolerance: float | None) -> Match:
+def _same(given: Quantity, wanted: Quantity, tolerance: float | None) -> bool | None:
     """Compare values: as they are written, or in the base unit where the units differ."""
     one, other = given.unit, wanted.unit
     value, places = wanted.value, wanted.grain / 2
@@ -133,15 +125,15 @@ def _same(given: Quantity, wanted: Quantity, tolerance: float | None) -> Match:
     else:
         one, other = alike(one, other)
         if one.kind != other.kind:
-            return Match.UNSURE if {one.kind, other.kind} in _UNCERTAIN else Match.OTHER
+            return None if {one.kind, other.kind} in _UNCERTAIN else False
         if one != other:
             second = value * other.factor + other.offset
             places = ((given.grain or 1) * one.factor + (wanted.grain or 1) * other.factor) / 2
             pairs = [(given.value * one.factor + one.offset, second, min(places, abs(second) * _CONVERTED))]
-    for first, second, most in pairs:
-        if abs(first - second) <= (most if tolerance is None else abs(second) * Fraction(tolerance)):
-            return Match.SAME
-    return Match.OTHER
+    return any(
+        abs(first - second) <= (most if tolerance is None else abs(second) * Fraction(tolerance))
+        for first, second, most in pairs
+    )
 
 
 _MONTHS = WORDS["months"]
@@ -180,16 +172,11 @@ def _dates(text: str) -> dict[tuple[int, int], tuple[int, int, int | None]]:
     return found
 
 
-def _compare_dates(answer: str, accepted: str) -> Match | None:
-    """Whether an answer gives at least what a date gives, and the same; None where the accepted answer is no date."""
-    wanted = _dates(accepted)
-    if len(wanted) != 1:
+def _only_date(text: str) -> tuple[int, int, int | None] | None:
+    """The date that a text is, and nothing else."""
+    found = _dates(text)
+    if len(found) != 1:
         return None
-    [((start, end), (year, month, day))] = wanted.items()
-    words = re.findall(r"[^\W_]+", (accepted[:start] + accepted[end:]).lower())
-    if not all(word in ("on", "the", "in") or word.endswith("day") for word in words):
-        return None
-    given = _dates(answer).values()
-    if not given and re.search(r"\d", answer):
-        return Match.UNSURE
-    return _agreed(Match.SAME if one[:2] == (year, month) and day in (None, one[2]) else Match.OTHER for one in given)
+    [((start, end), date)] = found.items()
+    words = re.findall(r"[^\W_]+", (text[:start] + text[end:]).lower())
+    return date if all(word in ("on", "the", "in") or word.endswith("day") for word in words) else None

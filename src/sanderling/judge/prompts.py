@@ -1,14 +1,9 @@
 """Judge prompts: how a model is asked whether an answer is right, in the shape of a benchmark's publisher, and its reply read.
 
-They are data, in ``prompts.toml``. A prompt's version changes with every letter that a model reads, and with its reader, since
-verdicts are kept under it.
-
-Readers are strict. What cannot be read for certain is None: it is asked for once more and then left unscored, never taken for
-"wrong". A verdict counts where it stands alone: a whole reply, the value of a label at the beginning of a line, the value of a
-key. It never counts within a sentence, a quotation (``>``) or the answer that a judge repeats. Two verdicts that differ are
-none. Reading takes time linear in the reply's length.
-
-Example: ``get_prompt("hle").messages(question, "Oslo")``
+They are data, in ``prompts.toml``; a prompt's version, under which verdicts are kept, changes with every letter that a model
+reads. Readers are strict: what cannot be read for certain is None, never "wrong". A verdict counts where it stands alone: a
+whole reply, the value of a label at the beginning of a line, the value of a key; never within a sentence, a quotation (``>``)
+or the answer that a judge repeats. Two verdicts that differ are none. Reading takes time linear in the reply's length.
 """
 
 import hashlib
@@ -56,10 +51,7 @@ class JudgePrompt:
     same_text_is_right: bool = False  # letter by letter an accepted answer needs no judge: where the publisher has it so
 
     def messages(self, question: Question, answer: str, *, again: bool = False) -> tuple[Message, ...]:
-        """Ask about one answer; ``again``: after a reply that could not be read.
-
-        Question, accepted answers and given answer stand each between tags that no text of theirs can close or open.
-        """
+        """Ask about one answer, each text between tags that it cannot close; ``again``: after an unreadable reply."""
         accepted = "\n".join(f"- {' '.join(one.split())}" for one in question.answers)
         fenced = {"question": question.text, "accepted": accepted, "answer": answer}
         case = _CASE.format(**{name: _TAG.sub("‹", text) for name, text in fenced.items()})
@@ -231,10 +223,7 @@ def read_fields(reply: str, question: Question, prompt: JudgePrompt) -> Verdict 
 
 
 def _labelled(text: str, fields: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Fields in their order, each with what stands after its label up to the next one.
-
-    What stands between the last repeated answer and the reasoning after it repeats, whatever verdicts it holds.
-    """
+    """Fields in order, each with what stands up to the next label; none counts between a repeated answer and reasoning."""
     lines = text.splitlines()
     heads = [re.match(rf"([^:=]{{0,{_LONGEST_LABEL}}})[:=]", line) for line in lines]
     names = [fields.get(_label_of(head[1]), "") if head else "" for head in heads]

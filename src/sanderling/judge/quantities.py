@@ -2,9 +2,8 @@
 
 ``quantities("It is 8,849 m (29,032 ft) high")`` finds one length. Read are digits with separators of any kind, words,
 fractions, powers of ten, magnitudes (5k, 3.2 million, 1.5 亿), Chinese numerals, compounds (5 ft 11 in), and the units of
-``quantities.toml``. A number that belongs to a word (COVID-19, B2, 3D) is none. Commas and dots are read as English writes them
-where both readings are possible ("1.234" is one and a bit, "1,234" a thousand). No text raises; of a long one only the
-beginning is read.
+``quantities.toml``. A number that belongs to a word (COVID-19, B2, 3D) is none. Where both readings are possible, commas and
+dots are read as English writes them. No text raises; of a long one only the beginning is read.
 """
 
 import itertools
@@ -149,8 +148,25 @@ def quantities(text: str) -> list[Quantity]:
         if quantity is not None:
             found.append(quantity)
         at = at + 1 if quantity is None else max(quantity.end, at + 1)
+    added: list[Quantity] = []
+    for quantity in found:  # neighbours of one kind, each smaller than the one before: 5 ft 11 in, 2 hours and 30 minutes
+        last = added[-1] if added else None
+        if (
+            last
+            and last.unit
+            and quantity.unit
+            and last.unit.kind == quantity.unit.kind
+            and not (last.unit.offset or quantity.unit.offset)
+            and quantity.unit.factor < last.unit.factor
+            and 0 <= quantity.base < last.unit.factor
+            and last.value.denominator == 1
+            and _JOINING.fullmatch(text[last.end : quantity.start])
+        ):
+            added[-1] = replace(quantity, value=(last.base + quantity.base) / quantity.unit.factor, start=last.start)
+        else:
+            added.append(quantity)
     kept: list[Quantity] = []
-    for quantity in _compounds(text, found):
+    for quantity in added:
         last = kept[-1] if kept else None
         if last and last.unit and quantity.unit and re.fullmatch(r"\s*[(\[][^\d)\]]*", text[last.end : quantity.start]):
             one, other = alike(last.unit, quantity.unit)
@@ -296,25 +312,3 @@ def _unit_at(text: str, end: int) -> tuple[Unit | None, int]:
             if unit is not None:
                 return unit, text.index(words[0], end) + len(stripped)
     return None, end
-
-
-def _compounds(text: str, found: list[Quantity]) -> list[Quantity]:
-    """Neighbours of one kind, each smaller than the one before, added up: 5 ft 11 in, 2 hours and 30 minutes."""
-    added: list[Quantity] = []
-    for quantity in found:
-        last = added[-1] if added else None
-        if (
-            last
-            and last.unit
-            and quantity.unit
-            and last.unit.kind == quantity.unit.kind
-            and not (last.unit.offset or quantity.unit.offset)
-            and quantity.unit.factor < last.unit.factor
-            and 0 <= quantity.base < last.unit.factor
-            and last.value.denominator == 1
-            and _JOINING.fullmatch(text[last.end : quantity.start])
-        ):
-            added[-1] = replace(quantity, value=(last.base + quantity.base) / quantity.unit.factor, start=last.start)
-        else:
-            added.append(quantity)
-    return added

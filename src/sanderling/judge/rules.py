@@ -111,9 +111,8 @@ def squad_overlap(answer: str, accepted: str) -> float:
 def gaia_match(answer: str, accepted: str) -> float:
     """1 where GAIA's leaderboard counts an answer as right; the accepted one decides if numbers, lists or texts are compared.
 
-    Its peculiarities included: an accepted "1,000" is a list of two numbers, a list keeps its order, texts lose all blanks and
-    punctuation. Where its scorer would count nonsense as right it is not followed: only finite numbers are numbers (its reading
-    of anything unreadable is infinity), and a text of punctuation alone is compared as it stands.
+    Its peculiarities included: an accepted "1,000" is a list, a list keeps its order, texts lose all blanks and punctuation.
+    Unlike there, only finite numbers are numbers, and a text of punctuation alone is compared as it stands.
     """
     given, wanted = [answer], [accepted]
     if _gaia_number(accepted) is None:
@@ -148,10 +147,9 @@ OUTCOMES: dict[str, Outcome] = {"exact": exact_match, "f1": token_f1}
 
 
 def score_trajectory(trajectory: Trajectory, outcome: Outcome) -> float | None:
-    """The outcome of the trajectory's own answer, with the best accepted one; 0 without an answer.
+    """The outcome of the trajectory's own answer, with the best accepted one; 0 without an answer, None if unscored.
 
-    None for outages and cancellation, and for imports that tell neither an ending nor an answer. Raises UserError for a
-    question without accepted answers.
+    Raises UserError for a question without accepted answers.
     """
     accepted = trajectory.question.answers
     if not accepted:

@@ -129,8 +129,7 @@ async def rule_on(trajectory: Trajectory, judge: Judge) -> Verdict:
 class Panel:
     """Several judges in order: the first one that finds an answer correct settles it, and later ones are not asked.
 
-    If none does, one that failed leaves it unscored; one for whose rule the answers are of the wrong kind abstains. Tokens and
-    cost are those of all that were asked.
+    If none does, one that failed leaves it unscored; one for whose rule the answers are of the wrong kind abstains.
     """
 
     def __init__(self, judges: Sequence[Judge]) -> None:
