@@ -128,7 +128,7 @@ def test_copies_differ_in_their_ids_alone(tmp_path: Path, suffix: str, out_suffi
     write_trajectories(source, given.values())
     done = resample_file(source, out, SHORT, seed=3)
     found = list(open_trajectories(out))
-    assert done.result.before == (2, 1, 1) and done.written == len(found) == 9
+    assert done.before == (2, 1, 1) and len(done.rows) == len(found) == 9
     assert sorted(t.id for t in found) == ["a", "b", "b~2", "c", "c~2", "c~3", "c~4", "c~5", "d"]
     for copy in found:
         name = copy.id.partition("~")[0]
@@ -141,7 +141,7 @@ def test_copies_differ_in_their_ids_alone(tmp_path: Path, suffix: str, out_suffi
 def test_no_row_is_a_file_of_none(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.touch()
-    assert resample_file(source, tmp_path / "out.jsonl", SHORT).written == 0
+    assert resample_file(source, tmp_path / "out.jsonl", SHORT).rows == []
     assert (tmp_path / "out.jsonl").read_bytes() == b""
 
 
@@ -169,7 +169,7 @@ def test_a_torn_last_line_is_left_out_as_everywhere(tmp_path: Path, tail: bytes)
     with source.open("ab") as file:
         file.write(tail)
     with pytest.warns(TornLineWarning):
-        assert resample_file(source, out, SHORT).written == whole.written
+        assert resample_file(source, out, SHORT) == whole
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
@@ -177,7 +177,7 @@ def test_a_last_line_without_its_newline_is_a_line(tmp_path: Path) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     write_trajectories(source, [episode("a", 3), episode("b", 1)])
     source.write_bytes(source.read_bytes().rstrip())
-    assert resample_file(source, out, SHORT).trajectories == 2
+    assert resample_file(source, out, SHORT).before == (1, 1, 0)
     assert sorted(t.id for t in open_trajectories(out)) == ["a", "a~2", "b"]
 
 

@@ -26,22 +26,20 @@ def resample(
 
     check_places([file], [out])
     schedule = Schedule(_numbers(thresholds, "--thresholds"), _numbers(weights, "--weights"))
-    done = resample_file(file, out, schedule, seed)
+    result = resample_file(file, out, schedule, seed)
+    came_in, written = sum(result.before), len(result.rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in ("turns", "copies", "before", "share", "after", "share"):
         table.add_column(head, justify="left" if head == "turns" else "right", no_wrap=True)
-    result = done.result
     for name, weight, before, after in zip(schedule.names(), schedule.weights, result.before, result.after, strict=True):
-        table.add_row(
-            name, str(weight), f"{before:,}", _share(before, done.trajectories), f"{after:,}", _share(after, done.written)
-        )
+        table.add_row(name, str(weight), f"{before:,}", _share(before, came_in), f"{after:,}", _share(after, written))
     table.add_section()
-    table.add_row("all", "", f"{done.trajectories:,}", "", f"{done.written:,}", "")
+    table.add_row("all", "", f"{came_in:,}", "", f"{written:,}", "")
     console = Console()
     console.print(table)
-    if done.like_copies:
+    if result.like_copies:
         console.print(
-            f"{done.like_copies:,} ids end as those of copies do: if this file was resampled before, "
+            f"{result.like_copies:,} ids end as those of copies do: if this file was resampled before, "
             "resample the one it was made from instead."
         )
     if result.neighbours:

@@ -2,13 +2,8 @@
 
 Four kinds, strongest first: *exact* (the same words), *near* (shingles similar to 0.7), *contained* (a run of 13 words of the
 benchmark's question stands in ours, as the field checks; a shorter question is looked for whole, from 6 words on, or 10
-characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common). On request
-what the agent read is searched for runs as well: pages quote benchmarks.
-
-The rule of phrasing: a run that is only a part of questions, and that more than ten *different* questions share (by their
-words; the same question in eleven files is one), is phrasing and counts for nothing. A whole question always counts, in however
-many files it stands and whatever its runs are shared with. Near ones are judged by similarity alone, so a question of a
-benchmark's template may be called near: the hit says whether the answer is another.
+characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common). A run that
+more than ten *different* questions share is phrasing and counts for nothing; a whole question always counts.
 
 Memory holds the benchmarks; what is checked streams past. A paraphrase in other words, and a translation, are not found; near
 ones at 0.5 are missed one time in eight (see :mod:`~sanderling.data.similar`).
@@ -38,7 +33,7 @@ _SIMILAR = 0.5
 
 
 class Kind(StrEnum):
-    """How a question was recognised."""
+    """How a question was recognised, the strongest first."""
 
     EXACT = "exact"
     NEAR = "near"
@@ -52,24 +47,18 @@ class Hit:
     """A question that a benchmark asks as well."""
 
     id: str
-    """Of the trajectory or question that was checked."""
     kind: Kind
     question: str
     benchmark: str
-    """The benchmark's name, and the question's place in it."""
     benchmark_question: str
     similarity: float | None
     run: str
-    """The words in common, for contained ones."""
     same_answer: bool | None
     """Whether an accepted answer is in common; None when either knows none."""
 
 
 class Benchmarks:
-    """Questions that shall not be trained on.
-
-    Example: ``known = Benchmarks(); known.add("gaia", questions); known.check("t1", question)``
-    """
+    """Questions that shall not be trained on."""
 
     def __init__(self, threshold: float = THRESHOLD) -> None:
         self._threshold = threshold
@@ -86,7 +75,6 @@ class Benchmarks:
         return len(self._questions)
 
     def add(self, name: str, questions: Iterable[Question]) -> None:
-        """Add a benchmark's questions."""
         for place, question in enumerate(questions):
             number, words = len(self._questions), question_tokens(question.text)
             text = " ".join(words)
@@ -165,7 +153,7 @@ def _runs(words: list[str], size: int) -> Iterator[str]:
 
 
 def kinds(hits: Iterable[Hit]) -> dict[str, int]:
-    """How many of each kind, the strongest first."""
+    """How many there are of each kind."""
     counts = Counter(hit.kind for hit in hits)
     return {kind.value: counts[kind] for kind in Kind if counts[kind]}
 

@@ -1,7 +1,6 @@
 """One trajectory for each question, and parts of a data set that share no question: choices, and files written by them.
 
-Memory holds questions, never trajectories: one pass reads what the choice needs, one writes what was chosen. The order of the
-file is kept. Every trajectory that is left out is named, with the one that stands for it.
+Memory holds questions, never trajectories: one pass reads what a choice needs, one writes what was chosen, in the file's order.
 """
 
 import hashlib
@@ -39,7 +38,6 @@ class Candidate(NamedTuple):
     id: str
     question: Asked
     ruling: Ruling | None
-    """What a judge said; None: nothing yet."""
     answered: bool
     turns: int
 
@@ -68,9 +66,8 @@ def dedupe(
 ) -> Deduped:
     """Keep the best ``keep`` of each question. ``by_answers``: see :func:`question_groups`.
 
-    The order of preference: judged correct, then not judged or unscored, then judged incorrect; then those with an answer; then
-    as asked (fewest turns, most turns, or the first of the file); then, so that the order of the file decides nothing that
-    nobody asked it to, the one whose text, answers and id come first in the order of characters.
+    Judged correct comes before not judged or unscored, and that before incorrect; then those with an answer; then as asked;
+    then the first by text, answers and id, so that the order of the file decides nothing that nobody asked it to.
     """
 
     def merit(row: int) -> tuple[int, bool, int, str, tuple[str, ...], str, str, int]:
@@ -96,7 +93,7 @@ def dedupe(
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A trajectory that was left out, and the one kept for it, both by id and question."""
+    """A trajectory that was left out, and the one kept for it."""
 
     id: str
     question: str
@@ -136,10 +133,7 @@ def _numbered(source: Path, expected: int) -> Iterator[tuple[int, Trajectory]]:
 
 @dataclass(frozen=True)
 class Shares:
-    """Names of the parts of a data set, and how much each shall hold.
-
-    Example: ``Shares.read("train=0.95,validation=0.05").names == ("train", "validation")``
-    """
+    """Names of the parts of a data set, and how much each shall hold."""
 
     names: tuple[str, ...]
     shares: tuple[float, ...]
@@ -190,13 +184,9 @@ def split(
 ) -> Split:
     """The part of each row: no question, nor a near-duplicate of it, is in two parts.
 
-    A question's part follows from a keyed hash of its words alone: so rows may come in any number and order, and adding some
-    moves no other. A group of near-duplicates goes where the least of its questions, by their words, points: only a row that
-    joins a group can move it. Shares are therefore expected shares of *questions*: what came out is counted, and short files
-    may miss them widely.
-
-    ``by_answers``: near-duplicates whose known answers differ may be apart, which templated questions want: without it, one
-    template can tie all its questions into one group. The same words stay together in any case.
+    A question's part follows from a hash of its words alone, so adding rows moves no other: only one that joins a group of
+    near-duplicates, which goes where its first question points, can move that. Shares are *expected* shares of questions.
+    ``by_answers``: near-duplicates whose known answers differ may be apart, as templated questions want; the same words never.
     """
     words = [normalised(question.text) for question in questions]
     groups, first = Groups(len(words)), dict[str, int]()

@@ -1,13 +1,9 @@
 """Turn-aware resampling: long trajectories are rare and worth imitating, so they are repeated.
 
 DR-Venus' rule (arXiv 2604.19859): up to 50 turns once, up to 100 twice, beyond that five times. Turns are the policy's own on
-the main branch, which is that system's ``(messages - 1) // 2``.
-
-The order follows from the ids and the seed alone: the same rows in any order come out the same. Copies of one trajectory are
-never neighbours unless it has more than half of all slots, rounded up; then as few are neighbours as can be.
-
-Of a file one pass reads ids and turns, and one writes each copy where it belongs: memory holds an id, a number of turns and an
-offset for each trajectory, whatever their length. Ids have to be unique, since copies are told apart by them.
+the main branch, which is that system's ``(messages - 1) // 2``. The order follows from the ids and the seed alone. Copies of
+one trajectory are never neighbours unless it has more than half of all slots, rounded up; then as few are as can be. Memory
+holds an id, a number of turns and an offset for each trajectory of a file.
 """
 
 import hashlib
@@ -34,15 +30,12 @@ _COPY = re.compile(r"~[0-9]+\Z")
 
 @dataclass(frozen=True)
 class Schedule:
-    """How often a trajectory is repeated, by its turns.
-
-    Example: ``Schedule((50, 100), (1, 2, 5)).weight(51) == 2``
-    """
+    """How often a trajectory is repeated, by its turns."""
 
     thresholds: tuple[int, ...] = (50, 100)
     """Upper ends of all buckets but the last, ascending; a trajectory of exactly so many turns is in the bucket."""
     weights: tuple[int, ...] = (1, 2, 5)
-    """Copies in all, by bucket; 0 leaves a bucket out."""
+    """Copies by bucket, the original included; 0 leaves a bucket out."""
 
     def __post_init__(self) -> None:
         if len(self.weights) != len(self.thresholds) + 1:
@@ -59,7 +52,6 @@ class Schedule:
         return bisect_left(self.thresholds, turns)
 
     def weight(self, turns: int) -> int:
-        """How many copies there will be, the original included."""
         return self.weights[self.bucket(turns)]
 
     def names(self) -> tuple[str, ...]:
@@ -76,17 +68,18 @@ class Resampled(NamedTuple):
     rows: list[int]
     """Place in the input, for each place in the output."""
     copies: list[int]
-    """Parallel to ``rows``: 1 for a trajectory's first copy in the order."""
     before: tuple[int, ...]
     after: tuple[int, ...]
     neighbours: int
     """Pairs of neighbours that are copies of one trajectory; 0 wherever that is possible."""
+    like_copies: int
+    """Ids that end as copies' ids do: a file that was resampled before, or one with several attempts at a question."""
 
 
 def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed: int = 0) -> Resampled:
     """The order in which trajectories with these ids and turns are trained.
 
-    Every copy stands in the order of a keyed hash, the same on every machine; then copies of one are moved apart.
+    Copies stand in the order of a keyed hash, the same on every machine; then those of one trajectory are moved apart.
 
     Example: ``resample(["a", "b"], [60, 10], Schedule()).rows == [0, 1, 0]``: a, b, a
     """
@@ -105,6 +98,7 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
         before=tuple(sizes[bucket] for bucket in range(len(schedule.weights))),
         after=tuple(sizes[bucket] * weight for bucket, weight in enumerate(schedule.weights)),
         neighbours=sum(map(eq, rows, rows[1:])),
+        like_copies=sum(1 for id in ids if _COPY.search(id)),
     )
 
 
@@ -144,9 +138,8 @@ def _moved_apart(order: list[int]) -> bool:
 def _placed(rows: Sequence[int], weights: Sequence[int]) -> list[int]:
     """Copies placed by construction: the most frequent first, onto the even slots and then the odd ones.
 
-    Of n slots, h = ceil(n / 2) are even. Two neighbours are h or h - 1 apart in the order of filling, so only who has h copies
-    or more can meet itself. With at most h, the first begins at the start and ends before it would; a second with h as well
-    fills just the odd slots. With more than h, its first h copies take the even slots (n odd or even) and the rest has to meet.
+    Of n slots, h = ceil(n / 2) are even. Two neighbours are h or h - 1 apart in the order of filling, so who has at most h
+    copies never meets itself. With more, its first h copies take the even slots and the rest has to meet.
     """
     by_weight = sorted(dict.fromkeys(rows), key=lambda row: -weights[row])
     filled = [row for row in by_weight for _ in range(weights[row])]
@@ -161,17 +154,7 @@ def _placed(rows: Sequence[int], weights: Sequence[int]) -> list[int]:
     return placed
 
 
-class Resampling(NamedTuple):
-    """What was done to a file."""
-
-    trajectories: int
-    written: int
-    result: Resampled
-    like_copies: int
-    """Ids that end as copies' ids do: a file that was resampled before, or one with several attempts at a question."""
-
-
-def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampling:
+def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampled:
     """Write the resampled trajectories of a file. Raises UserError for repeated ids, and for files it cannot read or write."""
     with ExitStack() as stack:
         store = TrajectoryStore(source)
@@ -194,10 +177,10 @@ def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) ->
         log, order = JsonlLog(store.path), zip(result.rows, result.copies, strict=True)
         copies = (log.at(lines[row]) | {"id": copy_id(ids[row], copy, taken)} for row, copy in order)
         if out.suffix == ".parquet":
-            written = write_trajectories(out, map(decode_trajectory, copies))
+            write_trajectories(out, map(decode_trajectory, copies))
         else:
-            written = write_lines(out, map(encode_record, copies))
-    return Resampling(len(ids), written, result, len(taken))
+            write_lines(out, map(encode_record, copies))
+    return result
 
 
 def _is_store(source: Path) -> bool:

@@ -80,8 +80,7 @@ def show_file(
 ) -> None:
     """Print one trajectory of a file (whatever can be imported): the one with this id, or at this index, or the first.
 
-    ``credit``: a file of a step of reinforcement learning, whose line of this trajectory is told turn by turn. Raises UserError
-    when a file cannot be read or has no such trajectory.
+    ``credit``: a file of a step of reinforcement learning, whose line is told turn by turn. Raises UserError.
     """
     console, found = console or Console(), open_trajectories(path)
     ids: list[str] = []

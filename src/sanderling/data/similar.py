@@ -27,10 +27,9 @@ _POSITIONS, _BANDS, _SEED = 128, 32, 1
 class NearIndex:
     """Texts by number, counted from 0, and which of them are nearly equal to another: MinHash with banding (`rensa`).
 
-    What is found reaches the threshold in the Jaccard similarity of all shingles (compared by hashes of 64 bits); nothing rests
-    on the estimate alone. What is *missed* does: a pair of similarity s shares one of 32 bands of 4 positions with probability
-    1 - (1 - s^4)^32, which is 0.9998 at 0.7 and 0.9999999 at 0.8. Texts come as their words with single spaces between them
-    (:func:`~sanderling.core.text.normalised`). Memory: about 2 KB for each.
+    What is found reaches the threshold in the Jaccard similarity of all shingles (by hashes of 64 bits). What is *missed* rests
+    on the estimate: a pair of similarity s shares one of 32 bands of 4 positions with probability 1 - (1 - s^4)^32, which is
+    0.9998 at 0.7. Texts come as :func:`~sanderling.core.text.normalised` gives them; each takes about 2 KB.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,6 @@ class NearIndex:
         """The shingles of each text."""
 
     def add(self, words: str) -> None:
-        """Add a text. One without words is never found."""
         if words:
             self._index.insert(len(self._hashes), _signature(words))
         self._hashes.append(_shingle_hashes(words))
@@ -80,15 +78,13 @@ _FEWEST, _MOST_SHARE = 3, 0.8
 
 @dataclass(frozen=True)
 class Things:
-    """What one question is about, as far as writing tells: its numbers and its names.
+    """What one question is about, as far as writing tells: what parts the questions of one template.
 
-    "The mayor of the home town of the potter Nolhum" and "… of the potter Belkor" have nearly all their words in common, and so
-    have all questions of one template. They are told apart by this rule: *other numbers* on either side, or *other names on
-    both sides*. A name that only one side has may just say more ("in Oslo, Norway").
+    Those with *other numbers* on either side, or *other names on both sides*, are about other things. A name that only one side
+    has may just say more ("in Oslo, Norway").
     """
 
     words: str
-    """Its normal form."""
     numbers: frozenset[str]
     names: Mapping[str, int]
     """Words of names, without the ending of "Norway's", and how often each stands in the question."""
@@ -98,20 +94,16 @@ class Things:
         return self.words.split()
 
     def differ(self, other: "Things") -> bool:
-        """Whether the two are about other things, however alike they read."""
         return self.numbers != other.numbers or (self._names_more(other) and other._names_more(self))
 
     def _names_more(self, other: "Things") -> bool:
-        """Whether this one names what the other does not say as often."""
         return any(count > (other.names.get(name) or other._said.count(name)) for name, count in self.names.items())
 
 
 def things_of(words: str, texts: Iterable[str]) -> Things:
     """What texts of one normal form are about: a name in one of them is a name.
 
-    Names are words with a capital that begin no sentence, all words in quotation marks, and symbols. Nouns of German are names
-    here: its paraphrases are more often taken for other questions. Scripts without capitals have numbers, symbols and quotation
-    marks only.
+    Names are words with a capital that begin no sentence (German nouns, too), all words in quotation marks, and symbols.
 
     Example: ``things_of("whos mayor of askims port", ["Who's mayor of Askim's port?"]).names == {"askim": 1}``
     """
@@ -180,15 +172,12 @@ def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD,
     """For each question the place of the first of its group: its own, where it is the first.
 
     Two questions are alike when their words reach the threshold and they are about the same things; equal words are alike
-    always. A question without words is alone. ``by_answers``: known answers count too, since two questions without a common
-    answer are different ones, however alike they read. Then (1) questions with answers are joined where they are alike and
-    share an answer; (2) questions that nobody has answered are joined where they are alike; (3) each group of (2) goes as a
-    whole to the one question with answers that is most like one of its members (of several, the one whose words and answers
-    come first in the order of characters), or to none. So an unanswered question never ties together two that have different
-    answers.
+    always. A question without words is alone. ``by_answers``: two questions without a common answer are different ones, however
+    alike they read. Then (1) questions with answers are joined where they are alike and share an answer; (2) those without are
+    joined where they are alike; (3) each group of (2) goes as a whole to the question with answers that is most like one of its
+    members (of several, the first in the order of characters), or to none: it never ties different answers together.
 
-    Memory: about 3 KB for each question with words of its own. Where one template makes thousands of questions, all of them are
-    candidates of each other: with answers few of those share one, without them time grows with the square of their number.
+    Memory: about 3 KB for each question. Of one template without answers, time grows with the square of their number.
 
     Example: ``question_groups([Asked("Who won?"), Asked("who won"), Asked("Where?")]) == [0, 0, 2]``
     """

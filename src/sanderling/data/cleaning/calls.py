@@ -24,10 +24,7 @@ from sanderling.data.cleaning.draft import (
     call_body,
     canonical,
     join_blocks,
-    keep_calls,
-    read_turn,
     split_blocks,
-    violations,
     with_text,
 )
 
@@ -35,7 +32,7 @@ from sanderling.data.cleaning.draft import (
 def signature(call: ToolCall, names: ToolNames, *, with_goal: bool) -> str:
     """Equal for equal calls: the tool and what it is asked for, whatever the order and repetition of queries or URLs.
 
-    ``with_goal``: a page read for another goal is another call (DR-Venus says it is the same).
+    ``with_goal``: a page read for another goal is another call.
     """
 
     def told(value: object) -> str:
@@ -52,10 +49,7 @@ def signature(call: ToolCall, names: ToolNames, *, with_goal: bool) -> str:
 
 
 def failed_calls(one: Round) -> list[bool]:
-    """For each call whether it failed: the tool's own word where recorded, else what the response reads like.
-
-    A search that found nothing did not fail. Without a response none did.
-    """
+    """For each call whether it failed: the tool's own word where recorded, else what the response, if any, reads like."""
     calls = one.node.calls
     if one.observation is None:
         return [False] * len(calls)
@@ -84,7 +78,7 @@ def prune_tools(draft: Draft, *, tools: tuple[str, ...] = ()) -> Drop | None:
         chosen = [call.name in allowed for call in one.node.calls]
         draft.notes += [Note("calls_disallowed", 1, call_body(call)) for call in one.node.calls if call.name not in allowed]
         says_more = any(chosen) or one.node.answer is not None
-        if all(chosen) or (says_more and keep_calls(one, chosen, draft.profile)):
+        if all(chosen) or (says_more and draft.keep_calls(one, chosen)):
             draft.rounds.append(one)
             continue
         draft.note("turns_removed")
@@ -98,9 +92,8 @@ def prune_tools(draft: Draft, *, tools: tuple[str, ...] = ()) -> Drop | None:
 def drop_repeats(draft: Draft, *, with_goal: bool = False, keep_retries: bool = True) -> None:
     """Take repeated calls away: what was asked once is not asked again, and the first stays.
 
-    By default the goal of a visit is no part of a call, as in DR-Venus, and a call that failed may be tried again: what the
-    second try returned may be what the answer rests on. A turn stays as it is where its calls cannot be told apart, or where an
-    answer stands beside them.
+    By default the goal of a visit is no part of a call, as in DR-Venus, and a call that failed may be tried again. A turn stays
+    as it is where its calls cannot be told apart, or where an answer stands beside them.
     """
     before, draft.rounds = draft.rounds, []
     made: set[str] = set()
@@ -114,7 +107,7 @@ def drop_repeats(draft: Draft, *, with_goal: bool = False, keep_retries: bool = 
             chosen.append(signed not in made)
             if answered and not in_vain:
                 made.add(signed)
-        if all(chosen) or one.node.answer is not None or (any(chosen) and not keep_calls(one, chosen, draft.profile)):
+        if all(chosen) or one.node.answer is not None or (any(chosen) and not draft.keep_calls(one, chosen)):
             draft.rounds.append(one)
             continue
         draft.notes += [Note("calls_repeated", 1, call_body(call)) for call, new in zip(calls, chosen, strict=True) if not new]
@@ -139,9 +132,8 @@ def mend_turns(draft: Draft, *, several_calls: SeveralCalls = SeveralCalls.JOIN)
     """Repair malformed turns, or take them away.
 
     A turn before the last has to make a call that was answered; the last one has to answer. What both calls and answers is
-    what came of it: a call where a response follows, else an answer. Several calls become one where their tool takes lists.
-    What does not keep to the strict grammar then goes, under the grammar's own code. A last turn that is no answer stays:
-    without an end the trajectory is no matter of repair, and `validate` drops it.
+    what came of it. Several calls become one where their tool takes lists. What does not keep to the strict grammar then goes,
+    under the grammar's own code. A last turn that is no answer stays: that is no matter of repair, and `validate` drops it.
     """
     head = [message for message in draft.head if message.node.kind not in _SAID]
     if len(head) < len(draft.head):
@@ -173,7 +165,7 @@ def _end(draft: Draft, last: Round) -> None:
     node = last.node
     if node.answer is None:
         return
-    turn = canonical(node, replace(read_turn(node, draft.profile), calls=())) if node.calls else None
+    turn = canonical(node, replace(draft.read(node), calls=())) if node.calls else None
     if turn is not None:
         draft.notes += [Note("calls_beside_answer", 1, call_body(call)) for call in node.calls]
         last.turn.node = turn
@@ -191,7 +183,7 @@ def _mended(draft: Draft, one: Round, several_calls: SeveralCalls) -> str:
     if one.observation is None:
         return _UNANSWERED
     if node.answer is not None:  # it is the call that was run: what stands beside it goes into the reasoning
-        parsed = read_turn(node, draft.profile)
+        parsed = draft.read(node)
         left = (*parsed.left, parsed.answer) if parsed.answer is not None else parsed.left
         turn = canonical(node, replace(parsed, answer=None, left=left))
         if turn is None:
@@ -200,20 +192,16 @@ def _mended(draft: Draft, one: Round, several_calls: SeveralCalls) -> str:
         draft.note("answers_beside_call", 1, node.answer)
     if len(one.node.calls) > 1 and (several_calls is SeveralCalls.DROP or not _joined(draft, one)):
         return "malformed:not_canonical"
-    found = violations(one.node, draft.profile)
+    found = draft.violations(one.node)
     return f"malformed:{found[0].value}" if found else ""
 
 
 def _joined(draft: Draft, one: Round) -> bool:
-    """Several calls as one where their tool takes lists, their results as one; what cannot be joined with the first goes.
-
-    False where that cannot be done.
-    """
+    """Several calls and their results as one; what cannot be joined with the first goes. False where that cannot be done."""
     names = draft.profile.tools
     first, calls = one.node.calls[0], one.node.calls
 
     def list_key(call: ToolCall) -> str | None:
-        """The argument that holds what a call asks for, where it is a list."""
         key = {names.search: names.search_query, names.visit: names.visit_url}.get(call.name)
         return key if key is not None and isinstance(call.arguments.get(key), list) else None
 
@@ -222,12 +210,12 @@ def _joined(draft: Draft, one: Round) -> bool:
     alike = [same and call.arguments.get(names.visit_goal) == goal for same, call in zip(same_tool, calls, strict=True)]
     chosen = [True, *alike[1:]]
     if not all(chosen):
-        if not keep_calls(one, chosen, draft.profile):
+        if not draft.keep_calls(one, chosen):
             return False
         draft.notes += [
             Note("calls_not_joined", 1, call_body(call)) for call, kept in zip(calls, chosen, strict=True) if not kept
         ]
-    node, seen, parsed = one.node, one.observation, read_turn(one.node, draft.profile)
+    node, seen, parsed = one.node, one.observation, draft.read(one.node)
     number = len(parsed.calls)
     if seen is None or number < 2:
         return True

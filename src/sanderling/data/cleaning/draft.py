@@ -1,8 +1,7 @@
 """What every step of cleaning works on: a main branch taken apart into rounds, changed, and put together again.
 
-A round is a turn with what was said in reply, so a round that goes takes its replies along and no two replies are ever left in
-a row. Token ids stay with a message whose text stays. Whatever a step removes or rewrites it notes; a step that drops the whole
-trajectory returns a `Drop`. Messages that nothing touched stay the very same objects, and so does an untouched trajectory.
+A turn that goes takes along what was said in reply, so no two replies are ever left in a row. Token ids stay with a message
+whose text stays. Messages that nothing touched stay the very same objects, and so does an untouched trajectory.
 """
 
 import json
@@ -82,12 +81,11 @@ class Round:
 
     @property
     def observation(self) -> Message | None:
-        """What the tools returned; None where nothing is recorded."""
         return next((reply for reply in self.replies if reply.node.kind is NodeKind.OBSERVATION), None)
 
 
 class Draft:
-    """A trajectory's main branch, open for the changes of one step.
+    """A trajectory's main branch, open for the changes of one step, which notes whatever it removes or rewrites.
 
     Example: ``draft = Draft(trajectory, profile); draft.rounds.pop(); draft.note("turns_removed"); draft.finish()``
     """
@@ -95,18 +93,43 @@ class Draft:
     def __init__(self, trajectory: Trajectory, profile: Profile) -> None:
         self.trajectory = trajectory
         self.profile = profile
-        """Whose protocol the trajectory is brought into."""
         self.profile_name = trajectory.profile
         self.notes: list[Note] = []
         self._path = trajectory.path()
         branch = [Message(trajectory.nodes[index], index) for index in self._path]
         turns = [place for place, message in enumerate(branch) if message.node.kind is NodeKind.TURN]
-        self.head = branch[: turns[0]] if turns else branch
-        """What stands before the first turn."""
+        self.head = branch[: turns[0]] if turns else branch  # what stands before the first turn
         self.rounds = [Round(branch[at], branch[at + 1 : end]) for at, end in pairwise([*turns, len(branch)])]
 
     def note(self, code: str, number: int = 1, before: str = "", after: str = "") -> None:
         self.notes.append(Note(code, number, before, after))
+
+    def begins_inside(self, turn: Node) -> bool:
+        """Whether its text begins inside the reasoning: it was sampled after a prompt that holds the tag."""
+        return turn.token_ids is not None and "<think>" in self.profile.think_prefix
+
+    def read(self, turn: Node) -> ParsedTurn:
+        """As the tolerant parser reads it, arguments as they were written."""
+        return parse_turn(turn.text, think_open=self.begins_inside(turn))
+
+    def violations(self, turn: Node) -> tuple[Violation, ...]:
+        return check_turn(turn.text, think_open=self.begins_inside(turn))
+
+    def keep_calls(self, one: Round, chosen: Sequence[bool]) -> bool:
+        """Leave the chosen calls only, and their results; False, and nothing changes, where these cannot be told apart."""
+        parsed, seen = self.read(one.node), one.observation
+        if len(parsed.calls) != len(chosen):
+            return False
+        turn = canonical(one.node, replace(parsed, calls=tuple(compress(parsed.calls, chosen))))
+        blocks = split_blocks(seen.node.text) if seen is not None else []
+        if turn is None or (seen is not None and len(blocks) != len(chosen)):
+            return False
+        one.turn.node = turn
+        if seen is not None:
+            events = seen.node.events
+            events = tuple(compress(events, chosen)) if len(events) == len(chosen) else events
+            seen.node = with_text(seen.node, join_blocks(list(compress(blocks, chosen))), events=events)
+        return True
 
     @property
     def branch(self) -> list[Message]:
@@ -193,21 +216,6 @@ def join_blocks(blocks: Sequence[str]) -> str:
 _TAGS = re.compile("</?(?:think|tool_call|answer|tool_response)>")
 
 
-def begins_inside(node: Node, profile: Profile) -> bool:
-    """Whether a turn's text begins inside the reasoning: it was sampled after a prompt that holds the tag."""
-    return node.token_ids is not None and "<think>" in profile.think_prefix
-
-
-def read_turn(node: Node, profile: Profile) -> ParsedTurn:
-    """A turn as the tolerant parser reads it, arguments as they were written."""
-    return parse_turn(node.text, think_open=begins_inside(node, profile))
-
-
-def violations(node: Node, profile: Profile) -> tuple[Violation, ...]:
-    """How a turn breaks the strict grammar; empty: well formed."""
-    return check_turn(node.text, think_open=begins_inside(node, profile))
-
-
 def call_body(call: ToolCall) -> str:
     """A call as JSON on one line; a protocol tag within its strings is escaped, so that it ends nothing."""
     body = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
@@ -234,20 +242,3 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
         return None
     calls = tuple(call.model_copy(update={"raw": body}) for call, body in zip(parsed.calls, bodies, strict=True))
     return with_text(node, text, think=think, calls=calls, answer=parsed.answer, problems=())
-
-
-def keep_calls(one: Round, chosen: Sequence[bool], profile: Profile) -> bool:
-    """Leave the chosen calls only, and their results; False, and nothing changes, where these cannot be told apart."""
-    parsed, seen = read_turn(one.node, profile), one.observation
-    if len(parsed.calls) != len(chosen):
-        return False
-    turn = canonical(one.node, replace(parsed, calls=tuple(compress(parsed.calls, chosen))))
-    blocks = split_blocks(seen.node.text) if seen is not None else []
-    if turn is None or (seen is not None and len(blocks) != len(chosen)):
-        return False
-    one.turn.node = turn
-    if seen is not None:
-        events = seen.node.events
-        events = tuple(compress(events, chosen)) if len(events) == len(chosen) else events
-        seen.node = with_text(seen.node, join_blocks(list(compress(blocks, chosen))), events=events)
-    return True

@@ -12,10 +12,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
@@ -58,8 +58,7 @@ def clean_file(
 ) -> CleanedFile:
     """Clean trajectories into ``out`` (Parquet if it is called so, else a store).
 
-    ``origin``: where they come from, by whose name the report calls them; ``advance`` is told how many more were cleaned.
-    Raises UserError when a file cannot be written, would take the place of the origin, or a process was killed.
+    ``origin``: the file they come from; ``advance`` is told how many more were cleaned. Raises UserError.
     """
     done = CleanedFile(out, out.with_suffix(".dropped.jsonl"), out.with_suffix(".clean.json"), CleanReport())
     check_places([origin], [done.out, done.dropped, done.report_file])
@@ -86,14 +85,12 @@ def clean_file(
     return done
 
 
-@dataclass(frozen=True)
-class _Batch:
+class _Batch(NamedTuple):
     """What became of some trajectories: lines of a store, in the order in which they came in, and the report of these alone."""
 
+    kept: list[bytes]
+    dropped: list[bytes]
     report: CleanReport
-    kept: list[bytes] = field(default_factory=list)
-    dropped: list[bytes] = field(default_factory=list)
-    """As they came in, with step and reason in ``meta``."""
 
 
 def _batches(trajectories: Iterable[Trajectory], settings: dict[str, Any], profile: Profile, workers: int) -> Iterator[_Batch]:
@@ -129,7 +126,7 @@ def _prepare() -> None:
 def _cleaned(settings: dict[str, Any], profile: Profile, trajectories: Sequence[Trajectory]) -> _Batch:
     """Clean some trajectories. Raises UserError for one that no line can hold."""
     cleaner = Cleaner(CleaningRecipe.model_validate(settings), profile)
-    batch = _Batch(cleaner.report)
+    batch = _Batch([], [], cleaner.report)
     for trajectory in trajectories:
         found = cleaner.clean(trajectory)
         try:

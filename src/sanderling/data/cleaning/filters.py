@@ -12,7 +12,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from sanderling.core.grammar import Violation, check_final, check_turn
 from sanderling.core.record import NodeKind
 from sanderling.data.cleaning.calls import failed_calls, signature
-from sanderling.data.cleaning.draft import Draft, Drop, Reason, begins_inside, is_wrapped, read_turn
+from sanderling.data.cleaning.draft import Draft, Drop, Reason, is_wrapped
 
 
 def keep_whole(draft: Draft) -> Drop | None:
@@ -43,10 +43,7 @@ def demand_calls(draft: Draft, *, least: NonNegativeInt = 2) -> Drop | None:
 
 
 def limit_repeats(draft: Draft, *, most: PositiveInt = 3, with_goal: bool = True) -> Drop | None:
-    """Drop a trajectory that goes in circles: one that makes one call more than ``most`` times.
-
-    ``with_goal``: a page read for another goal is another call.
-    """
+    """Drop a trajectory that goes in circles: one that makes one call (``with_goal``: for one goal) over ``most`` times."""
     calls = (call for one in draft.rounds for call in one.node.calls)
     made = Counter(signature(call, draft.profile.tools, with_goal=with_goal) for call in calls).most_common(1)
     if not made or made[0][1] <= most:
@@ -63,17 +60,14 @@ def limit_errors(draft: Draft, *, most: NonNegativeInt = 2) -> Drop | None:
 def demand_reasoning(draft: Draft, *, least_characters: PositiveInt = 1) -> Drop | None:
     """Drop a trajectory that calls a tool without having thought."""
     for place, one in enumerate(draft.rounds, start=1):
-        think = (read_turn(one.node, draft.profile).think or "") if one.node.calls else None
+        think = (draft.read(one.node).think or "") if one.node.calls else None
         if think is not None and len(think.strip()) < least_characters:
             return Drop(Reason.NO_REASONING, f"turn {place}")
     return None
 
 
 def limit_length(draft: Draft, *, most_turns: NonNegativeInt = 0, most_characters: NonNegativeInt = 0) -> Drop | None:
-    """Drop what is too long to be learnt from whole; a limit of 0 is none.
-
-    Characters count, since a recipe has no tokenizer; `data rows` has.
-    """
+    """Drop what is too long to be learnt from whole; a limit of 0 is none."""
     turns, characters = len(draft.rounds), sum(len(message.node.text) for message in draft.branch)
     if most_turns and turns > most_turns:
         return Drop(Reason.TOO_LONG, f"{turns} turns")
@@ -96,10 +90,8 @@ _SUSPECTS = re.compile(
 def limit_artefacts(draft: Draft, *, most: NonNegativeInt = 0, boxed: bool = False) -> Drop | None:
     r"""Drop a trajectory whose agent wrote garbled text, or ``\boxed``, the form of answers of mathematics.
 
-    The paper names encoding artefacts and does not say what they are. Here they are, in the agent's own turns and nowhere else
-    (pages may hold anything): U+FFFD, which stands for bytes that were no text, and lone surrogates; control characters other
-    than tab, line feed and carriage return; UTF-8 read as Latin-1 or Windows-1252 (``Ã©`` for é, ``â€™`` for an apostrophe);
-    and two or more ``\u`` escapes in a row outside of tool calls, which are characters left in JSON.
+    Garbled are U+FFFD and lone surrogates; control characters other than tab, line feed and carriage return; UTF-8 read as
+    Latin-1 or Windows-1252 (``Ã©`` for é); and two or more ``\u`` escapes in a row outside of tool calls. Pages may hold them.
     """
     found: list[str] = []
     for one in draft.rounds:
@@ -124,11 +116,7 @@ _REPLIES = ([NodeKind.OBSERVATION], [NodeKind.OBSERVATION, NodeKind.HINT], [Node
 
 
 def validate(draft: Draft) -> Drop | None:
-    """Drop what is not exactly what the protocol demands, for the first fault.
-
-    System prompt first, then the question; turns and responses alternate, every response in its tags; every turn keeps to the
-    strict grammar (`core.grammar`); the last one answers.
-    """
+    """Drop what is not exactly what the protocol demands, for the first fault: order, tags, the strict grammar, an answer."""
     ending = draft.trajectory.ending
     kinds = [message.node.kind for message in draft.head]
     raw = next((message.node for message in draft.branch if message.node.kind is NodeKind.RAW), None)
@@ -153,7 +141,7 @@ def validate(draft: Draft) -> Drop | None:
         bare = next((reply.node for reply in one.replies if not is_wrapped(reply.node.text)), None)
         if bare is not None:
             return Drop(Reason.UNWRAPPED_RESPONSE, bare.text[:200])
-        found = (check_final if last else check_turn)(text, think_open=begins_inside(one.node, draft.profile))
+        found = (check_final if last else check_turn)(text, think_open=draft.begins_inside(one.node))
         if Violation.NO_THINK in found or Violation.THINK_EMPTY in found:
             return Drop(Reason.NO_REASONING, "the answer" if last else "a call")
         if found:

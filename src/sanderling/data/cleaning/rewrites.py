@@ -13,7 +13,7 @@ from pydantic import PositiveInt
 from sanderling.core.chat import strip_think_prefix, wrap_observation
 from sanderling.core.observations import read_observation, tool_role, unwrap
 from sanderling.core.parse import ParsedTurn, ParseProblem, normalise_arguments
-from sanderling.core.profiles import Profile, ResultLayout
+from sanderling.core.profiles import ResultLayout
 from sanderling.core.prompts import default_specs, one_line, render_question, render_system, results_text
 from sanderling.core.record import Node, NodeKind
 from sanderling.core.text import MINUS, SUFFIX, folded
@@ -21,43 +21,36 @@ from sanderling.core.types import FixedClock, Role, ToolCall
 from sanderling.data.cleaning.draft import (
     Draft,
     Message,
-    begins_inside,
     call_body,
     canonical,
     is_wrapped,
     join_blocks,
-    read_turn,
     said_between,
     split_blocks,
-    violations,
     with_text,
 )
 from sanderling.judge.verdict import verdict_of
 
 
-def _written_out(node: Node, profile: Profile) -> str:
-    """A turn's text with the reasoning tag that its prompt held."""
-    if not begins_inside(node, profile):
-        return node.text
-    return profile.think_prefix + strip_think_prefix(node.text, profile.think_prefix)
+def _written_out(draft: Draft, turn: Node) -> str:
+    """Its text with the reasoning tag that its prompt held."""
+    prefix = draft.profile.think_prefix
+    return prefix + strip_think_prefix(turn.text, prefix) if draft.begins_inside(turn) else turn.text
 
 
 def truncate(draft: Draft) -> None:
-    """Keep nothing of the last turn after its first ``</answer>``, as LiteResearcher does.
-
-    An answer tag within reasoning is a mention and cuts nothing. What else is odd in the turn stays.
-    """
+    """Keep nothing of the last turn after its first ``</answer>`` outside of reasoning, as LiteResearcher does."""
     if not draft.rounds:
         return
     turn = draft.rounds[-1].turn
     node, start = turn.node, 0
-    if begins_inside(node, draft.profile) or "<think>" in node.text:
+    if draft.begins_inside(node) or "<think>" in node.text:
         start = node.text.find("</think>")
     opened = node.text.find("<answer>", start) if start >= 0 else -1
     end = node.text.find("</answer>", opened) if opened >= 0 else -1
     rest = node.text[end + len("</answer>") :]
     if end >= 0 and rest.strip():
-        turn.node = with_text(node, _written_out(node, draft.profile).removesuffix(rest), problems=())
+        turn.node = with_text(node, _written_out(draft, node).removesuffix(rest), problems=())
         draft.note("text_after_answer_cut", 1, rest)
 
 
@@ -67,16 +60,15 @@ _DATE = re.compile(r"date[^\n]{0,24}?\b(\d{4}-\d{2}-\d{2})\b", re.I)
 def normalise(draft: Draft, *, date: datetime.date = datetime.date(2026, 3, 1), opening: bool = True) -> None:
     """The target's system prompt and question, canonical turns, and one reply of each kind after a turn.
 
-    Turns that the strict grammar accepts and that have their ids stay as they were sampled. A turn that has no canonical form
-    is left to the step ``malformed``; a message of unknown kind to ``validate``. ``date``: the prompt's, where the recorded one
-    names none; DR-Venus' own by default. ``opening``: False leaves system prompt and question as they are.
+    Turns that the strict grammar accepts and that have their ids stay as they were sampled, and so does a turn that has no
+    canonical form. ``date``: the prompt's, where the recorded one names none. ``opening``: False leaves prompt and question.
     """
     if not draft.rounds:
         return
     if opening:
         _write_opening(draft, date)
     for one in draft.rounds:
-        if one.node.token_ids is None or violations(one.node, draft.profile):
+        if one.node.token_ids is None or draft.violations(one.node):
             _write_turn(draft, one.turn)
         replies: list[Message] = []
         for kind in (NodeKind.OBSERVATION, NodeKind.HINT):
@@ -118,7 +110,7 @@ def _write_opening(draft: Draft, date: datetime.date) -> None:
 
 def _write_turn(draft: Draft, turn: Message) -> None:
     """Put a turn into its canonical text, where it has one."""
-    node, parsed = turn.node, read_turn(turn.node, draft.profile)
+    node, parsed = turn.node, draft.read(turn.node)
     new = canonical(node, parsed)
     if new is None:
         return
@@ -160,9 +152,8 @@ def canonical_names(
 ) -> None:
     """Every search and every visit called as the target calls them, however a system names its tools and their arguments.
 
-    ``google_search``, ``web_search``, ``browse``, ``fetch_url`` and their like (`core.roles`), ``queries``, ``q``, ``urls``,
-    ``link``, ``purpose`` and their like; a string becomes a list of one; arguments that the target's tools do not have are left
-    out and counted, but for ``extra_arguments``. ``search``, ``visit``: further names. Calls of other tools stay as they are.
+    A string becomes a list of one; arguments that the target's tools do not have are left out and counted, but for
+    ``extra_arguments``. ``search``, ``visit``: further names. Calls of other tools stay as they are.
     """
     names = draft.profile.tools
     roles = dict.fromkeys(visit, "visit") | dict.fromkeys(search, "search")
@@ -193,7 +184,7 @@ def canonical_names(
         node = one.node
         if not node.calls or (node.token_ids is None and told(map(renamed, node.calls)) == told(node.calls)):
             continue
-        parsed = read_turn(node, draft.profile)  # with ids the record's own calls may be tidier than what was sampled
+        parsed = draft.read(node)  # with ids the record's own calls may be tidier than what was sampled
         calls = tuple(map(renamed, parsed.calls))
         turn = canonical(node, replace(parsed, calls=calls)) if told(calls) != told(parsed.calls) else None
         if turn is None:
@@ -223,9 +214,8 @@ _SOURCE = re.compile(r"(?:\n|\\n)[ ]*Source: ")
 def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> None:
     """Every list of search results in one layout, the target's by default; pages and notices are the same in every layout.
 
-    What is read is what `core.observations` reads: titles with brackets, URLs with parentheses, queries with quotes, dates as a
-    field of their own. A list is only rewritten when the new text reads back as the very same results (in the compact layout,
-    which leaves queries and dates out, no reading back is possible), and stays as it was found otherwise.
+    A list is only rewritten when the new text reads back as the very same results, and stays as it was found otherwise; in the
+    compact layout, which leaves queries and dates out, no reading back is possible.
     """
     for one in draft.rounds:
         seen = one.observation
@@ -278,9 +268,8 @@ _WORDS = re.compile(rf"{MINUS}?\w+(?:(?<=\d)\.(?=\d)\w+)*{SUFFIX}")
 def shorten_answer(draft: Draft, *, most_characters: PositiveInt = 100, least_reference: PositiveInt = 2) -> None:
     """The reference in place of a right answer that is long, as LiteResearcher does; the reasoning stays as it is.
 
-    Right is what a judge said. Without a verdict an answer counts as right when an accepted answer of some length (letters and
-    digits: ``least_reference``) stands in it, word for word but for case, punctuation and accents; numbers stand alone, so
-    ``12`` is not in ``2012``, nor in ``-12`` or ``1.12``, and ``C`` is not in ``C++``.
+    Right is what a judge said; without a verdict, what holds an accepted answer of ``least_reference`` letters and digits or
+    more, word for word but for case, punctuation and accents: ``12`` is not in ``-12``, nor ``C`` in ``C++``.
     """
     last = draft.rounds[-1] if draft.rounds else None
     if last is None or last.replies or last.node.answer is None or last.node.calls:
@@ -296,7 +285,7 @@ def shorten_answer(draft: Draft, *, most_characters: PositiveInt = 100, least_re
         long_enough = [text for text in accepted if len(words[text].replace(" ", "")) >= least_reference]
         found = [text for text in long_enough if f" {words[text]} " in said]
         reference = max(found, key=len) if found else accepted[0] if verdict else None
-    parsed = read_turn(last.node, draft.profile)
+    parsed = draft.read(last.node)
     if reference is not None and parsed.answer is not None and not parsed.left:
         new = canonical(last.node, ParsedTurn(parsed.think, (), reference, parsed.problems))
     if new is None:
@@ -314,15 +303,14 @@ def _words(text: str) -> str:
 def whole_ids(draft: Draft) -> None:
     """Token ids on all messages, or on none: training refuses a record that has them for some only.
 
-    A record that some step rewrote keeps the ids of no message, and its turns are written out with the reasoning tag that their
-    prompt held. A record that nothing touched keeps all of them. Ids are never made up for a new text.
+    Where they go, turns are written out with the reasoning tag that their prompt held.
     """
     with_ids = [message for message in draft.branch if message.node.token_ids is not None]
     if len(with_ids) in (0, len(draft.branch)):
         return
     for message in with_ids:
         node = message.node
-        text = _written_out(node, draft.profile) if node.kind is NodeKind.TURN else node.text
+        text = _written_out(draft, node) if node.kind is NodeKind.TURN else node.text
         bare = {"token_ids": None, "loss_mask": None, "logprobs": None, "versions": None}
         message.node = with_text(node.model_copy(update=bare), text)
     draft.note("messages_without_ids", len(with_ids))

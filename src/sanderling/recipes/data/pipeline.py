@@ -253,15 +253,15 @@ def repeat(layout: Layout, report: Report) -> Figures:
     with report.task("Resample", 1) as advance:
         done = resample_file(layout.part(name), layout.resampled, schedule, settings.seed)
         advance(1)
-    buckets = zip(schedule.names(), schedule.weights, done.result.before, strict=True)
+    buckets = zip(schedule.names(), schedule.weights, done.before, strict=True)
     told = f"{name}: " + ", ".join(f"{bucket} turns {before:,} ×{times}" for bucket, times, before in buckets)
     return {
-        "came_in": done.trajectories,
-        "went_out": done.written,
+        "came_in": sum(done.before),
+        "went_out": len(done.rows),
         "told": told,
-        "before": list(done.result.before),
-        "after": list(done.result.after),
-        "side_by_side": done.result.neighbours,
+        "before": list(done.before),
+        "after": list(done.after),
+        "side_by_side": done.neighbours,
     }
 
 
