@@ -130,8 +130,9 @@ def _examples(report: CleanReport) -> Table:
     table = Table("step", "code", "trajectory", "before", "after", show_lines=True)
     for step in report.steps:
         for code, count in (*step.dropped.items(), *step.notes.items()):
-            if count.example is not None and (count.example.before or count.example.after):
-                shown = (count.example.trajectory, count.example.before[:_SHOWN], count.example.after[:_SHOWN])
+            one = count.example
+            if one is not None and (one["before"] or one["after"]):
+                shown = (one["trajectory"], one["before"][:_SHOWN], one["after"][:_SHOWN])
                 table.add_row(step.step, code, *(_plain(text) for text in shown))
     return table
 

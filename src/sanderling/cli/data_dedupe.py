@@ -1,6 +1,5 @@
 """``sanderling data dedupe``: one trajectory for each question. All logic is in `trajectory.dedupe`."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
@@ -45,9 +44,8 @@ def dedupe(
         f"{len(left_out):,} left out; at most {done.largest:,} of one question.",
         highlight=False,
     )
-    for one in [one for one in left_out if one.question != one.kept_question][:_SHOWN]:
-        console.print(Text(f"  {visible(one.id)} asks {visible(one.question[:_LONGEST])!r}"))
-        console.print(Text(f"    as {visible(one.kept)}: {visible(one.kept_question[:_LONGEST])!r}", style="dim"))
+    for one in [one for one in left_out if one["question"] != one["kept_question"]][:_SHOWN]:
+        console.print(Text(f"  {visible(one['id'])} asks {visible(one['question'][:_LONGEST])!r}"))
+        console.print(Text(f"    as {visible(one['kept'])}: {visible(one['kept_question'][:_LONGEST])!r}", style="dim"))
     if report is not None:
-        told = [dataclasses.asdict(one) for one in left_out]
-        replace_file(report, json.dumps(told, indent=1) + "\n")
+        replace_file(report, json.dumps(left_out, indent=1) + "\n")

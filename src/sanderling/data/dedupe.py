@@ -91,16 +91,6 @@ def dedupe(
     return Deduped(tuple(sorted(kept)), tuple(sorted(duplicates)), len(groups), largest)
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A trajectory that was left out, and the one kept for it."""
-
-    id: str
-    question: str
-    kept: str
-    kept_question: str
-
-
 def dedupe_file(
     source: Path,
     out: Path,
@@ -109,8 +99,11 @@ def dedupe_file(
     by_answers: bool = True,
     keep: int = 1,
     prefer: Prefer = Prefer.SHORTEST,
-) -> tuple[Deduped, list[LeftOut]]:
-    """Write the trajectories of a file that :func:`dedupe` keeps; returns its choice, in words too. Raises UserError."""
+) -> tuple[Deduped, list[dict[str, str]]]:
+    """Write the trajectories of a file that :func:`dedupe` keeps. Raises UserError.
+
+    Returns its choice, and of each that was left out ``id`` and ``question``, and those of the one ``kept`` in its place.
+    """
     rows: list[Candidate] = []
     for one in open_trajectories(source):
         asked, turns = Asked(one.question.text, one.question.answers), sum(1 for _ in one.turns())
@@ -118,8 +111,11 @@ def dedupe_file(
     result = dedupe(rows, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
     kept = set(result.kept)
     write_trajectories(out, (item for row, item in _numbered(source, len(rows)) if row in kept))
-    pairs = [(rows[row], rows[best]) for row, best in result.duplicates]
-    return result, [LeftOut(one.id, one.question.text, best.id, best.question.text) for one, best in pairs]
+    left_out: list[dict[str, str]] = []
+    for one, best in ((rows[row], rows[best]) for row, best in result.duplicates):
+        told = {"id": one.id, "question": one.question.text, "kept": best.id, "kept_question": best.question.text}
+        left_out.append(told)
+    return result, left_out
 
 
 def _numbered(source: Path, expected: int) -> Iterator[tuple[int, Trajectory]]:

@@ -6,7 +6,7 @@ A trajectory of which no call is left is dropped whole, since its answer would r
 import json
 from collections import Counter
 from dataclasses import replace
-from enum import StrEnum
+from typing import Literal
 
 from sanderling.core.grammar import Violation
 from sanderling.core.lenient import decode_json
@@ -15,18 +15,7 @@ from sanderling.core.profiles import ToolNames
 from sanderling.core.prompts import BETWEEN
 from sanderling.core.record import NodeKind
 from sanderling.core.types import ToolCall, ToolStatus
-from sanderling.data.cleaning.draft import (
-    Draft,
-    Drop,
-    Note,
-    Reason,
-    Round,
-    call_body,
-    canonical,
-    join_blocks,
-    split_blocks,
-    with_text,
-)
+from sanderling.data.cleaning.draft import Draft, Drop, Note, Reason, Round, call_body, canonical, join_blocks, split_blocks
 
 
 def signature(call: ToolCall, names: ToolNames, *, with_goal: bool) -> str:
@@ -117,23 +106,17 @@ def drop_repeats(draft: Draft, *, with_goal: bool = False, keep_retries: bool = 
             draft.note("turns_removed")
 
 
-class SeveralCalls(StrEnum):
-    """What becomes of a turn with several calls."""
-
-    JOIN = "join"  # one call of those that can be joined with the first; the others are dropped with their results
-    DROP = "drop"
-
-
 _EARLY, _UNANSWERED = "early_answers", "calls_without_response"
 _SAID = (NodeKind.OBSERVATION, NodeKind.HINT)
 
 
-def mend_turns(draft: Draft, *, several_calls: SeveralCalls = SeveralCalls.JOIN) -> Drop | None:
+def mend_turns(draft: Draft, *, several_calls: Literal["join", "drop"] = "join") -> Drop | None:
     """Repair malformed turns, or take them away.
 
     A turn before the last has to make a call that was answered; the last one has to answer. What both calls and answers is
-    what came of it. Several calls become one where their tool takes lists. What does not keep to the strict grammar then goes,
-    under the grammar's own code. A last turn that is no answer stays: that is no matter of repair, and `validate` drops it.
+    what came of it. Of several calls those that their tool can take as one are joined, or the turn goes (``drop``). What does
+    not keep to the strict grammar then goes, under the grammar's own code. A last turn that is no answer stays: that is no
+    matter of repair, and `validate` drops it.
     """
     head = [message for message in draft.head if message.node.kind not in _SAID]
     if len(head) < len(draft.head):
@@ -143,7 +126,7 @@ def mend_turns(draft: Draft, *, several_calls: SeveralCalls = SeveralCalls.JOIN)
     had_calls = _has_calls(before[:-1])
     for one in before[:-1]:
         text = one.node.text
-        fault = _mended(draft, one, several_calls)
+        fault = _mended(draft, one, join=several_calls == "join")
         if fault:
             draft.note(fault, 1, text)
             draft.note("turns_removed")
@@ -175,7 +158,7 @@ def _end(draft: Draft, last: Round) -> None:
         last.replies = [reply for reply in last.replies if reply.node.kind not in _SAID]
 
 
-def _mended(draft: Draft, one: Round, several_calls: SeveralCalls) -> str:
+def _mended(draft: Draft, one: Round, *, join: bool) -> str:
     """Make it a turn that calls and is answered, in one well-formed call; returns the code of its fault where it cannot be."""
     node = one.node
     if not node.calls:
@@ -190,7 +173,7 @@ def _mended(draft: Draft, one: Round, several_calls: SeveralCalls) -> str:
             return "malformed:not_canonical"
         one.turn.node = turn
         draft.note("answers_beside_call", 1, node.answer)
-    if len(one.node.calls) > 1 and (several_calls is SeveralCalls.DROP or not _joined(draft, one)):
+    if len(one.node.calls) > 1 and not (join and _joined(draft, one)):
         return "malformed:not_canonical"
     found = draft.violations(one.node)
     return f"malformed:{found[0].value}" if found else ""
@@ -239,5 +222,5 @@ def _joined(draft: Draft, one: Round) -> bool:
         whole = json.dumps([item for one in lists for item in one], ensure_ascii=False)
         text = join_blocks([whole if len(lists) == len(blocks) else BETWEEN.join(blocks)])
     one.turn.node = turn
-    seen.node = with_text(seen.node, text, events=events[:1] if len(events) == number else events)
+    seen.write(text, events=events[:1] if len(events) == number else events)
     return True

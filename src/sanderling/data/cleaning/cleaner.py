@@ -7,7 +7,7 @@ of the whole. Of every code the first example is kept, cut to a length that a pe
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from pydantic import BaseModel, Field, computed_field
 
@@ -38,20 +38,13 @@ class Outcome:
         return self.trajectory is not None and self.trajectory is not self.before
 
 
-class Example(BaseModel):
-    """One place where a code was given."""
-
-    trajectory: str
-    before: str = ""
-    after: str = ""
-
-
 class Count(BaseModel):
     """How often a code was given, and in how many trajectories."""
 
     number: int = 0
     trajectories: int = 0
-    example: Example | None = None
+    example: dict[str, str] | None = None
+    """The first one: its ``trajectory``, and the text ``before`` and ``after``."""
 
 
 class StepReport(BaseModel):
@@ -79,9 +72,9 @@ class StepReport(BaseModel):
             count = table.setdefault(note.code, Count())
             count.number += note.number
             if count.example is None:
-                start = max(common_start(note.before, note.after) - _MOST_SHOWN // 4, 0) if note.before and note.after else 0
+                start = max(common_start(note.before, note.after) - _MOST_SHOWN // 4, 0)
                 shown = {"before": _cut(note.before, start), "after": _cut(note.after, start)}
-                count.example = Example(trajectory=id, **shown)
+                count.example = {"trajectory": id, **shown}
         for code in {note.code for note in notes}:
             table[code].trajectories += 1
 
@@ -127,11 +120,8 @@ class CleanReport(BaseModel):
 
 def common_start(one: str, other: str) -> int:
     """How many characters two texts begin with in common."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
-    return low
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))
 
 
 def _cut(text: str, start: int) -> str:
@@ -148,15 +138,13 @@ class Cleaner:
 
     def __init__(self, recipe: CleaningRecipe, profile: Profile) -> None:
         self._profile = profile
-        self._steps: list[tuple[str, Callable[[Draft], Drop | None]]] = []
+        self._steps: list[tuple[str, Callable[..., Drop | None], tuple[None, ...], dict[str, Any]]] = []
         for name in recipe.steps:
             step = resolve(name, STEPS, "step of cleaning")
-            if name not in STEPS:
-                step = partial(_of_ones_own, step)
-            elif name in CleaningRecipe.model_fields:
-                step = partial(step, **dict(getattr(recipe, name)))
-            self._steps.append((name, step))
-        self.report = CleanReport(steps=[StepReport(step=name) for name, _ in self._steps])
+            own = () if name in STEPS else (None,)  # what comes from outside has no settings, and is told so
+            settings = dict(getattr(recipe, name)) if name in CleaningRecipe.model_fields else {}
+            self._steps.append((name, step, own, settings))
+        self.report = CleanReport(steps=[StepReport(step=name) for name in recipe.steps])
 
     def clean(self, trajectory: Trajectory) -> Trajectory | Outcome:
         """The cleaned trajectory, or the step that dropped it; both enter the report."""
@@ -173,10 +161,10 @@ class Cleaner:
 
     def steps(self, trajectory: Trajectory) -> Iterator[Outcome]:
         """Each step's work in order, up to the one that drops the trajectory."""
-        for name, step in self._steps:
+        for name, step, own, settings in self._steps:
             draft = Draft(trajectory, self._profile)
             try:
-                drop = step(draft)
+                drop = step(draft, *own, **settings)
                 after = draft.finish() if drop is None else None
             except RecursionError:
                 draft.notes = [Note("nested_too_deeply")]
@@ -186,7 +174,3 @@ class Cleaner:
             if after is None:
                 return
             trajectory = after
-
-
-def _of_ones_own(step: Callable[[Draft, None], Drop | None], draft: Draft) -> Drop | None:
-    return step(draft, None)

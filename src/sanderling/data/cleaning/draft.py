@@ -67,6 +67,10 @@ class Message:
     was: int | None = None
     """The index it had; None: it is new."""
 
+    def write(self, text: str, **fields: Any) -> None:
+        """Give it another text: what was sampled for the old one goes with it. Equal text: only the fields change."""
+        self.node = _with_text(self.node, text, **fields)
+
 
 @dataclass(slots=True)
 class Round:
@@ -128,7 +132,7 @@ class Draft:
         if seen is not None:
             events = seen.node.events
             events = tuple(compress(events, chosen)) if len(events) == len(chosen) else events
-            seen.node = with_text(seen.node, join_blocks(list(compress(blocks, chosen))), events=events)
+            seen.write(join_blocks(list(compress(blocks, chosen))), events=events)
         return True
 
     @property
@@ -179,8 +183,7 @@ def _below(node: Node, parent: int | None) -> Node:
     return node if node.parent == parent else node.model_copy(update={"parent": parent})
 
 
-def with_text(node: Node, text: str, **fields: Any) -> Node:
-    """The node with another text: what was sampled for the old one goes with it. Equal text: only the fields change."""
+def _with_text(node: Node, text: str, **fields: Any) -> Node:
     if text != node.text:
         fields |= {"text": text, "token_ids": None, "loss_mask": None, "logprobs": None, "versions": None}
     changed = {name: value for name, value in fields.items() if getattr(node, name) != value}
@@ -222,7 +225,7 @@ def call_body(call: ToolCall) -> str:
     return _TAGS.sub(lambda tag: "\\u003c" + tag[0][1:], body)
 
 
-def said_between(parsed: ParsedTurn) -> list[str]:
+def strays(parsed: ParsedTurn) -> list[str]:
     """What stood between a turn's parts, without tags."""
     return [text for text in (_TAGS.sub(" ", piece).strip() for piece in parsed.left) if text]
 
@@ -232,7 +235,7 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
 
     That is so for a turn without reasoning of any kind, without a call or an answer, or with both.
     """
-    think = "\n\n".join(piece for piece in (parsed.think, *said_between(parsed)) if piece).strip()
+    think = "\n\n".join(piece for piece in (parsed.think, *strays(parsed)) if piece).strip()
     if not think or bool(parsed.calls) == (parsed.answer is not None):
         return None
     bodies = [f"\n{call_body(call)}\n" for call in parsed.calls]
@@ -241,4 +244,4 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
     if not set(check_turn(text, think_open=False)) <= {Violation.SEVERAL_CALLS}:
         return None
     calls = tuple(call.model_copy(update={"raw": body}) for call, body in zip(parsed.calls, bodies, strict=True))
-    return with_text(node, text, think=think, calls=calls, answer=parsed.answer, problems=())
+    return _with_text(node, text, think=think, calls=calls, answer=parsed.answer, problems=())

@@ -18,17 +18,7 @@ from sanderling.core.prompts import default_specs, one_line, render_question, re
 from sanderling.core.record import Node, NodeKind
 from sanderling.core.text import MINUS, SUFFIX, folded
 from sanderling.core.types import FixedClock, Role, ToolCall
-from sanderling.data.cleaning.draft import (
-    Draft,
-    Message,
-    call_body,
-    canonical,
-    is_wrapped,
-    join_blocks,
-    said_between,
-    split_blocks,
-    with_text,
-)
+from sanderling.data.cleaning.draft import Draft, Message, call_body, canonical, is_wrapped, join_blocks, split_blocks, strays
 from sanderling.judge.verdict import verdict_of
 
 
@@ -50,7 +40,7 @@ def truncate(draft: Draft) -> None:
     end = node.text.find("</answer>", opened) if opened >= 0 else -1
     rest = node.text[end + len("</answer>") :]
     if end >= 0 and rest.strip():
-        turn.node = with_text(node, _written_out(draft, node).removesuffix(rest), problems=())
+        turn.write(_written_out(draft, node).removesuffix(rest), problems=())
         draft.note("text_after_answer_cut", 1, rest)
 
 
@@ -99,7 +89,7 @@ def _write_opening(draft: Draft, date: datetime.date) -> None:
             draft.note(f"{kind.value}_added", after=text or "")
             continue
         old = found[0].node
-        found[0].node = with_text(old, old.text if text is None else text)
+        found[0].write(old.text if text is None else text)
         if found[0].node is not old:
             draft.note(f"{kind.value}_replaced", 1, old.text, found[0].node.text)
         if len(found) > 1:
@@ -118,7 +108,7 @@ def _write_turn(draft: Draft, turn: Message) -> None:
     if new.text != node.text:
         same = "".join(new.text.split()) == "".join(node.text.split())
         draft.note("turns_respaced" if same else "turns_rewritten", 1, node.text, new.text)
-    between = said_between(parsed)
+    between = strays(parsed)
     if between:
         draft.note("text_into_reasoning", 1, "\n".join(between))
     if ParseProblem.CUT_AT_RESPONSE in parsed.problems:
@@ -129,16 +119,14 @@ def _joined(draft: Draft, found: list[Message]) -> list[Message]:
     """Replies of one kind as one message, in its tags."""
     if not found or (len(found) == 1 and found[0].node.token_ids is not None):
         return found
-    node, nodes = found[0].node, [one.node for one in found]
+    nodes, joined = [one.node for one in found], {}
     text = "\n".join(one.text if is_wrapped(one.text) else wrap_observation(unwrap(one.text)) for one in nodes)
-    new = with_text(node, text, role=Role.USER)
     if len(nodes) > 1:
-        draft.note("responses_joined", len(nodes) - 1, node.text, new.text)
-        events = tuple(event for one in nodes for event in one.events)
-        new = new.model_copy(update={"events": events, "seconds": sum(one.seconds for one in nodes)})
-    elif new.text != node.text:
-        draft.note("responses_wrapped", 1, node.text, new.text)
-    found[0].node = new
+        draft.note("responses_joined", len(nodes) - 1, nodes[0].text, text)
+        joined = {"events": tuple(event for one in nodes for event in one.events), "seconds": sum(one.seconds for one in nodes)}
+    elif text != nodes[0].text:
+        draft.note("responses_wrapped", 1, nodes[0].text, text)
+    found[0].write(text, role=Role.USER, **joined)
     return found[:1]
 
 
@@ -202,7 +190,7 @@ def canonical_names(
             if len(reply.node.events) == len(calls):
                 pairs = zip(reply.node.events, calls, strict=True)
                 events = [event.model_copy(update={"name": call.name, "role": tool_role(call.name)}) for event, call in pairs]
-                reply.node = with_text(reply.node, reply.node.text, events=tuple(events))
+                reply.write(reply.node.text, events=tuple(events))
 
 
 _UNSAFE = frozenset({"unknown_layout", "odd_block", "unread_entry"})
@@ -223,7 +211,7 @@ def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> N
             blocks = split_blocks(seen.node.text)
             new = [_laid_out(draft, block, layout or draft.profile.results) for block in blocks]
             if new != blocks:
-                seen.node = with_text(seen.node, join_blocks(new))
+                seen.write(join_blocks(new))
 
 
 def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
@@ -311,6 +299,5 @@ def whole_ids(draft: Draft) -> None:
     for message in with_ids:
         node = message.node
         text = _written_out(draft, node) if node.kind is NodeKind.TURN else node.text
-        bare = {"token_ids": None, "loss_mask": None, "logprobs": None, "versions": None}
-        message.node = with_text(node.model_copy(update=bare), text)
+        message.write(text, token_ids=None, loss_mask=None, logprobs=None, versions=None)
     draft.note("messages_without_ids", len(with_ids))

@@ -218,17 +218,18 @@ def dedupe(layout: Layout, report: Report) -> Figures:
             prefer=settings.prefer,
         )
         told, written = f"{done.questions:,} questions, at most {done.largest:,} of one", len(done.kept)
-        same = [(one.id, "same_question", f"{one.kept} stays: {one.kept_question}", one) for one in left]
+        same = [(one["id"], "same_question", f"{one['kept']} stays: {one['kept_question']}", one) for one in left]
         if layout.config.against:
             found = check_file(layout.unlike, layout.config.against, out=layout.benchmark_free)
             written = found.rows - len(found.hits)
             alike = ", ".join(f"{count:,} {kind}" for kind, count in kinds(found.hits).items()) or "none"
             told += f"; asked by benchmarks ({found.benchmarks:,} questions): {alike}"
-            same += [(hit.id, hit.kind.value, f"{hit.benchmark}: {hit.benchmark_question}", hit) for hit in found.hits]
+            same += [
+                (hit.id, hit.kind.value, f"{hit.benchmark}: {hit.benchmark_question}", dataclasses.asdict(hit))
+                for hit in found.hits
+            ]
         advance(1)
-    lines = (
-        {"id": id, "reason": reason, "detail": detail, "found": dataclasses.asdict(one)} for id, reason, detail, one in same
-    )
+    lines = ({"id": id, "reason": reason, "detail": detail, "found": one} for id, reason, detail, one in same)
     write_lines(layout.same, map(encode_record, lines))
     return {"came_in": number, "went_out": written, "told": told}
 
