@@ -34,7 +34,7 @@ class NumericJudge:
         found = {compare(trajectory.answer or "", accepted, self.tolerance) for accepted in trajectory.question.answers}
         if True in found:
             return decided(True, "the same quantity")
-        if None in found:
+        if None in found or not found:
             return unscored(Code.NOT_COMPARABLE, "the answers are not one quantity each, or their units have no fixed factor")
         return decided(False, "another quantity, or none")
 

@@ -25,7 +25,7 @@ from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.record import Trajectory
 from sanderling.core.text import MINUS, WIDE, folded
 from sanderling.judge.numeric import NumericJudge
-from sanderling.judge.verdict import Judge, Verdict, decided
+from sanderling.judge.verdict import Code, Judge, Verdict, decided, unscored
 
 Outcome = Callable[[str, str], float]
 """``(answer, accepted) -> score in [0, 1]``."""
@@ -169,8 +169,10 @@ class RuleJudge:
     places: tuple[str, ...] = field(default=(), init=False)
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
-        """By the best of the accepted answers."""
-        score = max(self.outcome(trajectory.answer or "", accepted) for accepted in trajectory.question.answers)
+        """By the best of the accepted answers. Raises UserError for a question without any."""
+        score = score_trajectory(trajectory, self.outcome)
+        if score is None:
+            return unscored(Code.NOT_ENDED, "there is no answer to judge")
         return decided(score >= self.threshold, f"{self.name} score {score:.2f}", score=score)
 
 
