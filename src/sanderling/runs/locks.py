@@ -2,16 +2,23 @@
 
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import or_cannot
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 LOCK = ".lock"
 """The file that a process in a directory has locked; it outlives the lock."""
 
@@ -72,3 +79,42 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+_WAITING = 3
+"""Items under way for each process."""
+
+
+def in_processes(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    workers: int,
+    *,
+    killed: str,
+    prepare: Callable[[], None] | None = None,
+) -> Iterator[Result]:
+    """What ``work`` makes of each item, in their order, by processes of which each has only a few items under way.
+
+    Each process calls ``prepare`` first. Raises UserError, with the sentence ``killed``, when a process was killed.
+    """
+    context = multiprocessing.get_context("spawn")  # a caller may have threads, which no fork survives
+    pool = ProcessPoolExecutor(workers, context, _begin, (prepare,))
+    under_way: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            under_way.append(pool.submit(work, item))
+            if len(under_way) >= _WAITING * workers:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    except BrokenProcessPool as error:
+        raise UserError(killed) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(prepare: Callable[[], None] | None) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that was asked ends this one
+    if prepare is not None:
+        prepare()

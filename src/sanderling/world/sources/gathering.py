@@ -5,19 +5,14 @@ accounts, so it goes on from any page.
 """
 
 import json
-import multiprocessing
 import pickle
-import signal
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import sanderling
-from sanderling.core.errors import UserError
-from sanderling.runs.locks import end_with_parent
+from sanderling.runs.locks import in_processes
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import Feed, SourceAccount
 from sanderling.world.sources.base import DocumentSource, Skipped, Source, stamp_of
@@ -77,8 +72,6 @@ class Gathering(Feed):
 
 
 _BATCH, _BATCH_BYTES = 16, 2**20
-_WAITING = 3
-"""Batches under way for each process."""
 
 
 def parallel_items(source: DocumentSource[Any], workers: int, skip: int = 0) -> Iterator[Page | Skipped]:
@@ -87,23 +80,13 @@ def parallel_items(source: DocumentSource[Any], workers: int, skip: int = 0) -> 
     Documents are fetched here, one after the other, and read there in small batches, of which only a few are under way, so that
     memory does not grow with the source. Raises UserError when a process was killed: every item yielded before is whole.
     """
-    context = multiprocessing.get_context("spawn")  # the world that is being written has threads, which no fork survives
-    pool = ProcessPoolExecutor(workers, context, _prepare, (source,))
-    under_way: deque[Future[list[Page | Skipped]]] = deque()
-    try:
-        for batch in _batches(islice(source.documents(), skip, None)):
-            under_way.append(pool.submit(_read, batch))
-            if len(under_way) >= _WAITING * workers:
-                yield from under_way.popleft().result()
-        while under_way:
-            yield from under_way.popleft().result()
-    except BrokenProcessPool as error:
-        raise UserError(
-            "A process that reads documents was killed (often for want of memory): "
-            "run the same command again, with fewer --workers; it goes on from here."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+    batches = _batches(islice(source.documents(), skip, None))
+    killed = (
+        "A process that reads documents was killed (often for want of memory): "
+        "run the same command again, with fewer --workers; it goes on from here."
+    )
+    for items in in_processes(_read, batches, workers, prepare=partial(_prepare, source), killed=killed):
+        yield from items
 
 
 def _batches(documents: Iterator[Any]) -> Iterator[list[bytes]]:
@@ -124,8 +107,6 @@ _readers: list[Callable[[Any], Page | Skipped]] = []
 
 
 def _prepare(source: DocumentSource[Any]) -> None:
-    end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that was asked ends this one
     _readers[:] = [source.reader()]
 
 
