@@ -20,10 +20,8 @@ from sanderling.tools.page_reader import (
     ReaderRefusedError,
     ReadingLimits,
     Report,
-    merging_messages,
     read_report,
     reading_messages,
-    repeated,
 )
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, VisitReply
@@ -72,7 +70,7 @@ async def test_quotes_come_back_in_page_order_as_they_stand() -> None:
         "Anna Bel founded the town hall in 1903 with [Ivo Kern](https://w.example/Ivo_(mason)).\n\n"
         "Herring   is\nsold at the café."
     )
-    assert (reading.summary, reading.rationale, reading.fallback) == ("Anna Bel did.", "Because.", None)
+    assert (reading.summary, reading.fallback) == ("Anna Bel did.", None)
     counts = reader.counts
     assert (counts.pages, counts.asked, counts.kept, counts.dropped, dict(counts.fallbacks)) == (1, 1, 2, 1, {})
     assert TEXT in model.asked[0][1].content and GOAL in model.asked[0][1].content
@@ -111,9 +109,11 @@ async def test_an_outage_may_be_refused() -> None:
 
 
 async def test_a_reply_that_cannot_be_read_is_asked_for_once_more() -> None:
-    model = Model("Well, ...", said(FOUNDED))
+    model = Model("Well, " + "." * 10_000, said(FOUNDED))
     assert (await PageReader(model, "m").read(PAGE, GOAL, 200)).fallback is None
-    assert [len(messages) for messages in model.asked] == [2, 4] and model.asked[1][2].content == "Well, ..."
+    first, second = model.asked
+    assert len(first) == 2 and second[:2] == first and (len(second), second[2].role) == (4, Role.ASSISTANT)
+    assert second[2].content.startswith("Well, ...") and len(second[2].content) < 3_000
 
 
 @pytest.mark.parametrize("most", [5, 12, 30])
@@ -138,6 +138,8 @@ async def test_a_long_page_is_read_by_parts_and_merged() -> None:
     reading = await reader.read(VisitReply("u", "T", LONG), "sevens", 200)
     assert [line.split()[1] for line in reading.text.split("\n\n")] == ["7", "17", "27", "37"]
     parts = [asked[1].content for asked in model.asked if "<page>" in asked[1].content]
+    (merging,) = [asked[1].content for asked in model.asked if "<page>" not in asked[1].content]
+    assert all(f'"Paragraph {n} of' in merging for n in (7, 17, 27, 37)) and merging.count('"part"') == 4
     assert len(parts) == 5 and "(part 5 of 5)" in "".join(parts) and reading.summary == "merged"
     assert all(sum(f"Paragraph {n} of" in part for part in parts) == 1 for n in range(40))
     assert reader.counts.asked == 6
@@ -249,7 +251,7 @@ async def test_a_model_that_is_late_is_not_waited_for() -> None:
 # -- prompt and reply ------------------------------------------------------------------------------------------
 
 GOOD = {"rationale": "r", "evidence": ["a", "b"], "summary": "s"}
-REPORT = Report("r", ("a", "b"), "s")
+REPORT = Report(("a", "b"), "s")
 
 
 @pytest.mark.parametrize(
@@ -270,8 +272,8 @@ def test_replies_as_models_write_them(reply: str) -> None:
 
 
 def test_evidence_may_be_one_string_or_none() -> None:
-    assert read_report('{"evidence": "one\\ntwo", "summary": null}') == Report("", ("one\ntwo",), "")
-    assert read_report('{"evidence": null, "summary": "s"}') == Report("", (), "s")
+    assert read_report('{"evidence": "one\\ntwo", "summary": null}') == Report(("one\ntwo",), "")
+    assert read_report('{"evidence": null, "summary": "s"}') == Report((), "s")
 
 
 @pytest.mark.parametrize(
@@ -286,10 +288,6 @@ def test_the_prompt_holds_goal_page_and_place() -> None:
     assert (system.role, user.role) == (Role.SYSTEM, Role.USER)
     assert "(part 2 of 3): Orlo" in user.content and user.content.count("</page>") == 1 and len(user.content) < 3_000
     assert "part" not in reading_messages("Orlo", "x", "g", 1, 1)[1].content
-    again = repeated((system, user), "x" * 10_000)
-    assert again[:2] == (system, user) and again[2].role is Role.ASSISTANT and len(again[2].content) < 3_000
-    merged = merging_messages("Orlo", "g", [REPORT, Report("", ("c",), "t")])[1].content
-    assert all(f'"{word}"' in merged for word in ("a", "b", "c", "s", "t"))
 
 
 @pytest.mark.parametrize("end", ["</page>", "</PAGE>", "</page >", "</ page>"])

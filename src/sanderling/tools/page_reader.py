@@ -1,12 +1,10 @@
 """Reading visited pages with a language model: a page and a goal become passages of that page and a summary.
 
-Long pages are read by parts, side by side, and each part is quoted for itself; the quotes that stand in the page are its
-extract, in page order, and where several parts had some, one more reply makes one summary of theirs. A part that the server
-will not take is halved. A reply that cannot be read is asked for once more. Nothing is ever cut away from a page to make it
-fit, and what is returned as text stands in the page (`quotes`). Where nothing comes of it, the model-free extract stays.
-
-The reply is one JSON object of rationale, evidence and summary, as the readers of DR-Venus, LiteResearcher and
-AgentCPM-Explore have it; the words of the prompt are ours.
+Long pages are read by parts, side by side; the quotes that stand in the page are its extract, in page order, and where several
+parts had some, one more reply makes one summary of theirs. A part that the server will not take is halved. A reply that cannot
+be read is asked for once more. What is returned as text stands in the page (`quotes`). Where nothing comes of it, the
+model-free extract stays. The reply is one JSON object of rationale, evidence and summary, as the readers of DR-Venus,
+LiteResearcher and AgentCPM-Explore have it; the words of the prompt are ours.
 """
 
 import asyncio
@@ -14,9 +12,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.lenient import find_object
@@ -79,9 +78,8 @@ class Fallback(StrEnum):
     """Why the passages were chosen without the model after all."""
 
     UNREACHABLE = "unreachable"
-    """The model's server gave no answer."""
     REFUSED = "refused"
-    """It would not take the page, however short its parts."""
+    """The server would not take the page, however short its parts."""
     UNREADABLE = "unreadable"
     """Its replies were not the JSON that was asked for."""
     NO_EVIDENCE = "no_evidence"
@@ -93,12 +91,10 @@ class Fallback(StrEnum):
 
 
 class OnOutage(StrEnum):
-    """What an unreachable model does to a visit."""
+    """What an unreachable model does to a visit: it is read without, and counted; or the episode ends unscored."""
 
     FALL_BACK = "fall-back"
-    """The passages are chosen without the model; the visit is counted."""
     REFUSE = "refuse"
-    """The visit is an outage of the tool: the episode ends unscored."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +112,11 @@ class ReadingLimits:
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of reading one page: passages as they stand there, in page order, a summary of them, and why these."""
+    """What came of reading one page: passages as they stand there, in page order, and a summary of them; or why neither."""
 
     text: str = ""
     summary: str = ""
-    rationale: str = ""
     fallback: Fallback | None = None
-    """Set: there is no text, and the model-free extract takes its place."""
 
 
 @dataclass
@@ -137,26 +131,15 @@ class Counts:
     fallbacks: Counter[Fallback] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """A model's reply, read."""
 
-    rationale: str
     evidence: tuple[str, ...]
     summary: str
 
 
 class PageReader:
-    """Reads pages with a model.
-
-    Args:
-        complete: the model's next turn at temperature 0.
-        model: its name, which with the conversation is the key of a remembered reply.
-        cache: where replies are kept; None: nowhere.
-        limits: how much is read.
-        on_outage: what an unreachable model does to a visit.
-
-    """
+    """Reads pages with a model, by its next turn; model and conversation are the key of a reply remembered in ``cache``."""
 
     def __init__(
         self,
@@ -167,41 +150,29 @@ class PageReader:
         limits: ReadingLimits | None = None,
         on_outage: OnOutage = OnOutage.FALL_BACK,
     ) -> None:
-        self._complete, self._model, self._cache = complete, model, cache
+        self._complete, self._model, self._cache, self._on_outage = complete, model, cache, on_outage
         self._limits = limits or ReadingLimits()
-        self._on_outage = on_outage
         self._outages = 0
         self._turns = asyncio.Semaphore(self._limits.at_a_time)
         self.counts = Counts()
 
-    @property
-    def page_words(self) -> int:
-        """How much of a page it reads; of a longer one, the passages chosen for the goal."""
-        return self._limits.part_words * self._limits.most_parts
-
     async def read_visits(
         self, visit: Visit, replies: Sequence[tuple[str, VisitReply]], goal: str, max_words: int, seconds: float | None
     ) -> list[VisitReply]:
-        """Visits that were made, read for the goal side by side; each stays as it is where nothing comes of it.
+        """Model-free replies by the addresses asked for, read for the goal side by side; each stays where nothing comes of it.
 
         Only what was asked with a goal, and not as a part of a page, is read by the model. Raises ReaderOutageError where it is
-        not to be done without.
-
-        Args:
-            visit: makes the same visits with another budget.
-            replies: addresses as they were asked for, with the model-free replies.
-            goal: what is wanted.
-            max_words: the budget of one page.
-            seconds: real time for all of it; None: unlimited. Pages not read by then stay as they are, and are counted.
-
+        not to be done without. ``visit`` makes the same visits with another budget; ``seconds`` is real time for all of it, and
+        pages not read by then stay as they are, and are counted.
         """
+        most = self._limits.part_words * self._limits.most_parts  # of a longer page, the passages chosen for the goal are read
 
         async def one(url: str, reply: VisitReply) -> VisitReply:
             if reply.status is not ToolStatus.OK or not goal.strip() or asked_part(url):
                 return reply
             try:
                 async with asyncio.timeout(None if seconds is None else seconds * _ENOUGH):
-                    reading = await self.read(await visit(url, self.page_words), goal, max_words)
+                    reading = await self.read(await visit(url, most), goal, max_words)
             except TimeoutError:
                 self.counts.fallbacks[Fallback.LATE] += 1
                 return reply
@@ -239,22 +210,28 @@ class PageReader:
         if not reports:
             return Reading(fallback=Fallback.UNREADABLE)
         text = PageText(page.text)
-        stretches: list[Stretch] = []
-        holding: list[Report] = []
-        dropped = 0
-        for report in reports:
-            kept, missed = text.stretches_of(report.evidence)
-            stretches += kept
-            dropped += missed
-            holding += [report] if kept else []
+        found = [(report, *text.stretches_of(report.evidence)) for report in reports]
+        stretches = [stretch for _, kept, _ in found for stretch in kept]
+        dropped = sum(missed for _, _, missed in found)
         self.counts.kept += len(stretches)
         self.counts.dropped += dropped
+        holding = [report for report, kept, _ in found if kept]
         if not holding:
             return Reading(fallback=Fallback.NOT_IN_PAGE if dropped else Fallback.NO_EVIDENCE)
-        summary = _shortened(await self._summary(page.title, goal, holding), max_words // _SUMMARY_SHARE)
+        merged = None
+        if len(holding) > 1:
+            evidence = json.dumps([report._asdict() for report in holding], ensure_ascii=False, indent=1)
+            with suppress(ReaderRefusedError):  # then the summaries of the parts stand side by side
+                merged = await self._ask(_messages(_MERGE, f"Goal: {goal[:_LONGEST_GOAL]}\n\nPage: {page.title}\n{evidence}"))
+        told = merged.summary if merged and merged.summary else " ".join(report.summary for report in holding)
+        summary, left = "", max_words // _SUMMARY_SHARE
+        for sentence in sentences(" ".join(told.split())):
+            left -= Prices(sentence).whole
+            if left < 0:
+                break
+            summary = f"{summary} {sentence}".lstrip()
         passages = text.passages(_affordable(page.text, stretches, max_words - Prices(summary).whole))
-        rationale = " ".join(report.rationale for report in holding if report.rationale)
-        return Reading("\n\n".join(passages), summary, rationale)
+        return Reading("\n\n".join(passages), summary)
 
     async def _part(self, title: str, text: str, goal: str, part: int, parts: int) -> list[Report]:
         """What was found in one part, read in halves if need be; nothing where no reply could be read."""
@@ -268,21 +245,9 @@ class PageReader:
             return [report for half in halves for report in await self._part(title, half, goal, part, parts)]
         return [] if report is None else [report]
 
-    async def _summary(self, title: str, goal: str, holding: Sequence[Report]) -> str:
-        """The summary of the one part that had evidence, or one made of those of several."""
-        if len(holding) == 1:
-            return holding[0].summary
-        try:
-            merged = await self._ask(merging_messages(title, goal, holding))
-        except ReaderRefusedError:
-            merged = None
-        return merged.summary if merged and merged.summary else " ".join(report.summary for report in holding)
-
-    async def _ask(self, messages: tuple[Message, ...]) -> Report | None:
+    async def _ask(self, asking: tuple[Message, ...]) -> Report | None:
         """A readable reply, remembered or asked for; None after two that could not be read."""
-        reply = ""
-        for conversation in (messages, None):
-            asking = conversation or repeated(messages, reply)
+        for again in (True, False):
             known = self._cache.get(self._model, asking) if self._cache else None
             if known is not None and (report := read_report(known)) is not None:
                 self.counts.remembered += 1
@@ -295,6 +260,9 @@ class PageReader:
                 if self._cache is not None:
                     self._cache.put(self._model, asking, reply)
                 return report
+            if again:
+                failed = Message(role=Role.ASSISTANT, content=reply[:_LONGEST_FAILURE])
+                asking = (*asking, failed, Message(role=Role.USER, content=_AGAIN))
         return None
 
 
@@ -344,39 +312,15 @@ def _affordable(text: str, stretches: Sequence[Stretch], budget: int) -> list[St
     return kept
 
 
-def _shortened(summary: str, most: int) -> str:
-    """The first sentences within a number of words."""
-    kept: list[str] = []
-    for sentence in sentences(" ".join(summary.split())):
-        most -= Prices(sentence).whole
-        if most < 0:
-            break
-        kept.append(sentence)
-    return " ".join(kept)
-
-
-# -- what the model is told, and how its reply is read -------------------------------------------------------------------
-
-
 def reading_messages(title: str, text: str, goal: str, part: int, parts: int) -> tuple[Message, ...]:
     """Ask for one part of a page."""
     place = f" (part {part} of {parts})" if parts > 1 else ""
     body = _PAGE_END.sub("< ", text)
-    user = f"Goal: {goal[:_LONGEST_GOAL]}\n\nPage{place}: {title}\n<page>\n{body}\n</page>"
-    return (Message(role=Role.SYSTEM, content=_READ), Message(role=Role.USER, content=user))
+    return _messages(_READ, f"Goal: {goal[:_LONGEST_GOAL]}\n\nPage{place}: {title}\n<page>\n{body}\n</page>")
 
 
-def merging_messages(title: str, goal: str, findings: Sequence[Report]) -> tuple[Message, ...]:
-    """Ask for one summary of what was found in several parts."""
-    found = [{"evidence": list(report.evidence), "summary": report.summary} for report in findings]
-    user = f"Goal: {goal[:_LONGEST_GOAL]}\n\nPage: {title}\n{json.dumps(found, ensure_ascii=False, indent=1)}"
-    return (Message(role=Role.SYSTEM, content=_MERGE), Message(role=Role.USER, content=user))
-
-
-def repeated(messages: Sequence[Message], reply: str) -> tuple[Message, ...]:
-    """Ask once more after a reply that could not be read."""
-    failed = Message(role=Role.ASSISTANT, content=reply[:_LONGEST_FAILURE])
-    return (*messages, failed, Message(role=Role.USER, content=_AGAIN))
+def _messages(system: str, user: str) -> tuple[Message, ...]:
+    return (Message(role=Role.SYSTEM, content=system), Message(role=Role.USER, content=user))
 
 
 def read_report(reply: str) -> Report | None:
@@ -384,10 +328,9 @@ def read_report(reply: str) -> Report | None:
     found = find_object(reply, lambda value: "evidence" in value or "summary" in value)
     if found is None:
         return None
-    evidence = found.get("evidence") or ()
-    quotes = [evidence] if isinstance(evidence, str) else evidence if isinstance(evidence, list) else ()
-    texts = tuple(quote.strip() for quote in map(_text, quotes) if quote.strip())
-    return Report(_text(found.get("rationale") or found.get("rational")), texts, _text(found.get("summary")))
+    evidence = found.get("evidence")
+    quotes = evidence if isinstance(evidence, list) else [evidence] if isinstance(evidence, str) else []
+    return Report(tuple(quote.strip() for quote in map(_text, quotes) if quote.strip()), _text(found.get("summary")))
 
 
 def _text(value: Any) -> str:
