@@ -69,9 +69,6 @@ def tool_roles(profile: Profile) -> dict[str, str]:
     return {profile.tools.search: "search", profile.tools.visit: "visit"}
 
 
-# -- reading a call's arguments: tolerant where the meaning is plain, one sentence where it is not -----------------------
-
-
 class BadArgumentsError(Exception):
     """The arguments cannot be read; the message is one sentence that names the right shape."""
 

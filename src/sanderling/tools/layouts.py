@@ -21,34 +21,24 @@ _SENTENCE_WORDS = 120
 _LONGEST_ECHO = 2_000
 _NO_SUMMARY = "No information from this page is available."
 
-_SENTENCES = {
-    ToolStatus.EMPTY: "The search found nothing; try other words.",
-    ToolStatus.NOT_FOUND: "No page was found at this address; check the URL or try another page.",
-    ToolStatus.GONE: "The page no longer exists; try another page.",
-    ToolStatus.TIMEOUT: "The request timed out; try again or try something else.",
-    ToolStatus.BLOCKED: "The site refused access; try another page.",
-    ToolStatus.PAYWALLED: "The page is behind a paywall; try another page.",
-    ToolStatus.NOT_TEXT: "The page is not readable text; try another page.",
-    ToolStatus.RATE_LIMITED: "Too many requests at once; try again later.",
-    ToolStatus.OUTAGE: "The service is unreachable.",
+_MISSES = {
+    ToolStatus.EMPTY: ("The search found nothing; try other words.", "No results."),
+    ToolStatus.NOT_FOUND: ("No page was found at this address; check the URL or try another page.", "Page not found."),
+    ToolStatus.GONE: ("The page no longer exists; try another page.", "Page gone."),
+    ToolStatus.TIMEOUT: ("The request timed out; try again or try something else.", "Timed out."),
+    ToolStatus.BLOCKED: ("The site refused access; try another page.", "Page blocked."),
+    ToolStatus.PAYWALLED: ("The page is behind a paywall; try another page.", "Page paywalled."),
+    ToolStatus.NOT_TEXT: ("The page is not readable text; try another page.", "Page not readable."),
+    ToolStatus.RATE_LIMITED: ("Too many requests at once; try again later.", "Try later."),
+    ToolStatus.OUTAGE: ("The service is unreachable.", "Unreachable."),
 }
-_SHORT = {
-    ToolStatus.EMPTY: "No results.",
-    ToolStatus.NOT_FOUND: "Page not found.",
-    ToolStatus.GONE: "Page gone.",
-    ToolStatus.TIMEOUT: "Timed out.",
-    ToolStatus.BLOCKED: "Page blocked.",
-    ToolStatus.PAYWALLED: "Page paywalled.",
-    ToolStatus.NOT_TEXT: "Page not readable.",
-    ToolStatus.RATE_LIMITED: "Try later.",
-    ToolStatus.OUTAGE: "Unreachable.",
-}
+"""What is said of a part that failed, in a sentence and in the compact layout."""
 
 
 def status_sentence(status: ToolStatus, layout: ResultLayout) -> str:
     """What the agent reads for a part that failed; a word or two in the compact layout."""
-    table = _SHORT if layout is ResultLayout.COMPACT else _SENTENCES
-    return table.get(status, "The call failed.")
+    sentence, short = _MISSES.get(status, ("The call failed.", "The call failed."))
+    return short if layout is ResultLayout.COMPACT else sentence
 
 
 def search_text(replies: Sequence[SearchReply], layout: ResultLayout) -> str:

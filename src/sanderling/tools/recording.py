@@ -1,10 +1,9 @@
 """Recording: every call of a tool, with what it returned and how long it took, one line each; and what becomes of recordings.
 
-The wrapped tool answers as it would without; a call is in the log before its result is handed on, in one write, so a killed
-process loses no finished call, and a torn last line is dropped by the reader and cut off by the next append. A broken backend
-is recorded as an outage, then raised as before. The form is one for all tools and layouts of results: the text as the agent
-read it, and beside it the result lists and pages in structured form, where they can be told from the text. Several runs may
-share one log. A recording gives trajectories (hence a world, a fidelity reference, a profile of faults) and a replay table.
+A call is in the log before its result is handed on, in one write, so a killed process loses no finished call. A broken backend
+is recorded as an outage, then raised as before. The form is one for all tools and layouts: the text as the agent read it, and
+beside it result lists and pages, where they can be told from the text. Several runs may share one log. A recording gives
+trajectories (hence a world, a fidelity reference, a profile of faults) and a replay table.
 """
 
 import json
@@ -20,9 +19,10 @@ from pydantic import Field, ValidationError
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.observations import ListedPage, Reading, SearchBlock, read_observation
+from sanderling.core.observations import ListedPage, SearchBlock, read_observation
 from sanderling.core.parse import normalise_arguments
 from sanderling.core.profiles import ToolNames
+from sanderling.core.prompts import BETWEEN
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Role, ToolCall, ToolSpec, ToolStatus
 from sanderling.runs.jsonl import JsonlLog
@@ -33,7 +33,6 @@ VERSION = 1
 _HEAD = b'{"recording":'
 """How every line begins."""
 _NAMES = ToolNames()
-_BETWEEN = "\n=======\n"
 _COMPACT = re.compile(r"^\[(\d+)\] (.*)\n(\S+)\n(.*)$", re.M)
 
 
@@ -112,7 +111,6 @@ class RecordingTool:
             result = await self.tool(arguments, context)
         except ToolOutageError as error:
             result, outage = ToolResult(text="", status=ToolStatus.OUTAGE), error
-        elapsed = max(0.0, self.clock() - started)
         lists, pages = structured(self.role, arguments, result)
         call = RecordedCall(
             episode=self.episode,
@@ -122,15 +120,11 @@ class RecordingTool:
             arguments=arguments,
             ordinal=context.ordinal,
             occurrence=context.occurrence,
-            text=result.text,
-            status=result.status,
-            parts=result.parts,
-            latency_s=result.latency_s,
-            elapsed_s=elapsed,
-            provenance=result.provenance,
+            elapsed_s=self.clock() - started,
             lists=lists,
             pages=pages,
             outage="" if outage is None else str(outage),
+            **vars(result),
         )
         self.log.append(call.model_dump(mode="json"))
         if outage is not None:
@@ -151,9 +145,7 @@ def open_recording(path: Path | str) -> JsonlLog:
     Raises UserError when the file holds something else, or its place cannot be written.
     """
     log = JsonlLog(path, durable=False)
-    if log.path.exists() and not log.path.is_file():
-        raise UserError(f"{path} is no file: choose another place to record to.")
-    if log.path.exists() and not is_recording(log.path):
+    if log.path.exists() and not (log.path.is_file() and is_recording(log.path)):
         raise UserError(f"{path} holds something else than a recording: choose another place.")
     try:
         log.path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,34 +190,39 @@ def structured(
     are found, a page where a single one was asked for.
     """
     wanted = normalise_arguments(ToolCall(name=role, arguments=dict(arguments)), _NAMES).arguments
-    reading = read_observation(result.text)
+    reading, parts = read_observation(result.text), result.parts or (result.status,)
     if role == "search":
-        return _lists(reading, _texts(wanted.get(_NAMES.search_query)), result), ()
-    if role == "visit":
-        goal = wanted.get(_NAMES.visit_goal)
-        return (), _pages(reading, _texts(wanted.get(_NAMES.visit_url)), goal if isinstance(goal, str) else "", result)
-    return (), ()
+        blocks = reading.blocks or _compact_blocks(result.text, _texts(wanted.get(_NAMES.search_query)), parts)
+        told = [ToolStatus.OK if block.hits else ToolStatus.EMPTY for block in blocks]
+        found = zip(blocks, result.parts if len(result.parts) == len(blocks) else told, strict=True)
+        return tuple(RecordedList(query=block.query, hits=block.hits, status=status) for block, status in found), ()
+    if role != "visit":
+        return (), ()
+    pages: list[RecordedPage] = []
+    if reading.extracts:
+        told = [ToolStatus.NOT_FOUND if extract.dead else ToolStatus.OK for extract in reading.extracts]
+        for extract, status in zip(reading.extracts, result.parts if len(result.parts) == len(told) else told, strict=True):
+            words = (extract.evidence, extract.summary) if status is ToolStatus.OK else ("", "")
+            page = RecordedPage(url=extract.url, goal=extract.goal, evidence=words[0], summary=words[1], status=status)
+            pages.append(page)
+        return (), tuple(pages)
+    urls, goal = _texts(wanted.get(_NAMES.visit_url)), wanted.get(_NAMES.visit_goal)
+    if len(urls) == len(parts) and (len(urls) == 1 or ToolStatus.OK not in parts):
+        text = result.text.partition("\n")[2]
+        for url, status in zip(urls, parts, strict=True):
+            evidence = text if status is ToolStatus.OK else ""
+            pages.append(RecordedPage(url=url, goal=goal if isinstance(goal, str) else "", evidence=evidence, status=status))
+    return (), tuple(pages)
 
 
-def _lists(reading: Reading, queries: Sequence[str], result: ToolResult) -> tuple[RecordedList, ...]:
-    blocks = reading.blocks or _compact_blocks(result, queries)
-    statuses = result.parts if len(result.parts) == len(blocks) else ()
-    found = []
-    for index, block in enumerate(blocks):
-        status = statuses[index] if statuses else ToolStatus.OK if block.hits else ToolStatus.EMPTY
-        found.append(RecordedList(query=block.query, hits=block.hits, status=status))
-    return tuple(found)
-
-
-def _compact_blocks(result: ToolResult, queries: Sequence[str]) -> tuple[SearchBlock, ...]:
+def _compact_blocks(text: str, queries: Sequence[str], parts: Sequence[ToolStatus]) -> tuple[SearchBlock, ...]:
     """Blocks of the compact layout, one for each query, in order; none when their number does not fit the statuses."""
     entries: list[list[ListedPage]] = []
-    for found in _COMPACT.finditer(result.text):
+    for found in _COMPACT.finditer(text):
         if found[1] == "1":
             entries.append([])
         if entries:
             entries[-1].append(ListedPage(found[2], found[3], found[4]))
-    parts = result.parts or (result.status,)
     if len(parts) != len(queries) or parts.count(ToolStatus.OK) != len(entries):
         return ()
     rest = iter(entries)
@@ -233,50 +230,47 @@ def _compact_blocks(result: ToolResult, queries: Sequence[str]) -> tuple[SearchB
     return tuple(SearchBlock(query, tuple(next(rest)) if status is ToolStatus.OK else ()) for query, status in pairs)
 
 
-def _pages(reading: Reading, urls: Sequence[str], goal: str, result: ToolResult) -> tuple[RecordedPage, ...]:
-    if reading.extracts:
-        statuses = result.parts if len(result.parts) == len(reading.extracts) else ()
-        found = []
-        for index, extract in enumerate(reading.extracts):
-            status = statuses[index] if statuses else ToolStatus.NOT_FOUND if extract.dead else ToolStatus.OK
-            words = (extract.evidence, extract.summary) if status is ToolStatus.OK else ("", "")
-            page = RecordedPage(url=extract.url, goal=extract.goal, evidence=words[0], summary=words[1], status=status)
-            found.append(page)
-        return tuple(found)
-    parts = result.parts or (result.status,)
-    if len(urls) == len(parts) and (len(urls) == 1 or ToolStatus.OK not in parts):
-        text = result.text.partition("\n")[2]
-        return tuple(
-            RecordedPage(url=url, goal=goal, evidence=text if status is ToolStatus.OK else "", status=status)
-            for url, status in zip(urls, parts, strict=True)
-        )
-    return ()
-
-
 def _texts(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-# -- what becomes of a recording -----------------------------------------------------------------------------------------
 
 
 def trajectories_of(calls: Iterable[RecordedCall]) -> tuple[Trajectory, ...]:
     """One trajectory for each run, in the order in which they began: a turn and an observation for each call.
 
-    Observations are laid out so that `core.observations` reads them, whatever the agent's own layout was; what could not be
-    told apart keeps its text. Their events have status and latency, so that a profile of faults can be fitted to them. The
-    question's id is its text, or the episode's id where none was recorded.
+    Observations are laid out so that `core.observations` reads them, whatever the agent's own layout was. Their events have
+    status and latency, so that a profile of faults can be fitted to them. The question's id is its text, or the episode's id
+    where none was recorded.
     """
-    return tuple(_trajectory(id, run) for id, run in _runs(calls))
+    found: list[Trajectory] = []
+    for id, run in _runs(calls):
+        asked = run[0].question or run[0].episode
+        nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text=asked)]
+        for call in run:
+            made = ToolCall(name=call.tool, arguments=call.arguments)
+            nodes.append(Node(parent=len(nodes) - 1, role=Role.ASSISTANT, kind=NodeKind.TURN, text="", calls=(made,)))
+            event = ToolEvent(
+                name=call.tool,
+                role=call.role,
+                status=call.status,
+                parts=call.parts,
+                latency_s=call.latency_s if call.latency_s > 0 else call.elapsed_s,  # as measured where the tool says nothing
+                provenance=call.provenance,
+            )
+            text = f"<tool_response>\n{_readable(call)}\n</tool_response>"
+            seen = Node(parent=len(nodes) - 1, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, events=(event,))
+            nodes.append(seen)
+        question = Question(id=asked, text=asked)
+        found.append(Trajectory(id=id, question=question, nodes=tuple(nodes), leaf=len(nodes) - 1, ending=None))
+    return tuple(found)
 
 
 def replay_table(calls: Iterable[RecordedCall]) -> ReplayTable:
     """Every call that returned, by its key, with the very text the agent read."""
-    replays = []
-    for id, run in _runs(calls):
-        for call in run:
-            replays.append(Replay((call_key(call.role or call.tool, call.arguments),), call.text, id, call.ordinal))
-    return ReplayTable(replays)
+    return ReplayTable(
+        Replay((call_key(call.role or call.tool, call.arguments),), call.text, id, call.ordinal)
+        for id, run in _runs(calls)
+        for call in run
+    )
 
 
 def _runs(calls: Iterable[RecordedCall]) -> list[tuple[str, list[RecordedCall]]]:
@@ -289,45 +283,22 @@ def _runs(calls: Iterable[RecordedCall]) -> list[tuple[str, list[RecordedCall]]]
             continue
         run = current.get(call.episode)
         if run is None or call.ordinal in run:
-            run = current[call.episode] = {}
-            number = counts[call.episode]
+            run, number = {}, counts[call.episode]
+            current[call.episode] = run
             runs.append((call.episode if not number else f"{call.episode}#{number}", run))
             counts[call.episode] += 1
         run[call.ordinal] = call
     return [(id, [run[ordinal] for ordinal in sorted(run)]) for id, run in runs]
 
 
-def _trajectory(id: str, run: Sequence[RecordedCall]) -> Trajectory:
-    asked = run[0].question or run[0].episode
-    question = Question(id=asked, text=asked)
-    nodes = [Node(parent=None, role=Role.USER, kind=NodeKind.QUESTION, text=question.text)]
-    for call in run:
-        made = ToolCall(name=call.tool, arguments=call.arguments)
-        nodes.append(Node(parent=len(nodes) - 1, role=Role.ASSISTANT, kind=NodeKind.TURN, text="", calls=(made,)))
-        event = ToolEvent(
-            name=call.tool,
-            role=call.role,
-            status=call.status,
-            parts=call.parts,
-            latency_s=call.latency_s if call.latency_s > 0 else call.elapsed_s,  # as measured where the tool says nothing
-            provenance=call.provenance,
-        )
-        text = f"<tool_response>\n{_readable(call)}\n</tool_response>"
-        seen = Node(parent=len(nodes) - 1, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, events=(event,))
-        nodes.append(seen)
-    return Trajectory(id=id, question=question, nodes=tuple(nodes), leaf=len(nodes) - 1, ending=None)
-
-
 def _readable(call: RecordedCall) -> str:
+    """A call's result in a layout that `core.observations` reads; what could not be told apart keeps its text."""
     if call.lists:
         blocks = [{"query": found.query, "web_page_info_list": [vars(hit) for hit in found.hits]} for found in call.lists]
         return json.dumps(blocks, ensure_ascii=False)
-    if call.pages:
-        return _BETWEEN.join(map(_extract, call.pages))
-    return call.text
-
-
-def _extract(page: RecordedPage) -> str:
-    told = page.evidence if page.status is ToolStatus.OK else f"The page could not be accessed ({page.status.value})."
-    head = f"The useful information in {page.url} for user goal {page.goal} as follows: \n\n"
-    return f"{head}Evidence in page: \n{told}\n\nSummary: \n{page.summary}"
+    pages = []
+    for page in call.pages:
+        told = page.evidence if page.status is ToolStatus.OK else f"The page could not be accessed ({page.status.value})."
+        head = f"The useful information in {page.url} for user goal {page.goal} as follows: \n\n"
+        pages.append(f"{head}Evidence in page: \n{told}\n\nSummary: \n{page.summary}")
+    return BETWEEN.join(pages) if pages else call.text

@@ -50,43 +50,37 @@ class SearchTool:
         return default_specs(self._profile)[0]
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        names = self._profile.tools
+        names, deadline = self._profile.tools, context.deadline_s
         try:
             queries = string_list(arguments, names.search_query, names.search, "tidal flats")
         except BadArgumentsError as problem:
             return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
-        occasion = occasion_of(context, self._world)
-        with broken_world_is_an_outage("search"):
-            if self._world.offline:
-                replies, latency = await self._in_turn(queries, occasion, context.deadline_s)
+        asked = {
+            "limit": self._profile.results_per_query,
+            "snippet_words": self._profile.snippet_words,
+            "occasion": _occasion_of(context, self._world),
+        }
+        with _broken_world_is_an_outage("search"):
+            if not self._world.offline:
+                replies, latency = await _side_by_side(queries, partial(self._world.search, **asked), _late_list, deadline)
+            elif deadline is not None and deadline <= 0:
+                replies, latency = [_late_list(query) for query in queries], 0.0
             else:
-                replies, latency = await side_by_side(queries, partial(self._one, occasion), _late_list, context.deadline_s)
+                replies, latency = [], 0.0
+                for reply in await self._world.search_many(queries, **asked):
+                    # as if each query were asked when the one before has answered
+                    if deadline is not None and (latency + reply.latency_s > deadline or latency >= deadline):
+                        reply = _late_list(reply.query, max(deadline - latency, 0.0))
+                    latency += reply.latency_s
+                    replies.append(reply)
         parts = tuple(reply.status for reply in replies)
         return ToolResult(
             text=search_text(replies, self._profile.results),
-            status=overall(parts),
+            status=_overall(parts),
             latency_s=latency,
             provenance=tuple(hit.url for reply in replies for hit in reply.hits),
             parts=parts,
         )
-
-    async def _one(self, occasion: Occasion, query: str) -> SearchReply:
-        limit, words = self._profile.results_per_query, self._profile.snippet_words
-        return await self._world.search(query, limit=limit, snippet_words=words, occasion=occasion)
-
-    async def _in_turn(self, queries: list[str], occasion: Occasion, deadline: float | None) -> tuple[list[SearchReply], float]:
-        """The replies in order, as if each query were asked when the one before has answered, and the time of all."""
-        if deadline is not None and deadline <= 0:
-            return [_late_list(query) for query in queries], 0.0
-        limit, words = self._profile.results_per_query, self._profile.snippet_words
-        replies: list[SearchReply] = []
-        spent = 0.0
-        for reply in await self._world.search_many(queries, limit=limit, snippet_words=words, occasion=occasion):
-            if deadline is not None and (spent + reply.latency_s > deadline or spent >= deadline):
-                reply = _late_list(reply.query, max(deadline - spent, 0.0))
-            spent += reply.latency_s
-            replies.append(reply)
-        return replies, spent
 
 
 class VisitTool:
@@ -100,7 +94,7 @@ class VisitTool:
         return default_specs(self._profile)[1]
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        names = self._profile.tools
+        names, words = self._profile.tools, self._profile.visit_words
         try:
             urls = string_list(arguments, names.visit_url, names.visit, "https://example.org/page")
             goal = optional_string(arguments, names.visit_goal, names.visit, "when it was founded")
@@ -108,48 +102,35 @@ class VisitTool:
             return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
         if not self._profile.visit_parts:
             urls = [page_address(url) for url in urls]
-        began, left, occasion = time.monotonic(), context.deadline_s, occasion_of(context, self._world)
+        began, deadline, occasion = time.monotonic(), context.deadline_s, _occasion_of(context, self._world)
 
-        async def visit(url: str, words: int) -> VisitReply:
-            return await self._world.visit(url, goal, max_words=words, occasion=occasion)
+        async def visit(url: str, max_words: int = words) -> VisitReply:
+            return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
 
-        async def shown(url: str) -> VisitReply:
-            return await visit(url, self._profile.visit_words)
-
-        with broken_world_is_an_outage("visit"):
-            if self._world.offline:
-                replies, latency = await self._in_turn(urls, shown, left)
+        with _broken_world_is_an_outage("visit"):
+            left = deadline
+            if not self._world.offline:
+                replies, latency = await _side_by_side(urls, visit, _late_page, deadline)
+                left = None if deadline is None else max(deadline - latency, 0.0)
             else:
-                replies, latency = await side_by_side(urls, shown, _late_page, left)
-                left = None if left is None else max(left - latency, 0.0)
+                replies, latency = [], 0.0
+                for url in urls:  # each visited when the one before has come
+                    reply = await visit(url) if deadline is None or latency < deadline else _late_page(url)
+                    if deadline is not None and latency + reply.latency_s > deadline > latency:
+                        reply = _late_page(url, deadline - latency)
+                    latency += reply.latency_s
+                    replies.append(reply)
             if self._reader is not None:
                 asked = list(zip(urls, replies, strict=True))
-                replies = await self._reader.read_visits(visit, asked, goal, self._profile.visit_words, left)
+                replies = await self._reader.read_visits(visit, asked, goal, words, left)
         parts = tuple(reply.status for reply in replies)
         return ToolResult(
             text=visit_text(replies, goal, self._profile.results, parts=self._profile.visit_parts),
-            status=overall(parts),
+            status=_overall(parts),
             latency_s=latency if self._world.offline else time.monotonic() - began,
             provenance=tuple(reply.url for reply in replies if reply.status is ToolStatus.OK),
             parts=parts,
         )
-
-    async def _in_turn(
-        self, urls: list[str], visit: Callable[[str], Awaitable[VisitReply]], deadline: float | None
-    ) -> tuple[list[VisitReply], float]:
-        """The pages in order, each visited when the one before has come, and the time of all."""
-        replies: list[VisitReply] = []
-        spent = 0.0
-        for url in urls:
-            if deadline is not None and spent >= deadline:
-                reply = _late_page(url)
-            else:
-                reply = await visit(url)
-                if deadline is not None and spent + reply.latency_s > deadline:
-                    reply = _late_page(url, deadline - spent)
-            spent += reply.latency_s
-            replies.append(reply)
-        return replies, spent
 
 
 def _late_list(query: str, waited_s: float = 0.0) -> SearchReply:
@@ -160,12 +141,12 @@ def _late_page(url: str, waited_s: float = 0.0) -> VisitReply:
     return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT, latency_s=waited_s)
 
 
-def overall(parts: Sequence[ToolStatus]) -> ToolStatus:
+def _overall(parts: Sequence[ToolStatus]) -> ToolStatus:
     """One status for a call of several parts: OK when any part is, else that of the first part."""
     return ToolStatus.OK if ToolStatus.OK in parts else parts[0]
 
 
-def occasion_of(context: ToolContext, world: World) -> Occasion:
+def _occasion_of(context: ToolContext, world: World) -> Occasion:
     """What a world is told of the episode that asks; of the live web, each page of a call is fetched once."""
     return Occasion(
         masked=context.masked_urls,
@@ -178,7 +159,7 @@ def occasion_of(context: ToolContext, world: World) -> Occasion:
 
 
 @contextmanager
-def broken_world_is_an_outage(tool: str) -> Iterator[None]:
+def _broken_world_is_an_outage(tool: str) -> Iterator[None]:
     """Raises ToolOutageError where a world, a service behind it or a page reader cannot go on."""
     try:
         yield
@@ -188,7 +169,7 @@ def broken_world_is_an_outage(tool: str) -> Iterator[None]:
         raise ToolOutageError(f"{tool}: {error}") from error
 
 
-async def side_by_side(
+async def _side_by_side(
     parts: Sequence[str], ask: Callable[[str], Awaitable[Reply]], late: Callable[[str], Reply], deadline_s: float | None
 ) -> tuple[list[Reply], float]:
     """Every part at the same time, in order, and the seconds it took; ``late`` for those that miss the deadline.
