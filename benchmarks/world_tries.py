@@ -37,7 +37,7 @@ class _Index:
     @staticmethod
     def open(directory: Path) -> "_Index":
         raw = tantivy.Index.open(str(directory))
-        return _Index(TextIndex.open(directory), raw.schema, raw.searcher())
+        return _Index(TextIndex(raw), raw.schema, raw.searcher())
 
     def term(self, term: str) -> tantivy.Query:
         return tantivy.Query.term_query(self.schema, "text", term, "freq")

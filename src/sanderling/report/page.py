@@ -1,10 +1,7 @@
 """Pages that need nothing else: elements without injection, and templates in one frame that loads nothing from elsewhere.
 
-A page follows the reader's light or dark scheme and is whole without script, which only shows the points of a curve. All text
-is escaped on its way in; control characters, which HTML forbids, and marks that turn the direction of a line are shown as the
-replacement character.
-
-Example: ``render("sweep.html", title="A sweep", report=report)``
+All text is escaped on its way in; control characters, which HTML forbids, and marks that turn the direction of a line are shown
+as the replacement character. Example: ``render("sweep.html", title="A sweep", report=report)``
 """
 
 import base64

@@ -1,7 +1,6 @@
-"""Building: a stream of pages is read in, then indexed, signed and linked; a kill at any moment loses seconds.
+"""Building: a stream of pages is read in, then indexed, signed and linked.
 
-What was read in is committed every few seconds together with the feed's mark, so that the same command goes on from there; so
-is the second pass over the stored pages. Memory does not grow with the number of pages.
+Both passes are committed every few seconds, the first with the feed's mark, so that the same command goes on from there.
 """
 
 import shutil
@@ -23,8 +22,7 @@ from sanderling.world.disk.duplicates import signature
 from sanderling.world.disk.index import IndexBuilder
 from sanderling.world.disk.pages import Counts, Intake, PageFile, SqlitePages, writable
 
-STAMP = "stamp"
-"""The file in a place to build in that says what is built there; without it nothing there is wanted any more."""
+STAMP = "stamp"  # the file that says what is built in a place; without it nothing there is wanted any more
 _SECONDS = 2.0  # of reading between two commits: what a kill can cost
 _INDEXED = 20_000  # pages between two commits of the index, which cost more
 
@@ -82,10 +80,7 @@ class LinkCounts(Counts):
 
 
 def leads(link: str, find: Callable[[str], int | None], has_site: Callable[[str], bool]) -> str:
-    """Where a link leads: to a page of the world, to one that its sites lack, or to another site, as `LinkCounts` names it.
-
-    ``find``, ``has_site``: those of `SqlitePages`.
-    """
+    """Where a link leads: to a page of the world, to one that its sites lack, or to another site, as `LinkCounts` names it."""
     key = canonical_url(link)
     if find(key) is not None:
         return "inside"
@@ -151,11 +146,7 @@ class State(Intake):
 
 
 def fill(pages: Path, index: Path, feed: Feed, before: State, progress: Progress, earlier: SqlitePages | None = None) -> State:
-    """Write what a feed gives into a file of pages and an index, after the ``earlier`` pages, from where it was left.
-
-    ``before``: the state to begin with; ``index``: a directory with the earlier pages, or empty, which is left as it is where
-    there is no new page.
-    """
+    """Write what a feed gives into a file of pages and an index that has the earlier ones, from where it was left."""
     file = PageFile(pages, earlier)
     try:
         state = State.model_validate_json(file.state) if file.state else before

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sanderling.core.errors import UserError
 from sanderling.runs.files import replace_file
+from sanderling.world.disk.pages import writable
 from sanderling.world.text import plain, words
 
 FORMAT_VERSION = 2
@@ -141,10 +142,8 @@ def save_groups(directory: Path, fingerprint: str, groups: Sequence[Sequence[str
     """Write a world's groups into its directory. Raises UserError when that cannot be written."""
     path = directory / file_name(fingerprint)
     record = {"format": FORMAT_VERSION, "fingerprint": fingerprint, "threshold": threshold, "groups": groups}
-    try:
+    with writable(path):
         replace_file(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
-    except OSError as error:
-        raise UserError(f"Cannot write {path} ({error.strerror}): make the world's directory writable.") from error
     return path
 
 

@@ -1,8 +1,7 @@
 """The full-text index: ranked page numbers for a query by BM25 over one field, and its directory.
 
-Title and text are one field (the title's words count ``TITLE_WEIGHT`` times), because summing the scores of separate fields
-lets short titles dominate. Queries are built as terms, never parsed. Equal scores are ordered by page number, and a tie across
-the cut is resolved by fetching further, so results depend neither on threads nor on how the index was laid out.
+Title and text are one field, because summing the scores of separate fields lets short titles dominate. A tie across the cut is
+resolved by fetching further, so results depend neither on threads nor on how the index was laid out.
 """
 
 import json
@@ -50,8 +49,7 @@ class FullText(Ranker):
     frequency: Callable[[str], int]
 
 
-INDEX_VERSION = 4
-"""Raised when tokenisation or the schema changes: an index of another version is rebuilt."""
+INDEX_VERSION = 4  # raised when tokenisation or the schema changes: an index of another version is rebuilt
 TITLE_WEIGHT = 2
 """Recall@10 of 770 recorded live result lists (one world of all their pages): 0.520, 0.527, 0.530, 0.521 for 1, 2, 3, 5."""
 MAX_QUERY_TERMS = 64
@@ -92,7 +90,6 @@ class IndexBuilder:
         return self._index.searcher().num_docs
 
     def add(self, number: int, title: str, text: str) -> None:
-        """Index one page under its number, by what a reader sees of it."""
         document = tantivy.Document()
         document.add_text("text", indexed_text(title, text))
         document.add_unsigned("page", number)
@@ -100,7 +97,6 @@ class IndexBuilder:
             self._writer.add_document(document)
 
     def commit(self) -> None:
-        """Make all pages so far survive a kill."""
         with writable("the index", ValueError):
             self._writer.commit()
 
@@ -108,7 +104,6 @@ class IndexBuilder:
         """Commit, note in the directory that it is whole, and open for reading."""
         self.commit()
         self.close()
-        self._index.reload()
         whole = TextIndex(self._index)
         if self._directory is not None:
             with writable(self._directory):
@@ -125,17 +120,11 @@ class TextIndex(FullText):
     """A finished index."""
 
     def __init__(self, index: tantivy.Index) -> None:
+        _prepare(index)
         self._schema = index.schema
         self._searcher = index.searcher()
         self.page_count = self._searcher.num_docs
         self.frequency = lru_cache(maxsize=100_000)(lambda term: self._searcher.doc_freq("text", term))
-
-    @staticmethod
-    def open(directory: Path) -> "TextIndex":
-        """Open a finished index. Raises ValueError when it cannot be read."""
-        index = tantivy.Index.open(str(directory))
-        _prepare(index)
-        return TextIndex(index)
 
     def rank_many(self, queries: Sequence[str], limit: int, hidden: Collection[int] = ()) -> list[Ranked]:
         return [self._ranked(query, min(limit, self.page_count), frozenset(hidden)) for query in queries]
@@ -178,10 +167,7 @@ def is_whole(index: Path, pages: int) -> bool:
 
 
 def sound_index(index: Path, store: PageStore, pages: int) -> TextIndex:
-    """The index of a directory; filled anew there unless it is whole, or in memory where another process does or none can.
-
-    Raises OSError when the pages cannot be read.
-    """
+    """The index of a directory; filled anew there unless it is whole, or in memory where another process does or none can."""
     if (sound := _opened(index, pages)) is not None:
         return sound
     place = index.with_name(f".{index.name}")
@@ -207,7 +193,7 @@ def _opened(index: Path, pages: int) -> TextIndex | None:
     if not is_whole(index, pages):
         return None
     try:
-        opened = TextIndex.open(index)
+        opened = TextIndex(tantivy.Index.open(str(index)))
     except (OSError, ValueError):
         return None
     return opened if opened.page_count == pages else None

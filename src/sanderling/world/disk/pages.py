@@ -95,15 +95,11 @@ class Intake(BaseModel):
 
 
 class PageStore(Protocol):
-    """Reading pages; raises OSError when the store cannot be read."""
+    """Pages by number (KeyError: there is none), and numbers by URL key (`canonical_url`). Raises OSError as its files do."""
 
-    def get(self, number: int) -> Page:
-        """The page of a number. Raises KeyError when there is none."""
-        ...
+    def get(self, number: int) -> Page: ...
 
-    def find(self, key: str) -> int | None:
-        """The number of the page with this URL key (`canonical_url`)."""
-        ...
+    def find(self, key: str) -> int | None: ...
 
 
 _TABLES = (
@@ -229,7 +225,6 @@ class PageFile(SqlitePages):
 
     @property
     def state(self) -> str:
-        """What was committed last; empty: nothing was."""
         row = self._run("SELECT value FROM state").fetchone()
         return "" if row is None else row[0]
 
@@ -239,7 +234,6 @@ class PageFile(SqlitePages):
         self.close()
 
     def close(self) -> None:
-        """Close the file; what was not committed is void."""
         self._connections[-1].close()
 
     def _run(self, *statements: str, row: tuple = ()) -> sqlite3.Cursor:

@@ -7,7 +7,8 @@ asks the server how much is there and goes on one batch before. At the end every
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,7 @@ from sanderling.world.milvus.world import WORDS, Pointer, key_of
 _BATCH_PAGES = 200
 _BATCH_CHARS = 8_000_000
 _BATCH_PASSAGES = 1_000
-_PASSAGES_OF_PAGE = 4_096
-"""Passage ids are page number times this, plus the passage's own number."""
+_PASSAGES_OF_PAGE = 4_096  # passage ids are page number times this, plus the passage's own number
 _REMEMBERED = 1_000_000
 
 
@@ -46,40 +46,34 @@ class Pushed:
     cut: int = 0
 
 
-class WordTable:
+@contextmanager
+def _word_table(path: Path, world: LocalWorld) -> Iterator[tuple[bool, Callable[[set[str]], None]]]:
     """Writes in how many pages each word occurs, which Milvus does not tell: snippets weigh a query's words by it.
 
-    Words of one page only are left out. Safe to kill and go on: a word's number, by ``frequency``, never changes. What the file
-    holds of a world with another fingerprint is forgotten. Raises UserError when the disk does not take it.
+    Gives whether the file has words of this world from a push that was killed, and what takes in words. Those of one page only
+    are left out. What the file holds of another world is forgotten. Raises UserError when the disk does not take it.
     """
+    seen: set[str] = set()
 
-    def __init__(self, path: Path, fingerprint: str, frequency: Callable[[str], int]) -> None:
-        self._path = path
-        self._frequency = frequency
-        self._seen: set[str] = set()
-        with writable(path, sqlite3.Error):
-            self._connection = sqlite3.connect(path)
-            with self._connection as table:
-                table.execute("CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID")
-                table.execute("CREATE TABLE IF NOT EXISTS world (fingerprint TEXT NOT NULL)")
-                self.begun = table.execute("SELECT fingerprint FROM world").fetchall() == [(fingerprint,)]  # by a killed push
-                if not self.begun:
-                    table.execute("DELETE FROM words")
-                    table.execute("DELETE FROM world")
-                    table.execute("INSERT INTO world VALUES (?)", (fingerprint,))
-
-    def add(self, words: Iterable[str]) -> None:
-        """Take in words; those seen lately cost nothing."""
-        fresh = set(words) - self._seen
-        if len(self._seen) + len(fresh) > _REMEMBERED:
-            self._seen.clear()
-        self._seen |= fresh
-        rows = [(word, count) for word in sorted(fresh) if (count := self._frequency(word)) > 1]
-        with writable(self._path, sqlite3.Error), self._connection as table:
+    def add(words: set[str]) -> None:
+        fresh = words - seen
+        if len(seen) + len(fresh) > _REMEMBERED:
+            seen.clear()
+        seen.update(fresh)
+        rows = [(word, count) for word in sorted(fresh) if (count := world.frequency(word)) > 1]
+        with table:
             table.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", rows)
 
-    def close(self) -> None:
-        self._connection.close()
+    with writable(path, sqlite3.Error), closing(sqlite3.connect(path)) as table:
+        with table:
+            table.execute("CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID")
+            table.execute("CREATE TABLE IF NOT EXISTS world (fingerprint TEXT NOT NULL)")
+            begun = table.execute("SELECT fingerprint FROM world").fetchall() == [(world.pages_fingerprint,)]
+            if not begun:
+                table.execute("DELETE FROM words")
+                table.execute("DELETE FROM world")
+                table.execute("INSERT INTO world VALUES (?)", (world.pages_fingerprint,))
+        yield begun, add
 
 
 def push_world(
@@ -140,16 +134,13 @@ def _push(
 ) -> Pushed:
     there, passages_there = server.count(flush=True)
     pushed = Pushed()
-    table = WordTable(words, world.pages_fingerprint, world.frequency)
-    try:
-        end = max(there - _BATCH_PAGES, 0) if table.begun else 0
-        for rows, cut in _page_rows(world, end, table):
+    with _word_table(words, world) as (begun, add_words):
+        end = max(there - _BATCH_PAGES, 0) if begun else 0
+        for rows, cut in _page_rows(world, end, add_words):
             server.put(rows)
             pushed.cut += cut
             end += len(rows)
             tell(end)
-    finally:
-        table.close()
     if dense is not None:
         end = max(passages_there - _BATCH_PASSAGES, 0)
         for rows in _passage_rows(source, dense, end):
@@ -166,14 +157,16 @@ def _push(
     return pushed
 
 
-def _page_rows(world: LocalWorld, first: int, table: WordTable) -> Iterator[tuple[list[dict[str, Any]], int]]:
+def _page_rows(
+    world: LocalWorld, first: int, add_words: Callable[[set[str]], None]
+) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """Pages from a number on, in batches bounded in pages and characters, and how many have more words than a field holds."""
     rows: list[dict[str, Any]] = []
     words: set[str] = set()
     chars = cut = 0
     for number, page in enumerate(world.all_pages(first), start=first):
         if rows and (len(rows) == _BATCH_PAGES or chars + len(page.text) > _BATCH_CHARS):
-            table.add(words)
+            add_words(words)
             yield rows, cut
             rows, words, chars, cut = [], set(), 0, 0
         indexed = indexed_text(page.title, page.text)
@@ -184,7 +177,7 @@ def _page_rows(world: LocalWorld, first: int, table: WordTable) -> Iterator[tupl
         body = in_parts(json.dumps({"page": page.model_dump(), "readable": bool(page.text)}, ensure_ascii=False))
         rows.append({"page": number, "key": key_of(canonical_url(page.url)), "terms": terms, "body": body})
     if rows:
-        table.add(words)
+        add_words(words)
         yield rows, cut
 
 
