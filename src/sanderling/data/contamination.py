@@ -5,8 +5,7 @@ benchmark's question stands in ours, as the field checks; a shorter question is 
 characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common). A run that
 more than ten *different* questions share is phrasing and counts for nothing; a whole question always counts.
 
-Memory holds the benchmarks; what is checked streams past. A paraphrase in other words, and a translation, are not found; near
-ones at 0.5 are missed one time in eight (see :mod:`~sanderling.data.similar`).
+Paraphrases in other words and translations are not found; of similar ones at 0.5 one in eight is missed.
 """
 
 from collections import Counter
@@ -53,8 +52,7 @@ class Hit:
     benchmark_question: str
     similarity: float | None
     run: str
-    same_answer: bool | None
-    """Whether an accepted answer is in common; None when either knows none."""
+    same_answer: bool | None  # whether an accepted answer is in common; None when either knows none
 
 
 class Benchmarks:
@@ -63,7 +61,6 @@ class Benchmarks:
     def __init__(self, threshold: float = THRESHOLD) -> None:
         self._threshold = threshold
         self._questions: list[tuple[str, Question, frozenset[str]]] = []
-        """By number: its name, itself, and its answers as they are compared."""
         self._exact: dict[str, int] = {}
         self._index = NearIndex()
         self._runs: dict[int, dict[str, list[int]]] = {}
@@ -121,10 +118,7 @@ class Benchmarks:
         return None
 
     def _contained(self, words: list[str]) -> tuple[int, str] | None:
-        """A question of which a telling run stands in these words, and the run; the longest runs first.
-
-        Phrasing tells of a question only where the whole question begins with it.
-        """
+        """A question of which a telling run stands in these words, or a whole one that begins with phrasing, and that text."""
         for size in sorted(self._runs, reverse=True):
             for start, run in enumerate(_runs(words, size)):
                 holders = self._runs[size].get(run, [])
@@ -169,10 +163,7 @@ class Checked(NamedTuple):
 def check_file(
     source: Path, against: Sequence[Path], *, threshold: float = THRESHOLD, read: bool = False, out: Path | None = None
 ) -> Checked:
-    """Check trajectories or questions; ``read``: what the agents read as well; ``out``: what was not hit goes there.
-
-    Raises UserError for files that cannot be read, or that hold no question.
-    """
+    """Check trajectories or questions, with ``read`` what the agents read as well; the rest goes ``out``. Raises UserError."""
     known = Benchmarks(threshold)
     for path in against:
         known.add(path.stem, read_questions(path))
@@ -193,7 +184,7 @@ def check_file(
 
 
 def _rows(source: Path) -> Iterator[Trajectory | Question]:
-    """The trajectories of a file, or where it has none its questions."""
+    """The trajectories of a file, or its questions."""
     if not source.exists():
         raise UserError(f"There is no file {source}: give trajectories or questions.")
     if source.is_file() and not source.stat().st_size:

@@ -46,11 +46,9 @@ class Deduped(NamedTuple):
     """What is kept, by place in the input."""
 
     kept: tuple[int, ...]
-    duplicates: tuple[tuple[int, int], ...]
-    """Each row that is left out, and the one that stands for it."""
+    duplicates: tuple[tuple[int, int], ...]  # each row that is left out, and the one that stands for it
     questions: int
-    """Groups of questions that are the same or nearly."""
-    largest: int
+    largest: int  # how many there are of the question that comes most often
 
 
 _RANK = {Ruling.CORRECT: 0, None: 1, Ruling.UNSCORED: 1, Ruling.INCORRECT: 2}
@@ -169,10 +167,8 @@ class Shares:
 class Split(NamedTuple):
     """Where each row goes."""
 
-    parts: tuple[int, ...]
-    """For each row the place of its part."""
-    questions: tuple[int, ...]
-    """Groups of questions by part."""
+    parts: tuple[int, ...]  # for each row the place of its part
+    questions: tuple[int, ...]  # groups of questions by part
 
 
 def split(
@@ -180,9 +176,8 @@ def split(
 ) -> Split:
     """The part of each row: no question, nor a near-duplicate of it, is in two parts.
 
-    A question's part follows from a hash of its words alone, so adding rows moves no other: only one that joins a group of
-    near-duplicates, which goes where its first question points, can move that. Shares are *expected* shares of questions.
-    ``by_answers``: near-duplicates whose known answers differ may be apart, as templated questions want; the same words never.
+    It follows from a hash of words alone (of a group: of its first question's), so that adding rows moves no other. Shares are
+    *expected* shares of questions. ``by_answers``: near-duplicates whose known answers differ may be apart.
     """
     words = [normalised(question.text) for question in questions]
     groups, first = Groups(len(words)), dict[str, int]()
@@ -200,7 +195,7 @@ def split(
 
 
 class Part(NamedTuple):
-    """What was written to one part."""
+    """How much was written to one part."""
 
     name: str
     trajectories: int

@@ -1,19 +1,18 @@
 """Turn-aware resampling: long trajectories are rare and worth imitating, so they are repeated.
 
-DR-Venus' rule (arXiv 2604.19859): up to 50 turns once, up to 100 twice, beyond that five times. Turns are the policy's own on
-the main branch, which is that system's ``(messages - 1) // 2``. The order follows from the ids and the seed alone. Copies of
-one trajectory are never neighbours unless it has more than half of all slots, rounded up; then as few are as can be. Memory
-holds an id, a number of turns and an offset for each trajectory of a file.
+DR-Venus' rule (arXiv 2604.19859): up to 50 turns of the policy on the main branch once, up to 100 twice, beyond five times. The
+order follows from the ids and the seed alone. Copies of one trajectory are never neighbours unless it has more than half of all
+slots, rounded up; then as few are as can be. Memory holds an id, a number of turns and an offset for each trajectory.
 """
 
 import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import count, islice, pairwise
+from itertools import count, pairwise
 from operator import eq, itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,10 +31,8 @@ _COPY = re.compile(r"~[0-9]+\Z")
 class Schedule:
     """How often a trajectory is repeated, by its turns."""
 
-    thresholds: tuple[int, ...] = (50, 100)
-    """Upper ends of all buckets but the last, ascending; a trajectory of exactly so many turns is in the bucket."""
-    weights: tuple[int, ...] = (1, 2, 5)
-    """Copies by bucket, the original included; 0 leaves a bucket out."""
+    thresholds: tuple[int, ...] = (50, 100)  # the most turns of each bucket but the last, ascending
+    weights: tuple[int, ...] = (1, 2, 5)  # copies by bucket, the original included; 0 leaves a bucket out
 
     def __post_init__(self) -> None:
         if len(self.weights) != len(self.thresholds) + 1:
@@ -65,21 +62,16 @@ class Schedule:
 class Resampled(NamedTuple):
     """The new order, and what it did to each bucket."""
 
-    rows: list[int]
-    """Place in the input, for each place in the output."""
-    copies: list[int]
+    rows: list[int]  # place in the input, for each place in the output
     before: tuple[int, ...]
     after: tuple[int, ...]
-    neighbours: int
-    """Pairs of neighbours that are copies of one trajectory; 0 wherever that is possible."""
+    neighbours: int  # pairs of neighbours that are copies of one trajectory; 0 wherever that is possible
     like_copies: int
     """Ids that end as copies' ids do: a file that was resampled before, or one with several attempts at a question."""
 
 
 def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed: int = 0) -> Resampled:
-    """The order in which trajectories with these ids and turns are trained.
-
-    Copies stand in the order of a keyed hash, the same on every machine; then those of one trajectory are moved apart.
+    """The order in which trajectories with these ids and turns are trained: by a keyed hash, then copies are moved apart.
 
     Example: ``resample(["a", "b"], [60, 10], Schedule()).rows == [0, 1, 0]``: a, b, a
     """
@@ -90,11 +82,9 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
     rows = [row for _, row in sorted(zip(keys, rows, strict=True), key=itemgetter(0))]
     moved = rows.copy()
     rows = moved if _moved_apart(moved) else _placed(rows, weights)
-    numbers = [count(1) for _ in ids]
     sizes = Counter(schedule.bucket(number) for number in turns)
     return Resampled(
         rows=rows,
-        copies=[next(numbers[row]) for row in rows],
         before=tuple(sizes[bucket] for bucket in range(len(schedule.weights))),
         after=tuple(sizes[bucket] * weight for bucket, weight in enumerate(schedule.weights)),
         neighbours=sum(map(eq, rows, rows[1:])),
@@ -102,19 +92,14 @@ def resample(ids: Sequence[str], turns: Sequence[int], schedule: Schedule, seed:
     )
 
 
-def copy_id(id: str, copy: int, taken: Container[str] = ()) -> str:
-    """A copy's id: its own for the first, ``ID~2`` for the second and so on, past ids that others have."""
-    if copy == 1:
-        return id
-    free = (name for number in count(2) if (name := f"{id}~{number}") not in taken)
-    return next(islice(free, copy - 2, None))
+def copy_ids(id: str, taken: Container[str] = ()) -> Iterator[str]:
+    """Ids of copies: its own for the first, ``ID~2`` for the second and so on, past ids that others have."""
+    yield id
+    yield from (name for number in count(2) if (name := f"{id}~{number}") not in taken)
 
 
 def _moved_apart(order: list[int]) -> bool:
-    """Swap equal neighbours away, each with the nearest one behind it (on from the start at the end) that leaves both apart.
-
-    False where one cannot be.
-    """
+    """Swap equal neighbours away, each with the nearest one behind it that leaves both apart; false where there is none."""
 
     def is_apart(place: int) -> bool:
         before = place > 0 and order[place - 1] == order[place]
@@ -174,8 +159,8 @@ def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) ->
         ids = list(turns)
         result = resample(ids, list(turns.values()), schedule, seed)
         taken = frozenset(id for id in ids if _COPY.search(id))
-        log, order = JsonlLog(store.path), zip(result.rows, result.copies, strict=True)
-        copies = (log.at(lines[row]) | {"id": copy_id(ids[row], copy, taken)} for row, copy in order)
+        log, names = JsonlLog(store.path), [copy_ids(id, taken) for id in ids]
+        copies = (log.at(lines[row]) | {"id": next(names[row])} for row in result.rows)
         if out.suffix == ".parquet":
             write_trajectories(out, map(decode_trajectory, copies))
         else:

@@ -42,20 +42,15 @@ class CreditParts(Frozen):
 class CreditLine(Frozen):
     """What each turn of one rollout was credited with in a step of reinforcement learning. Lists run over its turns."""
 
-    id: str
-    """The trajectory's."""
+    id: str  # the trajectory's
     question: str
     group: int
-    outcome: float | None
-    """What counted in its group; None: nothing did."""
-    left_out: str | None
-    """Why it was not trained on."""
+    outcome: float | None  # what counted in its group; None: nothing did
+    left_out: str | None  # why it was not trained on
     tools: tuple[str, ...]
-    gains: tuple[float | None, ...]
-    """Information gain as it was measured; None: none was."""
+    gains: tuple[float | None, ...]  # information gain as it was measured; None: none was
     malformed: tuple[bool, ...]
-    capped: tuple[bool, ...]
-    """Turns that could get no positive credit."""
+    capped: tuple[bool, ...]  # turns that could get no positive credit
     credit: CreditParts
     version: int | None = None
     """Updates behind the weights that gains were measured under, the same for a whole group; older files do not say."""

@@ -19,35 +19,34 @@ from rensa import RMinHash, RMinHashLSH  # pyright: ignore[reportAttributeAccess
 from sanderling.core.text import normalised, question_tokens, shingles
 
 THRESHOLD = 0.7
-LEAST_THRESHOLD = 0.5
-"""Below it too many pairs share no band: what is missed there would not be worth the name."""
+LEAST_THRESHOLD = 0.5  # below it too many pairs share no band
 _POSITIONS, _BANDS, _SEED = 128, 32, 1
 
 
 class NearIndex:
     """Texts by number, counted from 0, and which of them are nearly equal to another: MinHash with banding (`rensa`).
 
-    What is found reaches the threshold in the Jaccard similarity of all shingles (by hashes of 64 bits). What is *missed* rests
-    on the estimate: a pair of similarity s shares one of 32 bands of 4 positions with probability 1 - (1 - s^4)^32, which is
-    0.9998 at 0.7. Texts come as :func:`~sanderling.core.text.normalised` gives them; each takes about 2 KB.
+    What is found reaches the threshold in the Jaccard similarity of all shingles; a pair of similarity s is missed with a
+    probability of (1 - s^4)^32, which is 0.0002 at 0.7. Texts come as :func:`~sanderling.core.text.normalised` gives them.
     """
 
     def __init__(self) -> None:
         self._index = RMinHashLSH(threshold=THRESHOLD, num_perm=_POSITIONS, num_bands=_BANDS)
         self._hashes: list[NDArray[np.uint64]] = []
-        """The shingles of each text."""
 
     def add(self, words: str) -> None:
+        hashes, signature = _sketch(words)
         if words:
-            self._index.insert(len(self._hashes), _signature(words))
-        self._hashes.append(_shingle_hashes(words))
+            self._index.insert(len(self._hashes), signature)
+        self._hashes.append(hashes)
 
     def near(self, words: str, threshold: float = THRESHOLD) -> list[tuple[int, float]]:
         """Texts that reach the threshold, by number, ascending, and how similar they are."""
-        numbers = sorted(self._index.query(_signature(words))) if words else []
+        own, signature = _sketch(words)
+        numbers = sorted(self._index.query(signature)) if words else []
         if not numbers:
             return []
-        own, theirs = _shingle_hashes(words), [self._hashes[number] for number in numbers]
+        theirs = [self._hashes[number] for number in numbers]
         sizes, together = np.array([len(hashes) for hashes in theirs]), np.concatenate(theirs)
         is_common = own[np.minimum(np.searchsorted(own, together), len(own) - 1)] == together
         common = np.add.reduceat(is_common.astype(np.int64), np.cumsum(sizes) - sizes)
@@ -55,39 +54,34 @@ class NearIndex:
         return [(number, share) for number, share in zip(numbers, found.tolist(), strict=True) if share >= threshold]
 
 
-def _shingle_hashes(words: str) -> NDArray[np.uint64]:
-    digests = (hashlib.blake2b(shingle.encode(), digest_size=8).digest() for shingle in shingles(words.split()))
-    return np.unique(np.frombuffer(b"".join(digests), dtype="<u8"))
-
-
-def _signature(words: str) -> RMinHash:
-    found = RMinHash(num_perm=_POSITIONS, seed=_SEED)
-    found.update(sorted(shingles(words.split())))
-    return found
+def _sketch(words: str) -> tuple[NDArray[np.uint64], RMinHash]:
+    """Hashes of a text's shingles, ascending, and what candidates are found by."""
+    found, signature = sorted(shingles(words.split())), RMinHash(num_perm=_POSITIONS, seed=_SEED)
+    signature.update(found)
+    digests = (hashlib.blake2b(shingle.encode(), digest_size=8).digest() for shingle in found)
+    return np.unique(np.frombuffer(b"".join(digests), dtype="<u8")), signature
 
 
 _WORD = re.compile(r"[^\W\d_][\w'’.+#-]*")
 _QUOTED = re.compile('"([^"\n]{1,200})"|“([^”\n]{1,200})”|«([^»\n]{1,200})»|「([^」\n]{1,200})」|《([^》\n]{1,200})》')
 _OWNING = re.compile(r"['’][sS]?$")
 _ENDING = re.compile(r"[.?!:;…。？！]")
-_SHORT = 4
-"""Letters of an abbreviation such as "St." or "Prof.", after which no sentence begins."""
-_FEWEST, _MOST_SHARE = 3, 0.8
-"""From so many words after the first on, so large a share with capitals means nothing."""
+_SHORT = 4  # letters of an abbreviation such as "St." or "Prof.", after which no sentence begins
+_FEWEST, _MOST_SHARE = 3, 0.8  # from so many words after the first on, so large a share with capitals means nothing
 
 
 @dataclass(frozen=True)
 class Things:
-    """What one question is about, as far as writing tells: what parts the questions of one template.
+    """What one question is about, as far as writing tells.
 
-    Those with *other numbers* on either side, or *other names on both sides*, are about other things. A name that only one side
-    has may just say more ("in Oslo, Norway").
+    Questions are about other things with *other numbers* on either side, or *other names on both sides*: a name that only one
+    side has may just say more ("in Oslo, Norway").
     """
 
     words: str
     numbers: frozenset[str]
     names: Mapping[str, int]
-    """Words of names, without the ending of "Norway's", and how often each stands in the question."""
+    """How often each word of a name stands in the question, without the ending of "Norway's"."""
 
     @cached_property
     def _said(self) -> list[str]:
@@ -164,20 +158,16 @@ class Groups:
         self._parent[high] = low
 
 
-_FEW = 64
-"""So many texts are compared one by one; among more, the index chooses."""
+_FEW = 64  # so many texts are compared one by one; among more, the index chooses
 
 
 def question_groups(questions: Iterable[Asked], *, threshold: float = THRESHOLD, by_answers: bool = True) -> list[int]:
     """For each question the place of the first of its group: its own, where it is the first.
 
     Two questions are alike when their words reach the threshold and they are about the same things; equal words are alike
-    always. A question without words is alone. ``by_answers``: two questions without a common answer are different ones, however
-    alike they read. Then (1) questions with answers are joined where they are alike and share an answer; (2) those without are
-    joined where they are alike; (3) each group of (2) goes as a whole to the question with answers that is most like one of its
-    members (of several, the first in the order of characters), or to none: it never ties different answers together.
-
-    Memory: about 3 KB for each question. Of one template without answers, time grows with the square of their number.
+    always. A question without words is alone. ``by_answers``: (1) questions with answers are joined where they are alike and
+    share an answer; (2) those without are joined where they are alike; (3) each group of (2) goes as a whole to the question
+    with answers that is most like one of its members (of several, the first in the order of characters), or to none.
 
     Example: ``question_groups([Asked("Who won?"), Asked("who won"), Asked("Where?")]) == [0, 0, 2]``
     """

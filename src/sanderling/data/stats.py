@@ -20,11 +20,9 @@ from sanderling.core.record import NodeKind, Trajectory
 from sanderling.judge.verdict import META_KEY, Ruling
 
 NO_ENDING = "not recorded"
-"""How an ending is called in counts where the record does not say."""
 NOT_JUDGED = "not judged"
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_MOST_NAMES = 1_000
-"""A model can make up tools without end; beyond so many names they are counted together."""
+_MOST_NAMES = 1_000  # a model can make up tools without end
 _MANY_NAMES = "(names beyond the first 1,000)"
 
 
@@ -51,10 +49,7 @@ def call_roles(trajectory: Trajectory) -> list[str]:
 
 
 def length_of(trajectory: Trajectory, tokenizer: Tokenizer | None = None) -> int:
-    """Length of the main branch in words (each Chinese, Japanese or Korean character is one), or in a tokenizer's tokens.
-
-    Where a record holds ids of its own from that tokenizer, those count.
-    """
+    """Of the main branch: words (each Chinese, Japanese or Korean character is one), or tokens, its own where it has any."""
     texts = (node.text for node in trajectory.branch())
     if tokenizer is None:
         return sum(1 for text in texts for _ in _WORDS.finditer(text))
@@ -176,10 +171,7 @@ class Portrait:
 
 
 def portray(name: str, trajectories: Iterable[Trajectory], tokenizer: Tokenizer | None = None) -> Portrait:
-    """The portrait of a set, with lengths in words, or in the tokenizer's tokens.
-
-    Example: ``portray("raw", open_trajectories(path)).browse_share``
-    """
+    """The portrait of a set, with lengths in words, or in the tokenizer's tokens."""
     portrait = Portrait(name, "words" if tokenizer is None else "tokens")
     for trajectory in trajectories:
         portrait.add(trajectory, tokenizer)
@@ -193,7 +185,7 @@ _STARTS, _NAMES = [int(start, 16) for start in _SCRIPTS], list(_SCRIPTS.values()
 def script_of(text: str) -> str:
     """The script with the most letters among a text's first 2,000 characters: as near to its language as letters can tell.
 
-    Latin letters may be English or Turkish. Kana makes a text Japanese; Han without kana is called Chinese.
+    Kana makes a text Japanese; Han without kana is called Chinese.
 
     Example: ``script_of("東京はどこ?") == "Japanese"``
     """

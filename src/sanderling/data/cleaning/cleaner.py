@@ -1,7 +1,7 @@
 """The cleaner, which takes a recipe's steps, and its report: for each step what it changed, and why it dropped what it dropped.
 
-What came in is what was kept and what was dropped, in every step and on the whole. Reports add up: that of two halves is that
-of the whole. Of every code the first example is kept, cut to a length that a person reads.
+What came in is what was kept and what was dropped, in every step and on the whole. Reports add up. Of every code the first
+example is kept, cut to a length that a person reads.
 """
 
 from collections import Counter
@@ -26,11 +26,9 @@ class Outcome:
 
     step: str
     before: Trajectory
-    trajectory: Trajectory | None
-    """None: dropped. The very object that stood before, where nothing was changed."""
+    trajectory: Trajectory | None  # None: dropped; the very one before, where nothing changed
     notes: tuple[Note, ...]
-    reason: Reason | None
-    """Why it was dropped."""
+    reason: Reason | None  # why it was dropped
     detail: str
 
     @property
@@ -43,8 +41,7 @@ class Count(BaseModel):
 
     number: int = 0
     trajectories: int = 0
-    example: dict[str, str] | None = None
-    """The first one: its ``trajectory``, and the text ``before`` and ``after``."""
+    example: dict[str, str] | None = None  # the first one: its ``trajectory``, and the text ``before`` and ``after``
 
 
 class StepReport(BaseModel):

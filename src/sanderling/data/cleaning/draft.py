@@ -64,8 +64,7 @@ class Message:
     """A message of the new main branch."""
 
     node: Node
-    was: int | None = None
-    """The index it had; None: it is new."""
+    was: int | None = None  # the index it had; None: it is new
 
     def write(self, text: str, **fields: Any) -> None:
         """Give it another text: what was sampled for the old one goes with it. Equal text: only the fields change."""
@@ -231,10 +230,7 @@ def strays(parsed: ParsedTurn) -> list[str]:
 
 
 def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
-    """The turn in canonical text, without its ids where that changes it; None where it has no canonical form.
-
-    That is so for a turn without reasoning of any kind, without a call or an answer, or with both.
-    """
+    """The turn in canonical text; None without reasoning of any kind, without a call or an answer, or with both."""
     think = "\n\n".join(piece for piece in (parsed.think, *strays(parsed)) if piece).strip()
     if not think or bool(parsed.calls) == (parsed.answer is not None):
         return None

@@ -23,10 +23,8 @@ from sanderling.data.cleaning.cleaner import Cleaner, common_start
 from sanderling.data.cleaning.recipe import CleaningRecipe
 
 _TAGS = re.compile("(</?(?:think|tool_call|answer|tool_response)>)")
-_CONTEXT = 1
-"""Unchanged lines shown around a change."""
-_LONGEST, _LEAD = 200, 40
-"""Characters shown of a line, and before the place where two long lines part."""
+_CONTEXT = 1  # unchanged lines shown around a change
+_LONGEST, _LEAD = 200, 40  # characters shown of a line, and before the place where two long lines part
 _MOST_LINES = 120
 
 
@@ -75,10 +73,7 @@ def _differences(before: list[Node], after: list[Node]) -> Iterator[Text]:
 
 
 def _lines(nodes: list[Node]) -> list[str]:
-    """Messages as lines: a heading before each, tags and results on lines of their own, no blank lines.
-
-    So a change of white space alone, which teaches nobody anything, is not shown.
-    """
+    """Messages as lines: a heading before each, tags and results on lines of their own; blank lines show nobody anything."""
     lines: list[str] = []
     for node in nodes:
         ids = "" if node.token_ids is None else f" with {len(node.token_ids):,} ids"

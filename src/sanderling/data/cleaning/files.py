@@ -23,8 +23,7 @@ from sanderling.runs.jsonl import Lines, write_lines
 from sanderling.runs.locks import in_processes
 from sanderling.runs.parquet import write_parquet
 
-DROPPED_KEY = "dropped"
-"""Where a dropped trajectory's step, reason and detail stand in its ``meta``."""
+DROPPED_KEY = "dropped"  # where a dropped trajectory's step, reason and detail stand in its ``meta``
 _BATCH = 8
 _KILLED = "A process that cleans trajectories was killed (often for want of memory): run again with fewer --workers."
 
@@ -36,8 +35,7 @@ class CleanedFile:
     """What was written."""
 
     out: Path
-    dropped: Path
-    """Absent when nothing was dropped."""
+    dropped: Path  # no file where nothing was
     report_file: Path
     report: CleanReport
 
@@ -52,10 +50,7 @@ def clean_file(
     workers: int = 1,
     advance: Advance = lambda _: None,
 ) -> CleanedFile:
-    """Clean trajectories into ``out`` (Parquet if it is called so, else a store).
-
-    ``origin``: the file they come from; ``advance`` is told how many more were cleaned. Raises UserError.
-    """
+    """Clean trajectories of the file ``origin`` into ``out``; ``advance`` is told how many more were. Raises UserError."""
     done = CleanedFile(out, out.with_suffix(".dropped.jsonl"), out.with_suffix(".clean.json"), CleanReport())
     check_places([origin], [done.out, done.dropped, done.report_file])
     settings, source = recipe.model_dump(mode="json"), iter(trajectories)

@@ -1,7 +1,7 @@
 """Cleaning recipes: which steps are taken in which order, with which settings.
 
-A recipe is data, read from TOML. A step is a function of a draft, whose keyword arguments are its settings: it changes the
-draft, or says that the trajectory is dropped. It never raises for any trajectory, and taking it twice is taking it once.
+A step is a function of a draft, whose keyword arguments are its settings: it changes the draft, or says that the trajectory is
+dropped. It never raises for any trajectory, and taking it twice is taking it once.
 """
 
 import difflib
@@ -54,9 +54,7 @@ class _Order(Frozen):
     """What is done, in which order, and for whom."""
 
     steps: tuple[Annotated[str, AfterValidator(_is_step)], ...]
-    """In this order, each once at most."""
-    profile: str = "dr-venus-4b"
-    """What is cleaned for, where nothing else is asked for."""
+    profile: str = "dr-venus-4b"  # what is cleaned for, where nothing else is asked for
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
@@ -80,10 +78,7 @@ def _sections() -> dict[str, Any]:
 
 
 class CleaningRecipe(create_model("_Sections", __base__=_Order, **_sections())):
-    """What is done, in which order, and how: a section for each step's settings.
-
-    Example: ``CleaningRecipe.model_validate({"steps": ["normalise", "length"], "length": {"most_turns": 50}})``
-    """
+    """What is done, in which order, and how: a section for each step's settings."""
 
 
 _NAMED = tomllib.loads((Path(__file__).parent / "recipes.toml").read_text(encoding="utf-8"))

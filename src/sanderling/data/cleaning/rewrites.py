@@ -193,10 +193,8 @@ def canonical_names(
                 reply.write(reply.node.text, events=tuple(events))
 
 
-_UNSAFE = frozenset({"unknown_layout", "odd_block", "unread_entry"})
-"""Problems of a reading after which something would be lost: such a list stays as it was found."""
-_SOURCE = re.compile(r"(?:\n|\\n)[ ]*Source: ")
-"""A line that names a result's site, for which no layout has a place."""
+_UNSAFE = frozenset({"unknown_layout", "odd_block", "unread_entry"})  # problems after which something would be lost
+_SOURCE = re.compile(r"(?:\n|\\n)[ ]*Source: ")  # a line that names a result's site, for which no layout has a place
 
 
 def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> None:
@@ -289,10 +287,7 @@ def _words(text: str) -> str:
 
 
 def whole_ids(draft: Draft) -> None:
-    """Token ids on all messages, or on none: training refuses a record that has them for some only.
-
-    Where they go, turns are written out with the reasoning tag that their prompt held.
-    """
+    """Token ids on all messages, or on none, as training demands; turns then begin with the tag that their prompt held."""
     with_ids = [message for message in draft.branch if message.node.token_ids is not None]
     if len(with_ids) in (0, len(draft.branch)):
         return
