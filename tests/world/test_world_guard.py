@@ -42,8 +42,8 @@ def words(count: int, start: int = 0) -> str:
 
 def test_the_whole_question_is_a_leak_however_it_is_set() -> None:
     for text in (LONG, f"Q17.\n{LONG.upper()}\nA: Orlo", LONG.replace(",", "").replace(" ", "\n"), f"({LONG})"):
-        assert found(LONG, text) == Found(True, "whole question")
-    assert found(LONG, "", title=LONG) == Found(True, "whole question")
+        assert found(LONG, text) == (GuardKind.VERBATIM, "whole question")
+    assert found(LONG, "", title=LONG) == (GuardKind.VERBATIM, "whole question")
 
 
 @pytest.mark.parametrize(
@@ -52,19 +52,19 @@ def test_the_whole_question_is_a_leak_however_it_is_set() -> None:
 )
 def test_half_of_the_runs_are_a_leak_and_fewer_a_quotation(count: int, leak: bool | None) -> None:
     got = found(LONG, f"Before. {words(count)} and after.")
-    assert (None if got is None else got.leak) is leak
-    assert got is None or got.what == f"{count - 12} of {RUNS} runs"
+    assert (None if got is None else got[0] is GuardKind.VERBATIM) is leak
+    assert got is None or got[1] == f"{count - 12} of {RUNS} runs"
 
 
 def test_of_two_runs_both_are_needed() -> None:
     fourteen = words(14)
-    assert found(fourteen, f"so {words(13)} it is") == Found(False, "1 of 2 runs")
-    assert found(fourteen, f"so {words(13, 1)} it is") == Found(False, "1 of 2 runs")
-    assert found(fourteen, f"{words(13)} - and - {words(13, 1)}") == Found(True, "2 of 2 runs")
+    assert found(fourteen, f"so {words(13)} it is") == (GuardKind.REPORTED, "1 of 2 runs")
+    assert found(fourteen, f"so {words(13, 1)} it is") == (GuardKind.REPORTED, "1 of 2 runs")
+    assert found(fourteen, f"{words(13)} - and - {words(13, 1)}") == (GuardKind.VERBATIM, "2 of 2 runs")
 
 
 def test_a_short_question_is_found_whole_alone() -> None:
-    assert found(SHORT, f"Quiz: {SHORT}?") == Found(True, "whole question")
+    assert found(SHORT, f"Quiz: {SHORT}?") == (GuardKind.VERBATIM, "whole question")
     assert found(SHORT, "who wrote the odes to the southern tide") is None
     assert found(SHORT, "Who wrote the odes? Someone who went to the northern tide") is None
     assert found("who wrote the odes to tides", "who wrote the odes to tides") is None, "below eight words nobody owns it"
@@ -72,13 +72,13 @@ def test_a_short_question_is_found_whole_alone() -> None:
 
 
 def test_scripts_without_blanks_are_counted_by_characters() -> None:
-    assert found(CHINESE, f"题目：{CHINESE}答案：奥洛") == Found(True, "whole question")
+    assert found(CHINESE, f"题目：{CHINESE}答案：奥洛") == (GuardKind.VERBATIM, "whole question")
     characters = [character for character in CHINESE if character not in "，？"]
     size = len(characters) - 25
     half = "".join(characters[: 25 + (size + 1) // 2])
     got = found(CHINESE, half)
-    assert got is not None and got.leak
-    assert found(CHINESE, "".join(characters[:26])) == Found(False, f"1 of {size} runs")
+    assert got is not None and got[0] is GuardKind.VERBATIM
+    assert found(CHINESE, "".join(characters[:26])) == (GuardKind.REPORTED, f"1 of {size} runs")
     assert found(CHINESE, "".join(characters[:25])) is None
     assert found("北方海岸的灯塔在哪里", "北方海岸的灯塔在哪里") is None, "ten characters are common property"
     assert found("哪位作家在北方海岸的灯塔旁写下颂歌", "见：哪位作家在北方海岸的灯塔旁写下颂歌") is not None
@@ -89,7 +89,7 @@ def test_a_page_that_echoes_its_query_is_no_leak_by_its_title() -> None:
     assert found(LONG, f"{LONG} - Search\nA lighthouse stands there.", title=f"{LONG} - Search", url=url) is None
     assert found(LONG, "Results", title=LONG, url="https://search.example/?q=tide") is not None
     leak = found(LONG, f"{LONG}\nSomebody asks: {LONG} Orlo, says the key.", title=LONG, url=url)
-    assert leak == Found(True, "whole question"), "what it says below its first line counts"
+    assert leak == (GuardKind.VERBATIM, "whole question"), "what it says below its first line counts"
     slug = "https://answers.example/" + LONG.replace(" ", "-").rstrip("?")
     assert found(LONG, "Orlo.", title=LONG, url=slug) is not None, "a path names a page, and a page about it gives it away"
 
@@ -116,8 +116,11 @@ ASKING = "https://www.mirror.example/viewer?lang=en&q=" + LONG.replace(" ", "+")
 def test_an_address_that_asks_the_question_excuses_no_answer_to_it(title: str, text: str) -> None:
     for url in (ASKING, ASKING.replace("+", "%2520"), f"{ASKING}#top"):
         got = found(LONG, text, title, url)
-        assert got is not None and got.leak
-    assert found(CHINESE, f"{CHINESE}答案：奥洛", url=f"https://m.example/?q={CHINESE}") == Found(True, "whole question")
+        assert got is not None and got[0] is GuardKind.VERBATIM
+    assert found(CHINESE, f"{CHINESE}答案：奥洛", url=f"https://m.example/?q={CHINESE}") == (
+        GuardKind.VERBATIM,
+        "whole question",
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,7 +157,7 @@ TEXT = st.lists(st.sampled_from(["tide", "bell", "coast", "storm", "ode", "keepe
 @given(TEXT, TEXT, TEXT)
 def test_what_holds_the_question_is_a_leak_and_more_text_changes_nothing(question: str, before: str, after: str) -> None:
     got = found(question, f"{before} {question} {after}")
-    assert (got == Found(True, "whole question")) is (len(question_tokens(question)) >= 8)
+    assert (got == (GuardKind.VERBATIM, "whole question")) is (len(question_tokens(question)) >= 8)
 
 
 @given(st.integers(14, len(WORDS)), st.integers(0, 30), st.integers(13, 60))
@@ -164,10 +167,10 @@ def test_the_share_of_runs_decides(length: int, start: int, count: int) -> None:
     held = sum(run in text for run in runs)
     got = found(question, text)
     if question in text:
-        assert got == Found(True, "whole question")
+        assert got == (GuardKind.VERBATIM, "whole question")
     else:
         assert (got is not None) is (held > 0)
-        assert got is None or got.leak is (held >= 2 and 2 * held >= len(runs))
+        assert got is None or (got[0] is GuardKind.VERBATIM) is (held >= 2 and 2 * held >= len(runs))
 
 
 # Worlds

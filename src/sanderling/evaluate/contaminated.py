@@ -14,7 +14,7 @@ from html import unescape
 
 from sanderling.core.record import Node, NodeKind, Trajectory
 from sanderling.core.types import ToolCall
-from sanderling.world.guard import Wording, as_words, without_echo
+from sanderling.world.guard import GuardKind, Wording, as_words, without_echo
 
 _URL = re.compile(r"https?://[^\s\"'<>)\]]+")
 _UNSEEN = re.compile(
@@ -56,7 +56,7 @@ def _holds(text: str, wording: Wording, calls: tuple[ToolCall, ...]) -> bool:
     for echo, times in sorted(echoes.items(), key=lambda one: -len(one[0])):
         words = re.sub(f"({_SAID_BACK}) {re.escape(echo)}(?= )", r"\1 \n", words, count=times)
     found = wording.found_in(words)
-    return found is not None and found.leak
+    return found is not None and found[0] is GuardKind.VERBATIM
 
 
 def _echoes(call: ToolCall, wording: Wording) -> Iterator[tuple[str, int]]:

@@ -21,14 +21,10 @@ from sanderling.world.addresses import canonical_url
 
 _SITES = tomllib.loads(Path(__file__).with_name("blocked.toml").read_text(encoding="utf-8"))
 _DEEPEST = 3
-_MOST_WITHIN = 8
-"""Addresses that one carries side by side: what carries more was not written by anybody."""
-_MOST_OF_A_LAYER = 64
-"""Addresses that all those of one depth carry together."""
-_LONGEST = 8_192
-"""Characters of an address that are looked at."""
-_ENDS = r"(?=$|[/?@:;&]|\.git(?:$|[/?]))"
-"""What may follow a rule's path."""
+_MOST_WITHIN = 8  # addresses that one carries side by side: what carries more was not written by anybody
+_MOST_OF_A_LAYER = 64  # addresses that all those of one depth carry together
+_LONGEST = 8_192  # characters of an address that are looked at
+_ENDS = r"(?=$|[/?@:;&]|\.git(?:$|[/?]))"  # what may follow a rule's path
 _API = re.compile(r"/api(?:/v\d+|/i)?(?=/)")
 _TRANSLATED = ".translate.goog"
 _ADDRESS = re.compile(r"(?<![a-z])https?:/+", re.IGNORECASE)
@@ -37,8 +33,7 @@ _BARE_WITH_PATH = re.compile(r"(?:(?<!/wiki)/|[=:?&])/{0,2}(?=(?:[\w\-]+\.)+[a-z
 """An address without a scheme, as proxies that nobody listed take it."""
 _SHOWN_BY = re.compile(r"^(?:[a-z][a-z\-]*:)+(?=https?:)", re.IGNORECASE)
 """What browsers put before an address, such as ``view-source:``."""
-_ESCAPED = 3
-"""Times that a path may be escaped."""
+_ESCAPED = 3  # times that a path may be escaped
 _BACKSLASH = re.compile(r"\\|%5c", re.IGNORECASE)
 _PARTS = re.compile(r"(?:[a-z][a-z0-9+.\-]*:)?/*([^/?\\]*)([^?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -54,8 +49,7 @@ class Blocklist:
     """Hosts, with everything below them: ``leaks.example`` blocks ``www.leaks.example`` too."""
     prefixes: tuple[str, ...] = ()
     """Canonical URLs: a page is blocked whose address is one of these, or goes on from one."""
-    paths: tuple[str, ...] = ()
-    """Beginnings of paths that are blocked on every host."""
+    paths: tuple[str, ...] = ()  # beginnings of paths that are blocked on every host
 
     @classmethod
     def parse(cls, text: str) -> "Blocklist":
@@ -73,8 +67,7 @@ class Blocklist:
                 paths.append(line[1:].rstrip("/"))
             elif line and (" " in line or not re.fullmatch(r"[a-z][a-z0-9+.\-]*://[^/?\s*]+(?:[/?]\S*)?", key)):
                 raise UserError(
-                    f"Line {number} of the blocklist, {line[:80]!r}, is neither a host, a URL nor */path: write one of them "
-                    "there."
+                    f"Line {number} of the blocklist, {line[:80]!r}, is neither a host, a URL nor */path: write one of them."
                 )
             elif re.fullmatch(r"https://[^/?]+", key):
                 hosts.append(key.removeprefix("https://"))

@@ -6,9 +6,8 @@ of three English words). So does every stretch of more than a hundred characters
 noise is not free. Link words may hold brackets and an image, addresses may hold parentheses three deep; a link ends within its
 paragraph, a bare URL (of ASCII) at the first blank, quote or bar.
 
-Borders are, best first: blank lines and heading lines, lines, sentences, words. The parts of a page for a budget of words
-partition it: joined, they are the page. A heading goes with what stands below it; a link that alone costs more than the budget
-is given without its address. Everything is linear in the text's length.
+Borders are, best first: blank lines and heading lines, lines, sentences, words. The parts of a page, joined, are the page. A
+link that alone costs more than the budget is given without its address. Everything is linear in the text's length.
 """
 
 import re
@@ -16,18 +15,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sanderling.world.text import sentences, spans, word_count
 
-Stretch = tuple[int, int]
-"""A start and an end in the text."""
+Stretch = tuple[int, int]  # a start and an end in the text
 _CHARS_PER_WORD = 4
-_LONG = 100
-"""Characters from the beginning of one word to that of the next that cost nothing more."""
+_LONG = 100  # characters from the beginning of one word to that of the next that cost nothing more
 _TOKEN = re.compile(r"\\.|!?\[|\]|\n(?=[^\S\n]*\n|#)", re.DOTALL)
 _INNER = r"(?:\\[()]|[^()\s<>]"
 _TARGET = re.compile(
@@ -36,6 +32,9 @@ _TARGET = re.compile(
     r"))(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?[ \t]*+\)"
 )
 _BARE = re.compile(r"(?<![A-Za-z0-9])(?:https?://|www\.)[!#-;=?-{}~]++", re.IGNORECASE)
+_HEADING = re.compile(r"#{1,6}\s+\S")
+_BLANK_LINES = re.compile(r"\n\s*\n")
+_LINE = re.compile(r"[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,8 @@ class Link:
 
     start: int
     end: int
-    words: str
-    """What it shows without its address; empty for a bare one."""
-    surplus: int
-    """What its addresses cost beyond the words in them."""
+    words: str  # what it shows without its address; empty for a bare one
+    surplus: int  # what its addresses cost beyond the words in them
     addresses: tuple[str, ...] = ()
     """Where it and the links and images within it lead, as written; of a bare one, itself."""
 
@@ -119,21 +116,13 @@ def affordable(prices: Prices, most: int) -> Prices:
     return Prices(only_words(prices.text, dear)) if dear else prices
 
 
-class _Mark(NamedTuple):
-    """What stands before the words of a link, or behind them."""
-
-    start: int
-    end: int
-    address: str | None = None
-
-
 def _marked(text: str) -> list[Link]:
     """Markdown links and images; of nested ones the outer, with all words between its marks and those of links in it."""
     outer: list[Stretch] = []
-    marks: list[_Mark] = []
+    marks: list[tuple[int, int, str | None]] = []  # what stands before a link's words, and behind them with its address
     opened: list[re.Match[str]] = []
     for token in _TOKEN.finditer(text):
-        if marks and token.start() < marks[-1].end:  # within an address
+        if marks and token.start() < marks[-1][1]:  # within an address
             continue
         if token[0].endswith("["):
             opened.append(token)
@@ -147,25 +136,23 @@ def _marked(text: str) -> list[Link]:
             while outer and outer[-1][0] > start.start():
                 outer.pop()
             outer.append((start.start(), target.end()))
-            marks.append(_Mark(*start.span()))
-            marks.append(_Mark(token.start(), target.end(), target[1] or target[2] or ""))
-    marks.sort()
+            marks += [(*start.span(), None), (token.start(), target.end(), target[1] or target[2] or "")]
     links: list[Link] = []
-    rest = iter(marks)
+    rest = iter(sorted(marks))
     for start, end in outer:
         shown: list[str] = []
         addresses: list[str] = []
         at, surplus = start, 0
         while at < end:
-            mark = next(rest)
-            words = text[at : mark.start]
+            until, after, address = next(rest)
+            words = text[at:until]
             surplus += sum(_surplus(bare[0]) for bare in _BARE.finditer(words))
             shown.append(_BARE.sub("", words))
             surplus += len(_further(shown[-1], spans(shown[-1])[0])) if len(shown[-1]) > _LONG else 0
-            if mark.address is not None:
-                surplus += _surplus(mark.address)
-                addresses.append(mark.address)
-            at = mark.end
+            if address is not None:
+                surplus += _surplus(address)
+                addresses.append(address)
+            at = after
         links.append(Link(start, end, "".join(shown), surplus, tuple(addresses)))
     return links
 
@@ -189,13 +176,6 @@ def only_words(text: str, links: Iterable[Link]) -> str:
         parts += [text[at : link.start], link.words]
         at = link.end
     return "".join((*parts, text[at:]))
-
-
-# Borders
-
-_HEADING = re.compile(r"#{1,6}\s+\S")
-_BLANK_LINES = re.compile(r"\n\s*\n")
-_LINE = re.compile(r"[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +246,6 @@ def _trimmed(text: str, start: int, end: int) -> Stretch:
     while end > start and text[end - 1].isspace():
         end -= 1
     return start, end
-
-
-# Parts
 
 
 def split_page(text: str, max_words: int) -> tuple[str, ...]:

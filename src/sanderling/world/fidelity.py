@@ -4,9 +4,6 @@ Every query is asked for as many results as its recorded list has, k at most, so
 compared by canonical form. A value that is not defined for a row is None and enters no mean. Two references make the figures
 readable: the *floor* compares each recorded list with the world's answer to a query of another question, and the *ceiling* is
 the share of recorded URLs that the world holds at all: no ranking can show more.
-
-    calls = recorded_calls(trajectories)
-    rows = compare_searches(calls.searches, world, holds, Settings(k=10))
 """
 
 import math
@@ -36,14 +33,11 @@ _SIGNED = re.compile(r"(?:^|(?<=[\s(]))[-\u2212\u2013]\d|[^\W\d_][+#](?!\w)|\+\+
 class RecordedSearch:
     """One query and the ranked list it was answered with."""
 
-    group: str
-    """The question it was made for: queries of one question depend on each other."""
+    group: str  # the question it was made for: queries of one question depend on each other
     query: str
     hits: tuple[ListedPage, ...]
-    answers: tuple[str, ...] = ()
-    """Accepted answers of the question that a text can give away (`telling`)."""
-    gold: frozenset[str] = frozenset()
-    """Canonical URLs of pages that are known to answer the question (`gold_pages`)."""
+    answers: tuple[str, ...] = ()  # accepted answers of the question that a text can give away (`telling`)
+    gold: frozenset[str] = frozenset()  # canonical URLs of pages that are known to answer the question (`gold_pages`)
 
 
 @dataclass(frozen=True)
@@ -126,15 +120,10 @@ def gold_pages(trajectories: Iterable[Trajectory]) -> Mapping[str, frozenset[str
     return {question: frozenset(urls) for question, urls in found.items()}
 
 
-# Two ranked lists. Rank is position, without ties (worlds break theirs by page number; a recorded list says no scores).
-# A key that occurs again later in a list counts once, at its first rank. Two empty lists agree in nothing that can be measured:
-# None. One empty list against another: 0.
-
-
 def overlap_at(a: Sequence[str], b: Sequence[str], k: int) -> float | None:
-    """Shared keys among the first k of each, over min(k, length of the longer list); in [0, 1], symmetric.
+    """Shared keys among the first k of each, over min(k, length of the longer list); in [0, 1], symmetric; None for empty ones.
 
-    A list shorter than k is taken as it is: what the longer one shows beyond it is not shared. Raises ValueError for k < 1.
+    A key that occurs again counts once, at its first rank. Raises ValueError for k < 1.
     """
     if k < 1:
         raise ValueError(f"k is {k}: it must be at least 1")
@@ -144,7 +133,7 @@ def overlap_at(a: Sequence[str], b: Sequence[str], k: int) -> float | None:
 
 
 def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float) -> float | None:
-    """Extrapolated rank-biased overlap, RBO_EXT, of two lists of any lengths; in [0, 1], symmetric.
+    """Extrapolated rank-biased overlap, RBO_EXT, of two lists of any lengths; in [0, 1], symmetric; None for empty lists.
 
     Webber, Moffat and Zobel 2010 ("A similarity measure for indefinite rankings", ACM TOIS 28(4)), equation 32: agreement at
     depth d weighs (1 - p) p^(d-1); beyond the lists the agreement at their ends is assumed to go on. ``p``: the chance that a
@@ -164,21 +153,15 @@ def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float) -> float |
 
 
 def weight_of_top(d: int, p: float) -> float:
-    """Share of the weight of RBO that the first d ranks carry (equation 21): 0.86 for d = 10 and p = 0.9.
-
-    Raises ValueError for d < 1 or p outside (0, 1).
-    """
+    """Share of the weight of RBO that the first d ranks carry (equation 21): 0.86 for d = 10 and p = 0.9. Raises ValueError."""
     if d < 1 or not 0.0 < p < 1.0:
         raise ValueError(f"d is {d} and p is {p}: d must be at least 1, and p between 0 and 1")
     tail = math.log(1.0 / (1.0 - p)) - sum(p**i / i for i in range(1, d))
     return 1.0 - p ** (d - 1) + (1.0 - p) / p * d * tail
 
 
-# Texts and hosts. Words are the index's own terms (lower case, stemmed, a character of a script without spaces is one).
-
-
 def jaccard(a: str, b: str) -> float | None:
-    """Distinct words in both over distinct words in either; None when neither has a word."""
+    """Distinct words (terms of the index) in both over distinct words in either; None when neither has a word."""
     here, there = set(words(a)), set(words(b))
     return len(here & there) / len(here | there) if here | there else None
 
@@ -212,9 +195,6 @@ def domain(url: str) -> str:
     return host.removeprefix("www.")
 
 
-# The comparison
-
-
 @dataclass(frozen=True)
 class Settings:
     """What a comparison depends on."""
@@ -234,8 +214,7 @@ class QueryRow:
     values: Mapping[str, float | None]
     domains_recorded: tuple[str, ...]
     domains_world: tuple[str, ...]
-    lengths_recorded: tuple[int, ...]
-    """Words of each snippet."""
+    lengths_recorded: tuple[int, ...]  # words of each snippet
     lengths_world: tuple[int, ...]
     gold_ranks: tuple[int, int] | None = None
     """Rank of the first answering page in the recorded and in the world's list, from 1, 0: not listed; None: none is known."""
@@ -327,7 +306,7 @@ def compare_visits(
     rows = []
     for visit in visits:
         reply = answered(world.visit(visit.url, visit.goal, max_words=settings.visit_words))
-        failed = [status is not ToolStatus.OK for status in (visit.status, reply.status)]
+        failed = visit.status is not ToolStatus.OK, reply.status is not ToolStatus.OK
         both = not any(failed)
         values: dict[str, float | None] = {
             "visit_held": float(holds(visit.url)),

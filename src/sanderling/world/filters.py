@@ -25,10 +25,8 @@ from sanderling.world.disk.duplicates import load_groups
 from sanderling.world.guard import Guard
 
 BLOCKLIST_FILE = "blocklist.txt"
-_WHOLE_PAGE = 10**9
-"""Words: more than any page has."""
-_FIRST_LOOK = 20
-"""Pages that are looked at for a question; twice as many while most of them hold it."""
+_WHOLE_PAGE = 10**9  # words: more than any page has
+_FIRST_LOOK = 20  # pages that are looked at for a question; twice as many while most of them hold it
 _REFERENCE = re.compile(r"^[ ]{0,3}\[[^\]\n]++\]:[ \t]*+<?(\S+?)>?(?:[ \t]+.*)?$\n?", re.MULTILINE)
 _ATTRIBUTE = re.compile(r"(?<!\s)\s*+\b(?:href|src)\s*=\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s\"'<>]+))", re.IGNORECASE)
 _CHAR = r"[^\s()<>\[\]\"]"
@@ -45,8 +43,7 @@ _MOST_TRIED = 8
 """Ends of one address, and addresses within one: what goes on further is no address that anybody wrote."""
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
-Hidden = Callable[[str], bool]
-"""Whether an address, in canonical form, is hidden."""
+Hidden = Callable[[str], bool]  # whether an address, in canonical form, is hidden
 
 
 def without_links(text: str, base: str, hidden: Hidden) -> str:
@@ -113,11 +110,7 @@ class Filter(World):
 class MaskedWorld(Filter):
     """A world in which masks reach near-duplicates, and blocked sites do not exist.
 
-    Args:
-        world: whose pages these are.
-        groups: near-duplicates by URL (`duplicates.near_duplicates`).
-        blocklist: what is hidden from every question.
-
+    ``groups``: near-duplicates by URL (`duplicates.near_duplicates`); ``blocklist``: what is hidden from every question.
     """
 
     def __init__(self, world: World, groups: Sequence[Sequence[str]] = (), blocklist: Blocklist | None = None) -> None:
@@ -177,8 +170,6 @@ class GuardedWorld(Filter):
     A page is judged by its whole text, whichever part of it is asked for. For lists of an offline world, the pages of a
     question are looked up once, by its own words, and judged whole; every hit is judged besides by what the list shows of it.
     Hits that are left keep their order, and none moves up. Stands beneath a world's faults, which would keep pages from it.
-
-    Example: ``await GuardedWorld(world, guard).search("tidal flats", occasion=Occasion(question="q1"))``
     """
 
     def __init__(self, world: World, guard: Guard) -> None:
@@ -249,9 +240,9 @@ def filtered(world: World, blocklist: Blocklist | None = None, guard: Guard | No
 
 
 def masked_world(world: World, directory: Path, pages: str = "") -> World:
-    """A world with what its directory says about masking: its near-duplicates, and ``blocklist.txt`` where there is one.
+    """A world with the near-duplicates and the blocklist of its directory. Raises UserError when a file cannot be used.
 
-    ``pages``: the fingerprint of the pages alone, where the world's own says more. Raises UserError when a file cannot be used.
+    ``pages``: the fingerprint of the pages alone, where the world's own says more.
     """
     groups = load_groups(directory, pages or world.fingerprint)
     return MaskedWorld(world, groups, read_blocklist(directory / BLOCKLIST_FILE))

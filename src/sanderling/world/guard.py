@@ -4,14 +4,12 @@ Hidden are addresses that a blocklist names, and texts that hold the question wo
 text that holds all words of the question as one run, or at least half of the question's distinct runs of 13 words and no fewer
 than two. Fewer are a quotation, often of the very source from which the question was made: they are reported and hide nothing.
 Of questions in scripts without blanks characters are counted, 26 a run. A question of fewer than 8 words (16 characters) is
-common property and never found. Words are compared as `question_tokens` has them, without case and punctuation.
+common property and never found; another question's words hide nothing.
 
 A search page that repeats its address's query is no leak for saying so: in its title and its first line the query does not
 count once, where nothing but what such pages say of themselves stands beside it (``Results for … - Search``, the site's own
-name). A query that is followed by anything else is not said back but answered. A canary is found whatever else a text says.
-
-A question hides its own words alone. A line is handed to ``write`` before the answer is given, so that nothing is hidden
-without a trace. The agent is told nothing: it would look elsewhere.
+name). A query that is followed by anything else is not said back but answered. The agent is told nothing: it would look
+elsewhere.
 """
 
 import hashlib
@@ -29,15 +27,11 @@ from sanderling.core.text import question_tokens
 from sanderling.world.blocked import Blocklist
 from sanderling.world.contract import Occasion, Page, VisitReply
 
-VERSION = 2
-"""Another number where other texts are found."""
+VERSION = 2  # another number where other texts are found
 _RUN, _FEWEST = 13, 8
-_CUT = 13
-"""So many words of a longer query make it known: titles are cut."""
-_CHARACTERS = 2
-"""Characters of scripts without blanks that count for a word."""
-_SHORTEST_CANARY = 12
-"""Characters: shorter ones would be found by chance, and are not looked for."""
+_CUT = 13  # so many words of a longer query make it known: titles are cut
+_CHARACTERS = 2  # characters of scripts without blanks that count for a word
+_SHORTEST_CANARY = 12  # characters: shorter ones would be found by chance, and are not looked for
 _OF_THEMSELVES = frozenset({
     "search", "searches", "searched", "searching", "result", "results", "showing", "found", "find", "for", "of", "the", "your",
     "you", "web", "page", "query", "at", "on", "in", "搜", "索", "结", "果", "的",
@@ -54,7 +48,7 @@ def as_words(text: str) -> str:
 
 
 def without_echo(line: str, asked: Iterable[str], url: str) -> str:
-    """A line's words without one echo of each thing that its page's address asked for; where there is none, as they are.
+    """A line's words without one echo of each thing that its page's address asked for.
 
     Example: ``without_echo(" tide tables search ", ["tide tables"], "https://s.example")`` is ``" search "``
     """
@@ -84,22 +78,25 @@ def without_echo(line: str, asked: Iterable[str], url: str) -> str:
     return line
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a text holds of a question; ``what`` is for people: ``whole question``, ``7 of 12 runs``."""
+class GuardKind(StrEnum):
+    """Why something was written down."""
 
-    leak: bool
-    what: str
+    ADDRESS = "address"
+    VERBATIM = "verbatim"
+    CANARY = "canary"
+    REPORTED = "reported"  # it was shown
+
+
+Found = tuple[GuardKind, str]
+"""What a text holds of a question: VERBATIM or REPORTED, and in words: ``whole question``, ``7 of 12 runs``."""
 
 
 @dataclass(frozen=True)
 class Wording:
     """A question as it is looked for, word for word."""
 
-    whole: str
-    """Its words between single blanks; empty: too short to be told from common phrases."""
-    runs: tuple[str, ...]
-    """The different ones, in order."""
+    whole: str  # its words between single blanks; empty: too short to be told from common phrases
+    runs: tuple[str, ...]  # the different ones, in order
 
     @classmethod
     def of(cls, question: str) -> "Wording":
@@ -117,11 +114,10 @@ class Wording:
         if not self.whole:
             return None
         if f" {self.whole} " in words:
-            return Found(True, "whole question")
+            return GuardKind.VERBATIM, "whole question"
         held = sum(f" {run} " in words for run in self.runs)
-        if not held:
-            return None
-        return Found(held >= max(2, math.ceil(len(self.runs) / 2)), f"{held} of {len(self.runs)} runs")
+        leak = held >= max(2, math.ceil(len(self.runs) / 2))
+        return (GuardKind.VERBATIM if leak else GuardKind.REPORTED, f"{held} of {len(self.runs)} runs") if held else None
 
     def asked_by(self, url: str) -> list[str]:
         """What of the question an address asks for in its query, in normal form without blanks around it."""
@@ -141,16 +137,6 @@ class Wording:
         return self.found_in(f" {' '.join(part.strip(' ') for part in (*kept, as_words(rest)))} ")
 
 
-class GuardKind(StrEnum):
-    """Why something was written down."""
-
-    ADDRESS = "address"
-    VERBATIM = "verbatim"
-    CANARY = "canary"
-    REPORTED = "reported"
-    """It was shown."""
-
-
 class GuardLine(Frozen):
     """One line of ``guard.jsonl``. It holds no text of a page: that would be another copy of what leaked."""
 
@@ -160,10 +146,8 @@ class GuardLine(Frozen):
     """"search" or "visit"."""
     kind: GuardKind
     url: str
-    rule: str
-    """The blocklist's, or how much of the question was found."""
-    sha256: str = ""
-    """Of title and text, a line each; empty where the address alone decided."""
+    rule: str  # the blocklist's, or how much of the question was found
+    sha256: str = ""  # of title and text, a line each; empty where the address alone decided
 
 
 class Guard:
@@ -209,16 +193,13 @@ class Guard:
         """Whether a page is one that the question must not see; ``noted``: written down if so, or if it quotes the question."""
         words = as_words(f"{page.title}\n{page.text}")
         wording = self._wordings.get(occasion.question)
+        found = wording.found_on(page) if wording is not None else None
         if any(canary in words for canary in self._canaries):
-            kind, rule = GuardKind.CANARY, "canary"
-        elif wording is None or (found := wording.found_on(page)) is None:
-            return False
-        else:
-            kind, rule = (GuardKind.VERBATIM if found.leak else GuardKind.REPORTED), found.what
-        if noted:
+            found = GuardKind.CANARY, "canary"
+        if found is not None and noted:
             sha256 = hashlib.sha256(f"{page.title}\n{page.text}".encode("utf-8", "replace")).hexdigest()
-            self._note(occasion, tool, kind, page.url, rule, sha256)
-        return kind is not GuardKind.REPORTED
+            self._note(occasion, tool, found[0], page.url, found[1], sha256)
+        return found is not None and found[0] is not GuardKind.REPORTED
 
     def _note(self, occasion: Occasion, tool: str, kind: GuardKind, url: str, rule: str, sha256: str = "") -> None:
         question, attempt = occasion.question, occasion.attempt

@@ -33,6 +33,14 @@ _LEAD_WORDS = 64
 _SPREAD = (0.5, 0.25)
 """How much of the score of the passage before or after it, and of the next but one, counts for a passage."""
 _GAP, _LINE_GAP, _ROW_GAP = " … ", "\n…\n", "\n| … |\n"
+_LEAD_IN = 3  # words shown before a match whose sentence begins too far back
+_SENTENCE_SHARE = 0.25
+_UNIT = 1 << 20  # weights are counted in whole parts of one, so that sums do not depend on their order
+_REPEAT = _UNIT // 1_000
+_MOST_REPEATS = 10
+_WIDTH = 165  # most characters of a snippet of up to 30 words; longer ones may have as many for each word
+_MOST_WIDTHS = 4
+"""A single word wider than a snippet is shown up to so many widths; of the signs before and after the words, one each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,16 +48,11 @@ class Passage:
     """A stretch of a page; a heading or a table's head is one too, and leads those below it."""
 
     text: str
-    words: int
-    """What it costs."""
-    paragraph: int
-    """Number of the paragraph it comes from."""
-    leads: tuple["Passage", ...] = ()
-    """What it is read with, outermost first."""
-    row: bool = False
-    """Whether it is a row of a table."""
-    line: bool = False
-    """Whether it begins a line of its paragraph."""
+    words: int  # what it costs
+    paragraph: int  # number of the paragraph it comes from
+    leads: tuple["Passage", ...] = ()  # what it is read with, outermost first
+    row: bool = False  # whether it is a row of a table
+    line: bool = False  # whether it begins a line of its paragraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,8 @@ class Extract:
     """What is shown of a page."""
 
     text: str
-    part: int
-    """1: it is read from the top; 0: it was chosen for the goal."""
-    parts: int
-    """In how many parts of the same budget the whole page can be read; 1: this is all of it."""
+    part: int  # 1: it is read from the top; 0: it was chosen for the goal
+    parts: int  # in how many parts of the same budget the whole page can be read; 1: this is all of it
 
 
 def read_page(text: str, goal: str, part: int, max_words: int) -> Extract:
@@ -228,21 +229,6 @@ def _glue(before: Passage, passage: Passage, *, adjacent: bool) -> str:
     if passage.line:
         return "\n" if adjacent else _LINE_GAP
     return " " if adjacent else _GAP
-
-
-# Snippets
-
-_LEAD_IN = 3
-"""Words shown before a match whose sentence begins too far back."""
-_SENTENCE_SHARE = 0.25
-_UNIT = 1 << 20
-"""Weights are counted in whole parts of one, so that sums do not depend on their order."""
-_REPEAT = _UNIT // 1_000
-_MOST_REPEATS = 10
-_WIDTH = 165
-"""Most characters of a snippet of up to 30 words; longer ones may have as many for each word."""
-_MOST_WIDTHS = 4
-"""A single word wider than a snippet is shown up to so many widths; of the signs before and after the words, one each."""
 
 
 def snippet(flow: Flow, weights: Mapping[str, float], most_words: int) -> str:

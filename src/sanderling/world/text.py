@@ -39,7 +39,6 @@ _S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
 _SPACE, _LETTER = ord(" "), 1
 _MOSTLY_ASCII = 8
 """Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
-
 _STOP_TEXT = """
 a about after all also an and any are as at be been before but by can could did do does for from had has have he her his
 how i if in into is it its me my no not of on one or our out s she so some such t than that the their them then there
@@ -47,6 +46,22 @@ these they this those to up was we were what when where which while who whom who
 """
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 _STOP_CJK = frozenset("的了是在和与及のはがをに")
+_TARGET = r"\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
+_IMAGE, _LINK = re.compile("!" + _TARGET), re.compile(_TARGET)
+_LINE_MARK = re.compile(r"\n[ \t]*(?:#{1,6}[ \t]+|[*+\-][ \t]+|>[ \t]?)")
+_INLINE_MARK = re.compile(r"[*_]{2,3}|`+")
+_OPENS = r"[\s(.。！？」』]"
+_TWO, _THREE = "Mr|Ms|Dr|St|No|pp|ed|Ed|Jr|Sr|vs|cf|ca|Bd", "Mrs|vol|Vol|geb"
+_NOT_ABBREVIATED = rf"(?<!{_OPENS}[^\W\d_]\.)(?<!{_OPENS}(?:{_TWO})\.)(?<!{_OPENS}(?:{_THREE})\.)(?<!{_OPENS}Prof\.)"
+_SENTENCE_END = re.compile(
+    rf"[.!?。！？](?:(?<=[.!?]){_NOT_ABBREVIATED}[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)"
+)
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n\r\t\f\v\x80-\x9f]")
+_NOISE = ("Cc", "Cn", "Co", "Cs")
+_ENDS_WITHOUT_SPACE = "。！？"
+_SAMPLE = 20_000
+_NOISE_SHARE = 0.05
+_UNSPACED = 2.5  # characters a word, at most, of a page in a script without spaces
 
 
 @lru_cache(maxsize=200_000)
@@ -147,27 +162,6 @@ def _telling(terms: Iterable[str], most: int) -> tuple[str, ...]:
     return tuple((content or list(distinct))[:most])
 
 
-# Text as a reader sees it
-
-_TARGET = r"\[([^\[\]]*)\]\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
-_IMAGE, _LINK = re.compile("!" + _TARGET), re.compile(_TARGET)
-_LINE_MARK = re.compile(r"\n[ \t]*(?:#{1,6}[ \t]+|[*+\-][ \t]+|>[ \t]?)")
-_INLINE_MARK = re.compile(r"[*_]{2,3}|`+")
-_OPENS = r"[\s(.。！？」』]"
-_TWO, _THREE = "Mr|Ms|Dr|St|No|pp|ed|Ed|Jr|Sr|vs|cf|ca|Bd", "Mrs|vol|Vol|geb"
-_NOT_ABBREVIATED = rf"(?<!{_OPENS}[^\W\d_]\.)(?<!{_OPENS}(?:{_TWO})\.)(?<!{_OPENS}(?:{_THREE})\.)(?<!{_OPENS}Prof\.)"
-_SENTENCE_END = re.compile(
-    rf"[.!?。！？](?:(?<=[.!?]){_NOT_ABBREVIATED}[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)"
-)
-_UNUSUAL = re.compile(r"[^\x20-\x7e\n\r\t\f\v\x80-\x9f]")
-_NOISE = ("Cc", "Cn", "Co", "Cs")
-_ENDS_WITHOUT_SPACE = "。！？"
-_SAMPLE = 20_000
-_NOISE_SHARE = 0.05
-_UNSPACED = 2.5
-"""Characters a word, at most, of a page in a script without spaces."""
-
-
 def clean(text: str) -> str:
     """The text without lone surrogates and null characters, which no file or model can hold."""
     if "\x00" in text:
@@ -217,15 +211,11 @@ class Flow:
     """A page's plain text in one line, with the place of every word."""
 
     text: str
-    terms: str
-    """The terms of all words in order, one space before and after each."""
-    starts: NDArray[np.int32]
-    """For each word the place in ``text`` where it begins."""
+    terms: str  # the terms of all words in order, one space before and after each
+    starts: NDArray[np.int32]  # for each word the place in ``text`` where it begins
     ends: NDArray[np.int32]
-    opens: frozenset[int]
-    """Numbers of the words that open a sentence."""
-    unspaced: bool
-    """Whether most of it is in a script without spaces, in which words are single characters."""
+    opens: frozenset[int]  # numbers of the words that open a sentence
+    unspaced: bool  # whether most of it is in a script without spaces, in which words are single characters
 
 
 def flow(title: str, text: str) -> Flow:

@@ -37,6 +37,19 @@ from sanderling.world.text import content_terms, index_text
 
 Vectors = NDArray[np.float32]
 FORMS = "hashed[:DIMENSION], FILE.py:FUNCTION or MODULE:FUNCTION, or http://host:port/v1#model"
+DIMENSION = 512  # of the hashed embedder
+SMALLEST = 16
+_VERSION = 1  # of its vectors: raised when the same text gets another one
+_PLACES = 4  # of a word in a vector
+_PART = 3  # letters
+_MOST_TERMS = 4_096
+_RETRIED = frozenset({408, 409, 425, 429})
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_TIMEOUT = httpx.Timeout(120.0, connect=10.0)
+_QUOTED = 200
+_TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+_WAIT_S = 60.0
 
 
 class Kind(StrEnum):
@@ -97,9 +110,6 @@ def embed_units(embedder: Embedder, texts: Sequence[str], kind: Kind, prefixes: 
     return np.where(lengths > _SMALLEST, found / np.maximum(lengths, _SMALLEST), 0.0).astype(np.float32)
 
 
-# By name
-
-
 def opens_socket(spec: str) -> bool:
     """Whether an embedder lives on a server, so that a world that asks it does not answer by itself."""
     return spec.partition(":")[0].lower() in ("http", "https")
@@ -122,7 +132,7 @@ def open_embedder(spec: str, dimension: int = 0) -> Embedder:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
-    function: EmbedFunction = load_outside(outside)
+    function: Callable[[list[str], str], ArrayLike] = load_outside(outside)
     if not callable(function):
         raise UserError(f"{outside!r} is no function: give one of texts and their kind.")
     return CallableEmbedder(function, spec)
@@ -131,11 +141,10 @@ def open_embedder(spec: str, dimension: int = 0) -> Embedder:
 def _endpoint(spec: str, dimension: int) -> "EndpointEmbedder":
     try:
         parts = urlsplit(spec)
-        usable = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets that nothing closes, or a port that is no number
-        raise UserError(f"{spec!r} is no address: write http://host:port/v1#model.") from None
-    if not usable or not parts.fragment:
-        raise UserError(f"{spec!r} names no model of a server: write http://host:port/v1#model.")
+        if not parts.hostname or parts.port == 0 or not parts.fragment:
+            raise ValueError
+    except ValueError:  # also for brackets that nothing closes, or a port that is no number
+        raise UserError(f"{spec!r} names no model of a server: write http://host:port/v1#model.") from None
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     variable, batch, retries = options.pop("key_env", ""), options.pop("batch", "64"), options.pop("retries", "5")
     if options or not (batch.isdecimal() and int(batch) and retries.isdecimal()):
@@ -145,17 +154,6 @@ def _endpoint(spec: str, dimension: int) -> "EndpointEmbedder":
         raise UserError(f"The environment variable {variable} is not set: put the embedder's API key there.")
     base = parts._replace(query="", fragment="").geturl()
     return EndpointEmbedder(base, parts.fragment, key=key, dimension=dimension, batch=int(batch), retries=int(retries))
-
-
-# Without a model
-
-DIMENSION = 512
-SMALLEST = 16
-_VERSION = 1
-"""Raised when the same text gets another vector."""
-_PLACES = 4
-_PART = 3
-_MOST_TERMS = 4_096
 
 
 class HashedEmbedder:
@@ -195,16 +193,13 @@ class HashedEmbedder:
         return places, dense[places]
 
 
-# Somebody's own function
-
-EmbedFunction = Callable[[list[str], str], ArrayLike]
-"""Texts and "query" or "document" to one row of numbers for each text."""
-
-
 class CallableEmbedder:
-    """Somebody's own function: ``CallableEmbedder(lambda texts, kind: model.encode(texts), "my-model")``."""
+    """Somebody's own function of texts and "query" or "document", with one row of numbers for each text.
 
-    def __init__(self, function: EmbedFunction, model: str) -> None:
+    Example: ``CallableEmbedder(lambda texts, kind: model.encode(texts), "my-model")``
+    """
+
+    def __init__(self, function: Callable[[list[str], str], ArrayLike], model: str) -> None:
         self._function = function
         self.model = model
         self._dimension = 0
@@ -228,23 +223,12 @@ class CallableEmbedder:
             raise UserError(f"The embedder {self.model} returned no array of numbers ({error}): mend it.") from error
 
 
-# A server
-
-_RETRIED = frozenset({408, 409, 425, 429})
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_TIMEOUT = httpx.Timeout(120.0, connect=10.0)
-_QUOTED = 200
-
-
 class EndpointEmbedder:
     """One model of an OpenAI-compatible server (``POST /v1/embeddings``), asked in batches; may be used from many threads.
 
     Busy or broken servers (429, 408, 5xx, time-outs, lost connections, replies that are no JSON) are tried again with growing
     pauses, and are an `EmbedderOutageError` when they stay so; any other refusal is a UserError with the server's own words.
     ``dimension`` 0: the first reply tells.
-
-    Example: ``EndpointEmbedder("http://localhost:8000/v1", "bge-m3").embed(["tidal flats"], Kind.QUERY)``
     """
 
     def __init__(
@@ -312,12 +296,11 @@ class EndpointEmbedder:
         try:
             rows = {int(item["index"]): item["embedding"] for item in reply["data"]}
             found = np.array([rows[number] for number in range(count)], np.float32)
+            if found.ndim != 2 or not found.shape[1] or len(rows) != count:
+                raise ValueError("other rows than texts")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise UserError(
-                f"{self._url} returned no list of {count} embeddings with their indexes: is it an embedding model?"
-            ) from error
-        if found.ndim != 2 or not found.shape[1] or len(rows) != count:
-            raise UserError(f"{self._url} returned {len(rows)} embeddings for {count} texts: is it an embedding model?")
+            told = f"{self._url} returned no list of {count} embeddings with their indexes"
+            raise UserError(f"{told}: is it an embedding model?") from error
         if self._dimension and found.shape[1] != self._dimension:
             raise UserError(
                 f"{self._url} returned vectors of {found.shape[1]} dimensions instead of {self._dimension}: "
@@ -325,12 +308,6 @@ class EndpointEmbedder:
             )
         self._dimension = found.shape[1]
         return found
-
-
-# Remembered
-
-_TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
-_WAIT_S = 60.0
 
 
 class CachedEmbedder:
@@ -359,7 +336,18 @@ class CachedEmbedder:
         """One row for each text; equal texts are asked for once."""
         names = ("\0".join((self.model, kind.value, text)) for text in texts)
         keys = [hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest() for name in names]
-        known = self._read(keys)
+        known: dict[bytes, Vectors] = {}
+        with self._opened() as (connection, _):
+            for key in set(keys):
+                row = connection and connection.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
+                if row:
+                    known[key] = np.frombuffer(row[0], np.float32)
+        strange = next((len(vector) for vector in known.values() if len(vector) != self.dimension), None)
+        if strange is not None:
+            raise UserError(
+                f"The embedding cache {self._path} has vectors of {strange} dimensions under the name {self.model}, which "
+                f"has {self.dimension}: choose another file for it."
+            )
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
             made = np.asarray(self._embedder.embed(list(missing.values()), kind), np.float32)
@@ -373,23 +361,6 @@ class CachedEmbedder:
                         connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
             known.update(fresh)
         return np.stack([known[key] for key in keys]) if keys else np.zeros((0, self.dimension), np.float32)
-
-    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
-        found: dict[bytes, Vectors] = {}
-        with self._opened() as (connection, _):
-            if connection is None:
-                return found
-            for key in dict.fromkeys(keys):
-                row = connection.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
-                if row is not None:
-                    found[key] = np.frombuffer(row[0], np.float32)
-        strange = next((vector for vector in found.values() if len(vector) != self.dimension), None)
-        if strange is not None:
-            raise UserError(
-                f"The embedding cache {self._path} has vectors of {len(strange)} dimensions under the name {self.model}, which "
-                f"has {self.dimension}: choose another file for it."
-            )
-        return found
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[sqlite3.Connection | None, bool]]:

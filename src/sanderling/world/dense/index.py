@@ -35,12 +35,7 @@ QUERIES = "queries.sqlite"
 class DenseIndex(Ranker):
     """Ranks by nearness.
 
-    Args:
-        settings: what made the vectors.
-        vectors: (rows, dimension), each passage of unit length.
-        owners: (rows,), the page of each, rising.
-        embedder: of the queries, and the one that the vectors were made by.
-
+    ``vectors``: (rows, dimension), of unit length, as ``embedder`` made them; ``owners``: (rows,), their pages, rising.
     """
 
     def __init__(
@@ -119,8 +114,8 @@ class DenseIndex(Ranker):
 class HybridRanker(Ranker):
     """Several rankings of the same pages as one, by reciprocal rank fusion: each list adds 1 / (60 + rank) to its pages.
 
-    Cormack et al., SIGIR 2009. Scores of the lists need not be comparable; equal ones are ordered by page number. The first 100
-    pages of each are fused, so a page that all rank low can be missed; a longer list is fused from as many as are asked for.
+    Cormack et al., SIGIR 2009. Equal scores are ordered by page number. The first 100 of each are fused, or as many as are
+    asked for, so a page that all rank low can be missed.
     """
 
     def __init__(self, rankers: Sequence[Ranker]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,10 @@ from sanderling.world.dense.embedders import Embedder, Kind, Prefixes, embed_uni
 from sanderling.world.local import LocalWorld
 from sanderling.world.text import plain
 
-DIRECTORY = "dense"
-"""Within the directory of a world."""
+DIRECTORY = "dense"  # within the directory of a world
 MANIFEST, _VECTORS, _OWNERS = "dense.json", "vectors.bin", "owners.bin"
 BATCH_PAGES = 64
-_EARLIEST = 0.6
-"""A passage ends at the last good place behind this share of its length."""
+_EARLIEST = 0.6  # a passage ends at the last good place behind this share of its length
 _ENDS = ("\n\n", "\n", ". ", "。", " ")
 
 
@@ -70,19 +68,14 @@ class DenseInfo(Frozen):
 
     format: Literal[1] = 1
     settings: DenseSettings
-    embedder: str
-    """How the embedder was named on the command line."""
-    pages: int = 0
-    """Pages that are embedded, from the first on."""
+    embedder: str  # how the embedder was named on the command line
+    pages: int = 0  # pages that are embedded, from the first on
     rows: int = 0
-    digest: str = ""
-    """SHA-256 over what was embedded of these pages, in order."""
-    world: str = ""
-    """Fingerprint of the world's pages, when all of them were embedded; empty before."""
+    digest: str = ""  # SHA-256 over what was embedded of these pages, in order
+    world: str = ""  # fingerprint of the world's pages, when all of them were embedded; empty before
 
     @property
     def vector_bytes(self) -> int:
-        """Of the vectors."""
         return self.rows * self.settings.dimension * np.dtype(self.settings.precision).itemsize
 
 
@@ -170,7 +163,9 @@ def _embed(
         stack.callback(sync, place)
         files = [stack.enter_context((place / name).open("ab")) for name in (_VECTORS, _OWNERS)]
         for file, size in zip(files, (info.vector_bytes, info.rows * 4), strict=True):
-            _cut_off(file, size)
+            if file.tell() < size:
+                raise UserError(f"{file.name} is torn: remove {place} and embed again.")
+            file.truncate(size)
         while batch := list(islice(pages, BATCH_PAGES)):
             texts: list[str] = []
             owners: list[int] = []
@@ -195,13 +190,6 @@ def _embed(
 def _fact(page: Page) -> bytes:
     """What is hashed of a page."""
     return json.dumps([page.title, page.text], ensure_ascii=False).encode("utf-8") + b"\n"
-
-
-def _cut_off(file: IO[bytes], size: int) -> None:
-    """Leave what is whole of a file that is open for appending."""
-    if file.tell() < size:
-        raise UserError(f"{file.name} is torn: remove {Path(file.name).parent} and embed again.")
-    file.truncate(size)
 
 
 def _note(place: Path, info: DenseInfo) -> DenseInfo:

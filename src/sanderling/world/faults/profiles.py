@@ -2,9 +2,7 @@
 
 A profile is one of `PROFILES` or a TOML file. All chances are in [0, 1] and 0 by default. What is drawn is a pure function of
 (world seed, episode seed, what is asked, occurrence): calls may be permuted, made at the same time, or made in another process,
-and each still draws what it would have drawn alone.
-
-    world = FaultyWorld(world, get_faults("web"), seed=7)   # of faults.world
+and each still draws what it would have drawn alone: ``FaultyWorld(world, get_faults("web"), seed=7)``.
 """
 
 import hashlib
@@ -24,13 +22,16 @@ from pydantic import Field, model_validator
 from sanderling.core.config import Frozen, read_config
 from sanderling.core.errors import UserError
 from sanderling.core.observations import read_observation
-from sanderling.core.record import Node, NodeKind, Trajectory
+from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import ToolStatus
 
 Chance = Annotated[float, Field(ge=0, le=1)]
 _NORMAL = NormalDist()
 _Z95 = _NORMAL.inv_cdf(0.95)
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
+Choice = TypeVar("Choice")
+FEWEST_DELAYS = 20
+_PARTS = 10**6  # shares are rounded down to one of so many, so that together they are never above 1
 
 
 class Latency(Frozen):
@@ -86,38 +87,27 @@ class ResultNoise(Frozen):
 
     rank_noise: float = Field(default=0.0, ge=0, le=20)
     """Standard deviation, in ranks, of what is added to each result's rank before they are put in order; cut at twice that."""
-    near_duplicate: Chance = 0.0
-    """A copy on another site follows it."""
-    contradicting: Chance = 0.0
-    """A copy with other numbers follows it."""
-    spam: Chance = 0.0
-    """A page that only repeats the query stands there."""
-    leaking_snippet: Chance = 0.0
-    """The snippet is four times as long, and may hold the answer."""
-    misleading_snippet: Chance = 0.0
-    """The snippet's numbers are not the page's."""
+    near_duplicate: Chance = 0.0  # a copy on another site follows it
+    contradicting: Chance = 0.0  # a copy with other numbers follows it
+    spam: Chance = 0.0  # a page that only repeats the query stands there
+    leaking_snippet: Chance = 0.0  # it is four times as long, and may hold the answer
+    misleading_snippet: Chance = 0.0  # its numbers are not the page's
 
 
 class PageNoise(Frozen):
     """What is odd about a page that can be read."""
 
-    stale: Chance = 0.0
-    """An earlier state: without the sentences that name the page's newest year."""
-    injected: Chance = 0.0
-    """It holds an instruction to whoever reads it by machine (`world.order`)."""
+    stale: Chance = 0.0  # an earlier state: without the sentences that name the page's newest year
+    injected: Chance = 0.0  # it holds an instruction to whoever reads it by machine (`world.order`)
 
 
 class FaultProfile(Frozen):
-    """How a world misbehaves.
-
-    Example: ``FaultProfile(name="dead", visit=VisitFaults(not_found=0.5))``
-    """
+    """How a world misbehaves: ``FaultProfile(name="dead", visit=VisitFaults(not_found=0.5))``."""
 
     name: str = "custom"
     search_latency: Latency = Latency()
     visit_latency: Latency = Latency()
-    timeout_s: float = Field(default=30.0, ge=0)
-    """How long a call takes that times out."""
+    timeout_s: float = Field(default=30.0, ge=0)  # how long a call takes that times out
     search: SearchFaults = SearchFaults()
     visit: VisitFaults = VisitFaults()
     results: ResultNoise = ResultNoise()
@@ -144,11 +134,6 @@ def with_injections(profile: FaultProfile, share: float) -> FaultProfile:
     return profile.model_copy(update={"pages": pages, "name": f"{profile.name}-injected-{share:g}"})
 
 
-# Draws
-
-Choice = TypeVar("Choice")
-
-
 def standard_normal(u: float) -> float:
     """The standard normal value below which a share ``u`` in [0, 1) of all values lies; the ends are cut at 2^-54."""
     return _NORMAL.inv_cdf(min(max(u, 2**-54), 1 - 2**-53))
@@ -166,10 +151,7 @@ def choose(u: float, chances: Mapping[Choice, float]) -> Choice | None:
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of one episode in one world.
-
-    Example: ``Draws(world_seed=7, episode_seed=3).uniform("visit", "https://a.example", 0)``
-    """
+    """The draws of one episode in one world: ``Draws(7, 3).uniform("visit", "https://a.example", 0)``."""
 
     world_seed: int
     episode_seed: int
@@ -184,13 +166,6 @@ class Draws:
         return chance > 0 and self.uniform(*key) < chance
 
 
-# A profile out of recorded calls
-
-FEWEST_DELAYS = 20
-_PARTS = 10**6
-"""Shares are rounded down to one of so many, so that together they are never above 1."""
-
-
 @dataclass(frozen=True)
 class FittedProfile:
     """A profile and what it was fitted to."""
@@ -198,22 +173,33 @@ class FittedProfile:
     profile: FaultProfile
     queries: int
     visits: int
-    search_delays: int
-    """How many delays were recorded; below `FEWEST_DELAYS` none is used."""
+    search_delays: int  # how many delays were recorded; below `FEWEST_DELAYS` none is used
     visit_delays: int
 
 
 def fit_profile(trajectories: Iterable[Trajectory], name: str = "fitted") -> FittedProfile:
     """`web` with failures, and delays if any, as recorded; a kind of call that was not recorded keeps its own.
 
-    Noise in results and pages cannot be read off a record. Raises UserError when no call was recorded.
+    Records that hold events in full (one status for each query or URL) are counted by them, imports by what their observations
+    say. Those tell a dead page, but not why it was dead: it counts as not found. A call that timed out without a word about its
+    parts counts as one. Noise in results and pages cannot be read off a record. Raises UserError when no call was recorded.
     """
     met: dict[str, Counter[ToolStatus]] = {"search": Counter(), "visit": Counter()}
     delays: dict[str, list[float]] = {"search": [], "visit": []}
-    for trajectory in trajectories:
-        for node in trajectory.branch():
-            if node.kind is NodeKind.OBSERVATION:
-                _count(node, met, delays)
+    nodes = (node for trajectory in trajectories for node in trajectory.branch())
+    for node in (node for node in nodes if node.kind is NodeKind.OBSERVATION):
+        events = [event for event in node.events if event.role in met]
+        for event in events:
+            if event.parts:
+                met[event.role].update(event.parts)
+            elif event.status is ToolStatus.TIMEOUT:
+                met[event.role][event.status] += 1
+            if len(event.parts) == 1 and event.latency_s > 0 and event.parts[0] is not ToolStatus.TIMEOUT:
+                delays[event.role].append(event.latency_s)
+        if not any(event.parts for event in events):
+            reading = read_observation(node.text)
+            met["search"].update(ToolStatus.OK if block.hits else ToolStatus.EMPTY for block in reading.blocks)
+            met["visit"].update(ToolStatus.NOT_FOUND if page.dead else ToolStatus.OK for page in reading.extracts)
     update: dict[str, Any] = {"name": name}
     for role, faults in (("search", SearchFaults), ("visit", VisitFaults)):
         if total := met[role].total():
@@ -227,24 +213,3 @@ def fit_profile(trajectories: Iterable[Trajectory], name: str = "fitted") -> Fit
         raise UserError("No call of search or visit is recorded there: give trajectories whose tools were called.")
     profile = PROFILES["web"].model_copy(update=update)
     return FittedProfile(profile, queries, visits, len(delays["search"]), len(delays["visit"]))
-
-
-def _count(node: Node, met: dict[str, Counter[ToolStatus]], delays: dict[str, list[float]]) -> None:
-    """Add the calls of one observation.
-
-    Records that hold events in full (one status for each query or URL) are counted by them, imports by what their observations
-    say. Those tell a dead page, but not why it was dead: it counts as not found. A call that timed out without a word about its
-    parts counts as one.
-    """
-    events = [event for event in node.events if event.role in met]
-    for event in events:
-        if event.parts:
-            met[event.role].update(event.parts)
-        elif event.status is ToolStatus.TIMEOUT:
-            met[event.role][event.status] += 1
-        if len(event.parts) == 1 and event.latency_s > 0 and event.parts[0] is not ToolStatus.TIMEOUT:
-            delays[event.role].append(event.latency_s)
-    if not any(event.parts for event in events):
-        reading = read_observation(node.text)
-        met["search"].update(ToolStatus.OK if block.hits else ToolStatus.EMPTY for block in reading.blocks)
-        met["visit"].update(ToolStatus.NOT_FOUND if page.dead else ToolStatus.OK for page in reading.extracts)
