@@ -202,9 +202,6 @@ def test_a_books_line_is_the_verdict(verdict: Verdict) -> None:
     assert isinstance(hash(verdict), int)
 
 
-# A judge with a book ------------------------------------------------------------------------------------------------------
-
-
 class Slow:
     """A judge that takes its time; ``said`` are its next verdicts."""
 

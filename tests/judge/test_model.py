@@ -64,9 +64,6 @@ def episode(answer: str | None = "Kristiania", *accepted: str, id: str = "t") ->
     return Trajectory(id=id, question=question, nodes=(PAGE, TURN), leaf=1, ending=Ending.ANSWERED, answer=answer)
 
 
-# Prompts ------------------------------------------------------------------------------------------------------------------
-
-
 def test_prompts_by_name_ours_and_a_persons_own(tmp_path: Path) -> None:
     assert set(PROMPTS) == set(RIGHT) and all(key == prompt.key for key, prompt in PROMPTS.items())
     assert len({prompt.name for prompt in PROMPTS.values()}) == len(PROMPTS) and all(one.about for one in PROMPTS.values())
@@ -123,9 +120,6 @@ def test_no_text_opens_or_closes_a_fence(key: str, injected: str) -> None:
 def test_a_fence_keeps_all_but_tags(text: str) -> None:
     shown = PROMPTS["word"].messages(Question(id="q", text="", answers=("b",)), text)[1].content
     assert shown.partition("<final_answer>\n")[2].removesuffix("\n</final_answer>").replace("‹", "<") == text
-
-
-# Judges -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", PROMPTS)

@@ -92,9 +92,6 @@ def test_long_addresses_are_not_remembered():
     assert _remembered.cache_info().currsize == min(before.currsize + 1, before.maxsize or 0)
 
 
-# Blocked
-
-
 RULES = Blocklist.parse(
     "huggingface.co/datasets\nhub.example/data/quiz\nleaks.example\nmünchen.example\ngithub.com/own/quiz\n"
     "https://raw.githubusercontent.com/other/set\n*/datasets/owner/quiz"

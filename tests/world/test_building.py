@@ -210,9 +210,6 @@ def test_a_full_disk_leaves_the_world_as_it_was(tmp_path):
     assert open_world(tmp_path / "w").page_count == 5
 
 
-# Resuming
-
-
 def write_pages(path: Path, numbers: range, say: str = "") -> Path:
     path.mkdir()
     for number in numbers:

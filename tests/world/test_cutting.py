@@ -166,9 +166,6 @@ def test_a_stale_page_is_stale_in_every_part() -> None:
     assert "1990" in parts[0] and not re.search("1991", "".join(parts))
 
 
-# Links
-
-
 @pytest.mark.parametrize(
     ("text", "links", "read"),
     [
@@ -254,9 +251,6 @@ def test_noise_takes_time_in_line_with_its_length(bit: str) -> None:
     """Not a matter of seconds: a search that goes back and forth over this would take hours."""
     noise = bit * (400_000 // len(bit))
     assert all(0 <= link.start < link.end <= len(noise) for link in Prices(noise).links)
-
-
-# Hostile
 
 
 MANY = 100_000

@@ -150,8 +150,6 @@ def test_concentration():
     assert (alone["top1_world"], alone["entropy_world"]) == (1.0, 0.0)
 
 
-# Answering pages and leaks
-
 GOLD, OTHER, NEWS = "https://a.example/gold", "https://a.example/other", "https://a.example/news"
 QUERY = "who paints herons"
 
@@ -230,8 +228,6 @@ def test_without_known_answers_nothing_is_said():
     whole = part("l", "r", rows, [], trajectories=1, distinct_queries=1, asked_before=0, seed=0)
     assert whole.gold_ranks_recorded == whole.gold_ranks_world == ()
 
-
-# Lists
 
 KEYS = st.lists(st.sampled_from("abcdefghijkl"), unique=True, max_size=12)
 PERSISTENCE = st.floats(min_value=0.05, max_value=0.98)
@@ -334,8 +330,6 @@ def test_impossible_parameters_are_refused(p):
         overlap_at("a", "a", 0)
 
 
-# Held out
-
 MANY = [trajectory(f"t{n}", f"question {n // 2}", results((f"query {n}", []))) for n in range(400)]
 
 
@@ -402,8 +396,6 @@ def test_no_memory_and_a_damaged_one(tmp_path):
     with pytest.raises(UserError, match="again"):
         read_built_from(tmp_path)
 
-
-# On the recorded trajectories themselves
 
 ROOT = os.environ.get("SANDERLING_RECORDED", "")
 needs_recordings = pytest.mark.skipif(

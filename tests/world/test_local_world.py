@@ -231,9 +231,6 @@ def test_a_title_as_long_as_a_book_is_shown_in_part(make_world):
     assert answered(world.visit("https://a.example/")).title == hit.title
 
 
-# Together
-
-
 TOGETHER_WORDS = ["river", "stone", "harbour", "poet", "founder", "museum", "school", "bridge", "winter", "garden"]
 PAGES = [
     Page(
@@ -308,9 +305,6 @@ def test_who_ranks_is_part_of_the_fingerprint(searched: tuple[LocalWorld, Counti
     lexical = LocalWorld.in_memory(PAGES, name="memory")
     assert hybrid.fingerprint != lexical.fingerprint == hybrid.pages_fingerprint
     assert hybrid.with_ranker(hybrid.lexical).fingerprint == lexical.fingerprint
-
-
-# Layout
 
 
 LAYOUT_WORDS = [f"w{rank}" for rank in range(400)]

@@ -269,9 +269,6 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         MilvusStore("x.db", "w")
 
 
-# Terms
-
-
 @given(st.text(max_size=80))
 def test_each_term_is_one_word_and_different_terms_stay_different(text: str) -> None:
     terms = index_text(text).split()

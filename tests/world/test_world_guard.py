@@ -173,9 +173,6 @@ def test_the_share_of_runs_decides(length: int, start: int, count: int) -> None:
         assert got is None or (got[0] is GuardKind.VERBATIM) is (held >= 2 and 2 * held >= len(runs))
 
 
-# Worlds
-
-
 ASKED = "Which keeper of the northern lighthouse wrote forty odes to the tide before the great storm took his library?"
 OTHER = "Which teacher of music in a town known for its bells later kept the northern lighthouse until the great storm?"
 QUESTIONS = {"q1": ASKED, "q2": OTHER}

@@ -92,9 +92,6 @@ def test_no_dense_score_depends_on_the_number_of_queries() -> None:
     assert index.rank_many(list(table), 25) == [index.rank(query, 25) for query in table]
 
 
-# Reciprocal rank fusion
-
-
 class Fixed(Ranker):
     """Ranks the same pages for any query; counts what it is asked."""
 

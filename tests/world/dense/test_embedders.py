@@ -97,8 +97,6 @@ def test_a_wrong_name_is_told_the_forms(spec: str) -> None:
         open_embedder(spec)
 
 
-# Functions
-
 MODULE = """
 import numpy as np
 NUMBER = 3
@@ -143,9 +141,6 @@ def test_a_function_that_is_not_there(spec: str) -> None:
 def test_rows_that_are_no_rows_are_told() -> None:
     with pytest.raises(UserError, match="no row of numbers"):
         _ = CallableEmbedder(lambda texts, kind: [1.0 for _ in texts], "flat").dimension
-
-
-# The cache
 
 
 class Counting(HashedEmbedder):
@@ -262,8 +257,6 @@ def test_a_torn_vector_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot be used .* remove it"):
         cached.embed(["river"], Kind.QUERY)
 
-
-# Endpoints
 
 HASHED = HashedEmbedder(32)
 

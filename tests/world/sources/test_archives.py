@@ -409,9 +409,6 @@ def test_no_bytes_break_it(tmp_path_factory, data):
         assert isinstance(item, Page | Skipped)
 
 
-# Parquet
-
-
 def test_rows_with_a_head_are_pages(tmp_path):
     file = write_parquet(tmp_path)
     first, *_ = ParquetSource(file).items()

@@ -147,8 +147,6 @@ def test_no_bytes_break_it(data):
         found.text.encode()
 
 
-# Links within texts
-
 MAIN = "<p>" + "Orlo is a town by the sea that is known for its herring, and for little else. " * 3 + "</p>"
 
 
@@ -311,9 +309,6 @@ def test_without_the_extra_it_is_one_sentence(tmp_path):
     assert UserError.__name__ in done.stderr and "pip install '.[quality]'" in done.stderr
 
 
-# Addresses
-
-
 @pytest.mark.parametrize(
     ("page", "link", "full"),
     [
@@ -341,8 +336,6 @@ def test_addresses_of_files():
     assert address("local://d/", "a b/c(1)#2?.html") == "local://d/a%20b/c(1)%232%3F.html"
     assert address("local://d/", b"caf\xe9.html") == "local://d/caf%E9.html"
 
-
-# Markdown and plain text
 
 NOTE = "local://notes/sub/page.md"
 

@@ -104,9 +104,6 @@ def test_a_missing_reader_is_one_sentence(tmp_path, monkeypatch, name, package):
         open_source(tmp_path / name)
 
 
-# Kinds as prefixes
-
-
 def test_several_kinds_make_one_world(tmp_path):
     specs = [
         str(write_folder(tmp_path)),
@@ -202,9 +199,6 @@ def test_a_prefix_tells_the_kind_of_an_odd_name(tmp_path, monkeypatch):
         open_source("warc:b.md")
     with pytest.raises(UserError, match="KIND:REST with a kind of folder, jsonl, "):
         open_source("tape:b.md")
-
-
-# Several processes
 
 
 def test_every_kind_gives_the_same_items(tmp_path):
