@@ -29,7 +29,7 @@ from torch import nn
 from sanderling.agent.agent import Agent
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config
-from sanderling.core.record import Question, Seeds, Trajectory, TurnTool, turn_indices
+from sanderling.core.record import Question, Seeds, Trajectory, turn_indices
 from sanderling.data.questions import read_questions
 from sanderling.evaluate.provenance import command_line, machine
 from sanderling.policy import engine, forward
@@ -43,7 +43,7 @@ from sanderling.recipes.tiny.layout import Layout
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.checkpoint import load_model
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import Row
+from sanderling.train.contract import Row, TurnTool
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainConfig, plan_gains
 from sanderling.train.logprobs import TokenLogprobs

@@ -25,9 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sanderling.core.record import TurnTool
 from sanderling.evaluate.provenance import command_line, machine
-from sanderling.train.contract import BoolArray, FloatArray, TurnTable
+from sanderling.train.contract import BoolArray, FloatArray, TurnTable, TurnTool
 from sanderling.train.credit import EstimatorConfig, GrpoConfig, IgpoConfig, build_estimator
 from sanderling.train.credit.igpo import Assignment, Discount, IgpoMode
 

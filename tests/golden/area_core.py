@@ -17,7 +17,8 @@ from goldens import digest
 from pydantic import BaseModel
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
-from sanderling.core.chat import ChatRenderer, FastTokenizer, conversation_ids, strip_think_prefix, wrap_observation
+from sanderling.core.chat import ChatRenderer, conversation_ids, strip_think_prefix, wrap_observation
+from sanderling.core.chat import Tokenizer as FastTokenizer
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_final, check_turn

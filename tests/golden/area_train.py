@@ -403,7 +403,7 @@ if __name__ == "__main__":
     from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
     from sanderling.cli.main import main
-    from sanderling.core.chat import FastTokenizer
+    from sanderling.core.chat import Tokenizer as FastTokenizer
     from sanderling.core.profiles import TINY
     from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
     from sanderling.core.types import Ending, Role, Sampling, ToolCall, ToolStatus

@@ -9,7 +9,7 @@ import tokenizers
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from sanderling.core.chat import FastTokenizer
+from sanderling.core.chat import Tokenizer
 from sanderling.core.types import Sampling
 from sanderling.policy.contract import Completion, Delta, SampleKey
 
@@ -48,10 +48,10 @@ def model_directory() -> Path:
     return path
 
 
-def load() -> tuple[Qwen3ForCausalLM, FastTokenizer]:
+def load() -> tuple[Qwen3ForCausalLM, Tokenizer]:
     """A fresh copy of the model, and its tokenizer."""
     path = model_directory()
-    return Qwen3ForCausalLM.from_pretrained(path).eval(), FastTokenizer(path)
+    return Qwen3ForCausalLM.from_pretrained(path).eval(), Tokenizer(path)
 
 
 def key(turn: int = 0, *, attempt: int = 0, retry: int = 0) -> SampleKey:

@@ -16,17 +16,17 @@ from sanderling.core.record import Node, NodeKind, Question, Trajectory
 from sanderling.core.types import Ending, Role
 from sanderling.data.importing import open_trajectories
 from sanderling.data.resample import resample_file
+from sanderling.recipes import run_record
 from sanderling.recipes.data.config import RECIPES, Layout, find_data_recipe
 from sanderling.recipes.data.pipeline import run_data
 from sanderling.recipes.progress import Report
+from sanderling.recipes.run_record import content_hash
 from sanderling.recipes.stages import STAGES
 from sanderling.recipes.tiny.config import TinyConfig
 from sanderling.recipes.tiny.data import curate, is_right
 from sanderling.recipes.tiny.layout import SHIPPED_BASE
 from sanderling.recipes.tiny.layout import Layout as TinyLayout
 from sanderling.recipes.tiny.supervised import training_set
-from sanderling.runs import files
-from sanderling.runs.files import content_hash
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.run import Run
 from sanderling.train.row_source import read_rows
@@ -280,7 +280,7 @@ def test_a_model_counts_by_its_address_and_not_by_how_patiently_it_is_asked(lamp
 
 
 def test_a_large_file_counts_by_size_time_and_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "WHOLE", 1 << 20)
+    monkeypatch.setattr(run_record, "WHOLE", 1 << 20)
     file = tmp_path / "large"
     file.write_bytes(bytes(9 << 20))
     os.utime(file, ns=(1, 1))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sanderling.cli.train_rl import matching
 from sanderling.core.errors import UserError
-from sanderling.runs.files import matching, replace_file
+from sanderling.runs.files import replace_file
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path):

@@ -7,7 +7,7 @@ import tokenizers
 import torch
 from pydantic import ValidationError
 
-from sanderling.core.chat import FastTokenizer
+from sanderling.core.chat import Tokenizer
 from sanderling.train.bootstrap import (
     CONTROL_TOKENS,
     IM_END,
@@ -47,7 +47,7 @@ def test_control_tokens_tags_and_phrases_are_one_token(tokenizer: tokenizers.Tok
 
 
 def test_a_name_is_spelled_alike_wherever_it_stands(written: Path) -> None:
-    fast = FastTokenizer(written)
+    fast = Tokenizer(written)
     name = fast.encode("Ziston")
     for before in ("", " ", "the painter ", PHRASE, '"', "_", "("):
         assert fast.encode(before + "Ziston")[-len(name) :] == name
@@ -55,7 +55,7 @@ def test_a_name_is_spelled_alike_wherever_it_stands(written: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "é ü 京都 \u200b\n\t  x", "<|im_end|> in a page", "1912 and 19 12", "a" * 500])
 def test_text_comes_back_as_it_was(written: Path, text: str) -> None:
-    fast = FastTokenizer(written)
+    fast = Tokenizer(written)
     assert fast.decode(fast.encode(text)) == text
     assert fast.token_id(IM_END) not in fast.encode(text)
 

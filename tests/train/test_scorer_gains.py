@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tiny_qwen3 import VOCAB, tiny_model
 from train_records import PROFILE, WordTokenizer, record
 
-from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory, turn_indices, turn_tools
+from sanderling.core.record import Node, NodeKind, ToolEvent, Trajectory, turn_indices
 from sanderling.core.types import Role, ToolCall, ToolStatus
 from sanderling.train.config import TrainerConfig
-from sanderling.train.contract import TurnTool
+from sanderling.train.contract import TurnTool, turn_tools
 from sanderling.train.encoding import Encoding
 from sanderling.train.gain import GainAnswers, GainBaseline, GainConfig, GainForm, Probe, information_gains
 from sanderling.train.logprobs import TokenLogprobs

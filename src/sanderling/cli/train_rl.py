@@ -1,5 +1,6 @@
 """``sanderling train rl``: reinforcement learning, from questions to a trained model. All logic is in `recipes.rl`."""
 
+import glob
 import time
 import warnings
 from pathlib import Path
@@ -10,7 +11,6 @@ from rich.console import Console
 
 from sanderling.cli import exits
 from sanderling.core.errors import UserError
-from sanderling.runs.files import matching
 
 _LAST_WORDS_S = 5
 """torchrun ends all processes as soon as one has failed: the first gets so long to say why."""
@@ -19,6 +19,16 @@ _LAST_WORDS_S = 5
 def _each(paths: list[Path] | None) -> list[Path]:
     """What paths and patterns stand for."""
     return [found for path in paths or () for found in matching(path)]
+
+
+def matching(path: Path) -> list[Path]:
+    """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other is itself. Raises UserError for none."""
+    if not glob.has_magic(str(path)) or path.exists():
+        return [path]
+    found = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path)))
+    if not found:
+        raise UserError(f"Nothing matches {path}: check the pattern.")
+    return found
 
 
 def served_at(endpoint: str | None, served: str | None) -> list[str]:

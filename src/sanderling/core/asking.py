@@ -23,7 +23,7 @@ class AskingRefusedError(AskingOutageError):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one reply cost; ``cost`` is in the currency of the prices, and 0 for what was ``remembered``."""
+    """What one reply cost: nothing where it was ``remembered``."""
 
     model: str
     prompt_tokens: int = 0
@@ -31,7 +31,7 @@ class Usage:
     cost: float = 0.0
     remembered: bool = False
     is_estimated: bool = False
-    """The server did not say what it took: tokens and cost are the most that the texts may have come to."""
+    """The server did not say: these are the most that it may have been."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Reply:
     text: str
     usage: Usage
     cut: bool = False
-    """It ended for its length: perhaps in the middle of its reasoning."""
+    """It ended for its length."""
 
 
 class Asker(Protocol):
@@ -61,7 +61,7 @@ class Asker(Protocol):
 
 
 def placed(name: str, places: Sequence[str]) -> str | dict[str, Any]:
-    """A model, or a judge that asks several, with its places, as JSON; its name alone where there are none."""
+    """A model, or a judge that asks several, with its places, as JSON."""
     return {"model": name, "at": list(places)} if any(places) else name
 
 

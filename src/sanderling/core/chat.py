@@ -11,7 +11,6 @@ the template's; a turn begins after the think prefix, where sampling begins. Tex
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import tokenizers
 
@@ -20,24 +19,12 @@ from sanderling.core.profiles import Profile
 from sanderling.core.types import Message
 
 
-class Tokenizer(Protocol):
-    """What the protocol asks of a tokenizer.
+class Tokenizer:
+    """A `tokenizers` tokenizer from a Hugging Face directory or a ``tokenizer.json``.
 
     Equal fingerprints mean equal ids for equal text. Control tokens in a text that is encoded are read as plain text;
-    ``token_id`` gives theirs, and raises UserError where there is none.
+    ``token_id`` gives theirs.
     """
-
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def vocab_size(self) -> int: ...
-    def encode(self, text: str) -> list[int]: ...
-    def decode(self, ids: list[int] | tuple[int, ...]) -> str: ...
-    def token_id(self, token: str) -> int: ...
-
-
-class FastTokenizer:
-    """A `tokenizers` tokenizer from a Hugging Face directory or a ``tokenizer.json``."""
 
     def __init__(self, path: Path) -> None:
         """Raises UserError when there is none, or none that can be read."""
@@ -68,31 +55,25 @@ class FastTokenizer:
         return found
 
 
-def load_tokenizer(path: Path) -> FastTokenizer:
-    """The tokenizer of a model directory. Raises UserError when there is none, or none that can be read."""
-    return FastTokenizer(path)
+def load_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of a model directory. Raises UserError."""
+    return Tokenizer(path)
 
 
 def wrap_observation(text: str) -> str:
-    """What a tool (or the loop) says, as the content of a user message: for text-level policies and for ids alike."""
+    """What a tool (or the loop) says, as the content of a user message."""
     return f"<tool_response>\n{text}\n</tool_response>"
 
 
 def strip_think_prefix(text: str, think_prefix: str) -> str:
-    r"""A written-out turn as it would have been sampled: without the reasoning tag that the prompt already holds.
-
-    Recorded turns begin with ``<think>\n`` or with ``<think>`` alone; either is taken away once.
-    """
+    r"""A turn as it would have been sampled: without the ``<think>\n`` or ``<think>`` that the prompt already holds."""
     if text.startswith(think_prefix):
         return text.removeprefix(think_prefix)
     return text.removeprefix("<think>") if think_prefix.strip() == "<think>" else text
 
 
 def conversation_ids(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
-    r"""A whole conversation of no profile, and ``<|im_start|>assistant\n``: for a model that is asked one thing.
-
-    Raises UserError when the tokenizer lacks ``<|im_start|>`` or ``<|im_end|>``.
-    """
+    r"""A whole conversation of no profile, and ``<|im_start|>assistant\n``: for a model that is asked one thing."""
     start, end, newline = tokenizer.token_id("<|im_start|>"), tokenizer.token_id("<|im_end|>"), tokenizer.encode("\n")
     ids: list[int] = []
     for message in messages:
@@ -109,7 +90,6 @@ class ChatRenderer:
         self._think_prefix = profile.think_prefix
         self._start = tokenizer.token_id("<|im_start|>")
         self.end_id = tokenizer.token_id("<|im_end|>")
-        """``<|im_end|>``, the end-of-turn token."""
         self._newline = tokenizer.encode("\n")
         self.generation_prompt = (self._start, *tokenizer.encode("assistant\n" + profile.think_prefix))
         r"""``<|im_start|>assistant\n`` and the think prefix: what stands before every sampled turn."""
@@ -118,14 +98,14 @@ class ChatRenderer:
         return self._message("system", text)
 
     def question_ids(self, text: str) -> list[int]:
-        """The first user message (already filled into the profile's template) and the generation prompt."""
+        """The first user message and the generation prompt."""
         return [*self._message("user", text), *self.generation_prompt]
 
     def observation_ids(self, text: str, *, previous_ended: bool | None, prompt: bool = True) -> list[int]:
         """What stands between a sampled turn and the next: close of the turn, wrapped user message, generation prompt.
 
-        ``previous_ended``: whether the sampled ids end with ``<|im_end|>``; if not (length or a stop string), it is added here.
-        None: this follows another observation, rendered with ``prompt=False``, which is closed already.
+        ``previous_ended``: whether the sampled ids end with ``<|im_end|>``, else it is added. None: this follows another
+        observation, rendered with ``prompt=False``.
         """
         close = [] if previous_ended is None else [*([] if previous_ended else [self.end_id]), *self._newline]
         return [*close, *self._message("user", wrap_observation(text)), *(self.generation_prompt if prompt else ())]

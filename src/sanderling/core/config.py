@@ -7,7 +7,7 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from types import UnionType
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
 from sanderling.core.errors import UserError
-from sanderling.core.lenient import is_unicode
+from sanderling.core.lenient import without_surrogates
 
 Config = TypeVar("Config", bound=BaseModel)
 _NO_SECTION = "input should be a section of settings, not a single value"
@@ -40,20 +40,33 @@ class Frozen(BaseModel):
 def load_config(model: type[Config], toml: str, origin: str, overrides: Sequence[str] = ()) -> Config:
     """The settings in ``toml`` with ``overrides`` (``"rl.steps=20"``) laid over them.
 
-    Values of overrides are TOML (``20``, ``true``, ``[1, 2]``); anything that is not is taken as a plain string.
-    ``origin`` names the text in errors. Raises UserError.
+    Values of overrides are TOML, or else plain strings. ``origin`` names the text in errors. Raises UserError.
     """
     try:
         values = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{origin} is not valid TOML ({error}): mend that line.") from error
     for override in overrides:
-        _lay_over(values, override)
+        key, equals, text = override.partition("=")
+        *parents, last = [part.strip() for part in key.split(".")]
+        if not (equals and last and all(parents)):
+            raise UserError(f"{override!r} is no override: write section.key=value.")
+        if without_surrogates(override) != override:
+            raise UserError(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
+        section = values
+        for part in parents:
+            section = section.setdefault(part, {})
+            if not isinstance(section, dict):
+                raise UserError(f"{override!r} reaches into {part}, which is a value and not a section.")
+        try:
+            section[last] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            section[last] = text
     return check_config(model, values, origin)
 
 
 def check_config(model: type[Config], values: dict[str, Any], origin: str) -> Config:
-    """Values as settings. ``origin`` names where they come from in errors. Raises UserError."""
+    """Values from ``origin`` as settings. Raises UserError."""
     _check_keys(model, values, origin, ())
     _check_numbers(values, origin, ())
     try:
@@ -83,26 +96,6 @@ def read_config(model: type[Config], path: Path, overrides: Sequence[str] = ()) 
         raise UserError(f"Cannot read {path} ({error.strerror}): give a recipe's name or a TOML file.") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: give a recipe's name or a TOML file.") from error
-
-
-def _lay_over(values: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    *parents, last = [part.strip() for part in key.split(".")]
-    if not (equals and last and all(parents)):
-        raise UserError(f"{override!r} is no override: write section.key=value.")
-    if not is_unicode(override):
-        raise UserError(f"{override!r} is not text in UTF-8: write it in the terminal's encoding.")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    at = values
-    for part in parents:
-        below = at.setdefault(part, {})
-        if not isinstance(below, dict):
-            raise UserError(f"{override!r} reaches into {part}, which is a value and not a section.")
-        at = below
-    at[last] = value
 
 
 def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, path: tuple[str, ...]) -> None:
@@ -135,7 +128,7 @@ def _check_numbers(value: Any, origin: str, path: tuple[str, ...]) -> None:
 
 
 def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
-    """The model class of a field that is a section, or that of its kinds which ``value`` names; None for tables and lists."""
+    """The model of a field that is a section, or that of its kinds which ``value`` names; None for tables and lists."""
     annotation = field.annotation
     choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     found = [choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)]
@@ -146,23 +139,18 @@ def _section(field: FieldInfo, value: dict[str, Any]) -> type[BaseModel] | None:
 
 
 def to_toml(config: BaseModel) -> str:
-    """The resolved settings as TOML, for records: sections in order.
-
-    Reads back as the same settings, but for None, which TOML lacks: such fields are left out and read back as their default.
-    """
-    lines: list[str] = []
-    _write(config.model_dump(mode="json"), (), lines)
-    return "\n".join(lines).strip() + "\n"
+    """The resolved settings as TOML, which reads back as the same; None, which TOML lacks, reads back as the default."""
+    return "\n".join(_lines(config.model_dump(mode="json"), ())).strip() + "\n"
 
 
-def _write(values: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+def _lines(values: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     plain = {key: value for key, value in values.items() if not isinstance(value, dict) and value is not None}
     if path and (plain or not values):
-        lines.append(f"\n[{'.'.join(path)}]")
-    lines.extend(f"{_key(key)} = {_literal(value)}" for key, value in plain.items())
+        yield f"\n[{'.'.join(path)}]"
+    yield from (f"{_key(key)} = {_literal(value)}" for key, value in plain.items())
     for key, value in values.items():
         if isinstance(value, dict):
-            _write(value, (*path, _key(key)), lines)
+            yield from _lines(value, (*path, _key(key)))
 
 
 def _key(key: str) -> str:

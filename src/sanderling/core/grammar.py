@@ -47,10 +47,7 @@ class Violation(StrEnum):
 
 
 def check_turn(text: str, *, think_open: bool) -> tuple[Violation, ...]:
-    """Every way in which a turn breaks the grammar, each once; empty: well formed.
-
-    ``think_open``: the prompt already ended in ``<think>``, so the text begins inside the reasoning.
-    """
+    """Every way in which a turn breaks the grammar, each once. ``think_open``: the text begins inside the reasoning."""
     text = f"<think>{text}" if think_open else text
     violations: list[Violation] = []
     tags = list(_THINK_TAGS.finditer(text))

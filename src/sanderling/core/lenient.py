@@ -15,11 +15,9 @@ from typing import Any
 import json5
 
 _MAX_DEPTH = 32
-"""Deepest nesting that is kept; JSON writers refuse much deeper values."""
 _MAX_JSON5_CHARS = 8_000
 """json5 is written in Python, about five microseconds a character: longer texts are given up."""
 _MOST_OPENINGS = 32
-"""Opening braces at which an object is looked for in a reply."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -30,11 +28,6 @@ _STRICT, _LOOSE = (json.JSONDecoder(parse_constant=str, strict=strict) for stric
 def without_surrogates(text: str) -> str:
     """The text with lone surrogates, which UTF-8 cannot hold, as U+FFFD; of the same length."""
     return _SURROGATE.sub("\ufffd", text)
-
-
-def is_unicode(text: str) -> bool:
-    """Whether UTF-8 can hold the text: it has no lone surrogates."""
-    return not _SURROGATE.search(text)
 
 
 def decode_json(text: str, start: int = 0) -> tuple[Any, int, bool] | None:

@@ -32,7 +32,7 @@ _DATE = re.compile(r"\s*Date (?:published|updated):[ ]*(.*)\s*(?:\n|\Z)")
 _SOURCE = re.compile(r"\s*Source:[ ].*\n")
 _DEAD = re.compile(r"could not be (?:accessed|processed|fully loaded|loaded|retrieved)", re.I)
 _DEAD_CHARS = 400
-"""A notice of failure is short; longer evidence that says "could not be accessed" is a page about something else."""
+"""Most of a notice of failure: longer evidence that has its words is a page about something else."""
 _QUERY = re.compile(r'\{\s*"query"\s*:\s*')
 _BETWEEN = re.compile(r"[, \n\r\t]*")
 _LIST = re.compile(r'\s*,\s*"web_page_info_list"\s*:\s*\[\s*')
@@ -94,7 +94,7 @@ def tool_role(name: str) -> str:
 
 
 def unwrap(text: str) -> str:
-    """What stands in an observation's wrapper, exactly; the text itself where the wrapper is not whole."""
+    """What stands in an observation's wrapper; the text itself where the wrapper is not whole."""
     bare = text.strip()
     if bare.startswith(_OPEN) and bare.endswith(_CLOSE) and len(bare) >= len(_OPEN) + len(_CLOSE):
         return bare[len(_OPEN) : -len(_CLOSE)].removeprefix("\n").removesuffix("\n")
@@ -120,10 +120,10 @@ def read_observation(text: str) -> Reading:
 
 
 def _read_part(body: str) -> Reading:
-    if body.startswith("["):
-        return _json_results(body)
-    if _HEADER.search(body) or _FAILED.match(body):
-        return _markdown_results(body)
+    if body.startswith("[") or _HEADER.search(body) or _FAILED.match(body):
+        blocks, problems = (_json_results if body.startswith("[") else _markdown_results)(body)
+        status = ToolStatus.OK if any(block.hits for block in blocks) else ToolStatus.EMPTY
+        return Reading(blocks=tuple(blocks), status=status, problems=tuple(problems))
     if _EXTRACT.search(body):
         return _extracts(body)
     if body.startswith("Tool execution timed out"):
@@ -132,21 +132,14 @@ def _read_part(body: str) -> Reading:
         return Reading(status=ToolStatus.EMPTY)
     if body.startswith("{") and (decoded := _decode(body, 0)) is not None and not body[decoded[1] :].strip():
         value = decoded[0]  # in place of a result: nothing at all, or an error with its server or its status
-        if value == {}:
-            return Reading(status=ToolStatus.EMPTY, problems=("tool_failed",))
         code = value.get("status_code")
         failed = isinstance(code, int) and code >= 400
-        if failed or (isinstance(value.get("error"), str) and "server_id" in value):
-            return Reading(status=ToolStatus.OUTAGE, problems=("tool_failed",))
+        if value == {} or failed or (isinstance(value.get("error"), str) and "server_id" in value):
+            return Reading(status=ToolStatus.OUTAGE if value else ToolStatus.EMPTY, problems=("tool_failed",))
     return Reading(problems=("unknown_layout",))
 
 
-def _searched(blocks: list[SearchBlock], problems: list[str]) -> Reading:
-    status = ToolStatus.OK if any(block.hits for block in blocks) else ToolStatus.EMPTY
-    return Reading(blocks=tuple(blocks), status=status, problems=tuple(problems))
-
-
-def _json_results(body: str) -> Reading:
+def _json_results(body: str) -> tuple[list[SearchBlock], list[str]]:
     decoded = _decode(body, 0)
     items, problems = (_salvaged(body), ["truncated_results"]) if decoded is None else (decoded[0], [])
     if decoded is not None and body[decoded[1] :].strip():
@@ -166,7 +159,7 @@ def _json_results(body: str) -> Reading:
             date = _text(entry.get("date")) or date
             hits.append(ListedPage(_text(entry.get("title")).strip(), url.strip(), snippet.strip(), date))
         blocks.append(SearchBlock(str(item.get("query", "")), tuple(hits), _text(item.get("error"))))
-    return _searched(blocks, problems)
+    return blocks, problems
 
 
 def _salvaged(body: str) -> Iterator[dict[str, Any]]:
@@ -209,7 +202,7 @@ def _sections(heads: list[re.Match[str]], body: str) -> Iterator[tuple[re.Match[
         yield head, body[head.end() : following.start() if following else len(body)]
 
 
-def _markdown_results(body: str) -> Reading:
+def _markdown_results(body: str) -> tuple[list[SearchBlock], list[str]]:
     heads = sorted([*_HEADER.finditer(body), *_FAILED.finditer(body)], key=re.Match.start)
     problems = ["unknown_layout"] if body[: heads[0].start()].strip() else []
     blocks: list[SearchBlock] = []
@@ -232,7 +225,7 @@ def _markdown_results(body: str) -> Reading:
             date, snippet = _dated(rest)
             hits.append(ListedPage(*link, snippet.strip(), date))
         blocks.append(SearchBlock(head[1], tuple(hits)))
-    return _searched(blocks, problems)
+    return blocks, problems
 
 
 def read_link(line: str) -> tuple[str, str] | None:

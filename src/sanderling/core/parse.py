@@ -21,9 +21,8 @@ CALL, CALL_END = "<tool_call>", "</tool_call>"
 ANSWER, ANSWER_END = "<answer>", "</answer>"
 CODE, CODE_END = "<code>", "</code>"
 _RESPONSE = "<tool_response>"
-_PYTHON = "PythonInterpreter"
 _MAX_CALLS = 32
-"""Calls read from one turn: more is a model gone astray. Also what keeps the time linear."""
+"""Calls read from one turn, which also keeps the time linear."""
 _OPENERS = re.compile("<(?:tool_call|answer|think)>")
 _BOUNDARY = re.compile("</?tool_call>|<answer>|<think>")
 _BLANK = re.compile(r"\s*")
@@ -77,8 +76,7 @@ class ParsedTurn:
     problems: tuple[ParseProblem, ...] = ()
     """Each code once, in order of appearance."""
     left: tuple[str, ...] = field(default=(), compare=False)
-    """What was read and stands in none of the above: text between the parts, calls that could not be read, earlier answers.
-    What follows the first ``<tool_response>`` is not read and not here."""
+    """What was read and stands in none of the above: text between the parts, calls that could not be read, earlier answers."""
 
     @property
     def actionable(self) -> bool:
@@ -89,8 +87,7 @@ class ParsedTurn:
 def parse_turn(text: str, *, think_open: bool = False, names: ToolNames | None = None) -> ParsedTurn:
     """Read one turn. Never raises.
 
-    ``think_open``: the prompt already ended in ``<think>``, so the text begins inside the reasoning.
-    ``names``: bring arguments into this family's form (:func:`normalise_arguments`); None: leave them as written.
+    ``think_open``: the text begins inside the reasoning. ``names``: bring arguments into this family's form.
     """
     parsed = _Reader(without_surrogates(text), think_open).read()
     if names is not None:
@@ -250,9 +247,9 @@ class _Body(NamedTuple):
 def _read_calls(text: str, start: int) -> tuple[list[ToolCall], int, list[ParseProblem]]:
     """The calls of the body that begins at ``start``, just after its open tag; where it ends, and what was odd about it.
 
-    Accepts a JSON object (or a list of them) with a name and arguments; arguments that are a JSON string; ``parameters`` or
-    ``args`` for arguments; the ``{"function": {...}}`` form; arguments beside the name; a ``<code>`` block as Tongyi
-    DeepResearch and AgentCPM write it for PythonInterpreter, which becomes the argument ``code``.
+    Accepts a JSON object (or a list of them) with a name and arguments; arguments in a JSON string, under another word or
+    beside the name; the ``{"function": {...}}`` form; a ``<code>`` block as Tongyi DeepResearch and AgentCPM write it for
+    PythonInterpreter, which becomes the argument ``code``.
     """
     body = _with_value(text, start) or _by_tags(text, start)
     problems = [] if body.closed else [ParseProblem.UNCLOSED_CALL]
@@ -261,7 +258,7 @@ def _read_calls(text: str, start: int) -> tuple[list[ToolCall], int, list[ParseP
     items = body.value if isinstance(body.value, list) else [body.value]
     if body.value is None and body.code is not None:
         named = _NAME.search(body.raw)
-        items = [{"name": named[1] if named else _PYTHON, "arguments": {}}]
+        items = [{"name": named[1] if named else "PythonInterpreter", "arguments": {}}]
         problems.append(ParseProblem.LENIENT_CALL)
     calls: list[ToolCall] = []
     for item in items:

@@ -16,9 +16,7 @@ Built = TypeVar("Built")
 
 
 def resolve(name: str, builtins: Mapping[str, Built], kind: str) -> Built | Any:
-    """The built-in of that name, or what ``file.py:name`` or ``package.module:name`` names.
-
-    What comes from outside is not checked. Raises UserError, which says what ``kind`` of thing there is none of.
+    """The built-in of that name, or what ``file.py:name`` or ``package.module:name`` names, unchecked. Raises UserError.
 
     Example: ``resolve("mine/judge.py:Strict", {"exact": ExactJudge, "f1": F1Judge}, "judge")``
     """

@@ -1,8 +1,7 @@
 """Profiles: what one family of checkpoints was trained to see, as data.
 
-A profile fixes the system prompt, the tools' names and argument names, the layout of results, sampling and budgets. The loop
-reads profiles and nothing else, so a released checkpoint is driven by naming its profile. The built-in ones are in
-``profiles.toml``; anybody's own is a TOML file with the same fields, or a `Profile` in a Python file.
+A released checkpoint is driven by naming its profile. The built-in ones are in ``profiles.toml``; anybody's own is a TOML file
+with the same fields, or a `Profile` in a Python file.
 """
 
 import tomllib
@@ -22,11 +21,11 @@ class ResultLayout(StrEnum):
     """How search results are laid out as text."""
 
     JSON = "json"
-    """DR-Venus: a JSON list of ``{"query", "web_page_info_list": [{title, url, snippet, date}]}``."""
+    """DR-Venus."""
     MARKDOWN = "markdown"
-    """LiteResearcher, AgentCPM-Explore and Tongyi: numbered Markdown links under ``## Web Results``."""
+    """LiteResearcher, AgentCPM-Explore and Tongyi: numbered links."""
     COMPACT = "compact"
-    """Tiny models: number, title, URL and snippet in as few tokens as can be."""
+    """Tiny models: as few tokens as can be."""
 
 
 class ToolNames(Frozen):
@@ -45,11 +44,9 @@ class Budgets(Frozen):
     max_turns: int = Field(default=200, ge=1)
     """Model turns, the forced answer not counted."""
     max_context_tokens: int = Field(default=262_144, ge=16)
-    """Most tokens the model may see, answer included."""
     answer_reserve_tokens: int = Field(default=8_192, ge=1)
     """Kept free for a forced answer."""
     max_seconds: float | None = Field(default=None, gt=0)
-    """Wall time of an episode; None: unlimited."""
     tool_timeout_s: float = Field(default=150.0, gt=0)
     force_answer: bool = True
     """Whether the agent is told to answer when a budget is used up."""
@@ -74,7 +71,6 @@ class Profile(Frozen):
 
     name: str
     source: str
-    """Where these values come from."""
     system_prompt: str
     """``{tools}`` is replaced by the tool block, ``{date}`` by the clock's date."""
     question_template: str = "{question}"
@@ -84,22 +80,19 @@ class Profile(Frozen):
     results: ResultLayout = ResultLayout.JSON
     results_per_query: int = Field(default=10, ge=1)
     snippet_words: int = Field(default=30, ge=4)
-    """Length of one result's snippet."""
     visit_words: int = Field(default=2_000, ge=8)
-    """Budget of one visited page's extract, in words."""
+    """Most words of one visited page's extract."""
     visit_parts: bool = False
-    """Whether long pages can be read on: what is read says how many parts there are, and ``URL#page=2`` asks for one. Off for
-    checkpoints that were not trained so; a part is then no part of an address, as on the web."""
+    """Whether long pages can be read on, with ``URL#page=2``. Off for checkpoints that were not trained so."""
     force_hint: str = (
         "The budget of this task is used up: no further tool call will be run. Decide now from what you have already found, "
         "and reply in this form:\n<think>your last reasoning</think>\n<answer>your answer</answer>"
     )
-    """What the agent reads when a budget is used up; put *after* the last observation, which is kept, in the same wrapper."""
+    """What the agent reads when a budget is used up; put *after* the last observation, in the same wrapper."""
     malformed_hint: str = (
         "Your last turn could not be used. {problem} Write your reasoning between <think> and </think>, and after it either "
         "exactly one <tool_call> with a JSON object, or the final answer between <answer> and </answer>."
     )
-    """What the agent reads after a malformed turn; ``{problem}`` is replaced by one sentence."""
     sampling: Sampling = Sampling()
     budgets: Budgets = Budgets()
     guards: Guards = Guards()
@@ -111,9 +104,7 @@ DR_VENUS_4B, TINY = PROFILES["dr-venus-4b"], PROFILES["tiny"]
 
 
 def get_profile(name: str) -> Profile:
-    """The profile of that name, of a TOML file (which names it), or from outside (``file.py:name``).
-
-    Raises UserError, with the nearest name, when there is none.
+    """The profile of that name. Raises UserError, with the nearest name, when there is none.
 
     Example: ``get_profile("tiny")``, ``get_profile("mine/profile.toml")``, ``get_profile("mine/profiles.py:TERSE")``
     """

@@ -59,32 +59,31 @@ class Node(Frozen):
     text: str
     """For a TURN with ids: the decoding of the sampled ids, without the end token."""
     token_ids: tuple[int, ...] | None = None
-    """A TURN: exactly the sampled ids, the end token included if it was sampled. Any other node: everything the template adds,
-    from the close of the turn before it to the generation prompt after it."""
+    """A TURN: exactly the sampled ids. Any other node: everything the template adds, from the close of the turn before it to
+    the generation prompt after it."""
     loss_mask: tuple[bool, ...] | None = None
     """Parallel to ``token_ids``: True where the model is trained. None: all of a TURN's tokens, none of another node's."""
     logprobs: tuple[float, ...] | None = None
-    """TURN with ids: parallel to ``token_ids``, under the distribution actually sampled from."""
+    """Parallel to ``token_ids``, under the distribution actually sampled from."""
     versions: tuple[int, ...] | None = None
-    """TURN with ids: parallel to ``token_ids``, the policy version that sampled each token."""
+    """Parallel to ``token_ids``: the policy version that sampled each token."""
     think: str | None = None
     calls: tuple[ToolCall, ...] = ()
     answer: str | None = None
     problems: tuple[str, ...] = ()
-    """What the tolerant parser or the loop found odd in this node; codes, not sentences."""
+    """Codes of what the tolerant parser or the loop found odd in it."""
     rejected: bool = False
     """An attempt that was tried again: a leaf outside the main branch."""
     events: tuple[ToolEvent, ...] = ()
-    """OBSERVATION: one for each call it answers."""
     seconds: float = 0.0
     prefilled_tokens: int = 0
-    """TURN: prompt tokens computed for it."""
+    """Prompt tokens computed for this turn."""
     prompt_tokens: int = 0
-    """TURN: prompt tokens that the model saw in all; 0 where nobody counted."""
+    """Prompt tokens that the model saw in all; 0 where nobody counted."""
     sampled_tokens: int = 0
-    """TURN without ids: what its server says it sampled, hidden reasoning included; 0 where it does not say."""
+    """Without ids: what the server says it sampled, hidden reasoning included."""
     raw: dict[str, Any] | None = None
-    """An imported message as it was found, where the node does not hold all of it."""
+    """An imported message, where the node does not hold all of it."""
 
     @model_validator(mode="after")
     def _parallel(self) -> Self:
@@ -108,11 +107,11 @@ class Question(Frozen):
 
 
 class Seeds(Frozen):
-    """Everything random about an episode."""
+    """What makes an episode's chance."""
 
     run: int = 0
     episode: int = 0
-    """Shared by a group's rollouts: the same faults for all of them."""
+    """Shared by a group's rollouts."""
     attempt: int = 0
 
 
@@ -132,11 +131,10 @@ class Trajectory(Frozen):
     model: str = ""
     world: str = ""
     tokenizer: str | None = None
-    """Fingerprint of the tokenizer whose ids these are, or would be."""
+    """Fingerprint of the one whose ids these are."""
     seeds: Seeds = Seeds()
     seconds: float = 0.0
     detail: str = ""
-    """One sentence on an unusual ending (which budget, which outage)."""
     meta: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -184,35 +182,9 @@ class Trajectory(Frozen):
         return ids
 
 
-class TurnTool(StrEnum):
-    """What a turn did, for credit assignment."""
-
-    SEARCH = "search"
-    VISIT = "visit"
-    BOTH = "both"
-    OTHER = "other"
-    ANSWER = "answer"
-    MALFORMED = "malformed"
-
-
 def turn_indices(trajectory: Trajectory) -> list[int]:
     """The nodes that are the policy's turns, rejected attempts left out: their order is the turn index everywhere."""
     return [i for i, node in enumerate(trajectory.nodes) if node.kind is NodeKind.TURN and not node.rejected]
-
-
-def turn_tools(trajectory: Trajectory) -> list[TurnTool]:
-    """What each turn did."""
-    events = {node.parent: node.events for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION}
-    tools: list[TurnTool] = []
-    for index in turn_indices(trajectory):
-        turn, roles = trajectory.nodes[index], {event.role for event in events.get(index, ())} & {"search", "visit"}
-        if not turn.calls:
-            tools.append(TurnTool.MALFORMED if turn.answer is None else TurnTool.ANSWER)
-        elif len(roles) == 1:
-            tools.append(TurnTool(roles.pop()))
-        else:
-            tools.append(TurnTool.BOTH if roles else TurnTool.OTHER)
-    return tools
 
 
 def question_id(text: str) -> str:

@@ -12,7 +12,7 @@ from sanderling.core.config import Frozen
 
 
 class Role(StrEnum):
-    """Who speaks. Observations are user messages: the three systems' models were trained that way."""
+    """Who speaks. Observations are user messages: the models were trained that way."""
 
     SYSTEM = "system"
     USER = "user"
@@ -32,7 +32,7 @@ class ToolCall(Frozen):
     name: str
     arguments: dict[str, Any]
     raw: str = ""
-    """The text between the call's tags, exactly as written."""
+    """The text between the call's tags."""
 
 
 class ToolSpec(Frozen):
@@ -45,7 +45,7 @@ class ToolSpec(Frozen):
 
 
 class ToolStatus(StrEnum):
-    """What became of one call (or of one query or URL within it)."""
+    """What became of one call, or of one query or URL within it."""
 
     OK = "ok"
     EMPTY = "empty"
@@ -66,27 +66,23 @@ class Ending(StrEnum):
 
     ANSWERED = "answered"
     ANSWERED_AT_BUDGET = "answered_at_budget"
-    """The agent gave an answer after being told that its turns, context or time were used up."""
+    """After it was told that its turns, context or time were used up."""
     NO_ANSWER = "no_answer"
-    """The agent was told to answer and produced a turn without an answer."""
+    """It was told to answer and did not."""
     CONTEXT_EXHAUSTED = "context_exhausted"
-    """The context was full, and no room was left for a forced answer."""
+    """No room was left for a forced answer."""
     TURN_LIMIT = "turn_limit"
     """As `TIME_LIMIT`: the budget was used up, and forced answers are switched off."""
     TIME_LIMIT = "time_limit"
     REPETITION = "repetition"
-    """The agent repeated itself (text loop or the same calls) past the guard's limit."""
     MALFORMED = "malformed"
-    """Too many turns in a row could not be read as a tool call or an answer."""
     TOOL_OUTAGE = "tool_outage"
-    """A tool's backend was unreachable."""
     POLICY_OUTAGE = "policy_outage"
-    """The model's backend was unreachable."""
     CANCELLED = "cancelled"
 
     @property
     def scored(self) -> bool:
-        """Whether the episode may receive an outcome; false for outages and cancellation."""
+        """Whether the episode may receive an outcome."""
         return self not in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED)
 
     @property
@@ -128,7 +124,7 @@ class SystemClock:
 
 @dataclass
 class FixedClock:
-    """A clock that stands still until it is advanced: for replays, worlds with a date of their own, and tests."""
+    """A clock that stands still until it is advanced."""
 
     day: datetime.date
     seconds: float = 0.0

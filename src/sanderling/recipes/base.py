@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanderling.core.chat import FastTokenizer, load_tokenizer
+from sanderling.core.chat import Tokenizer, load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.types import Role
 from sanderling.synth.questions import chain_questions
@@ -206,7 +206,7 @@ def spelled(text: str) -> str:
     return re.sub(r"[A-Z][a-z]+", fall_apart, text)
 
 
-def base_rows(config: BaseConfig, tokenizer: FastTokenizer, step: int) -> list[Row]:
+def base_rows(config: BaseConfig, tokenizer: Tokenizer, step: int) -> list[Row]:
     """The rows of one optimizer step: every token is trained but the first."""
     seed = FIRST_WORLD + config.seed + step
     rng = random.Random(f"base:{seed}")

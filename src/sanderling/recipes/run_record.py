@@ -5,6 +5,7 @@ again, and what stands for the content of all that is read. Which settings may d
 is each command's business.
 """
 
+import hashlib
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pydantic import BaseModel
 
 from sanderling.core.config import to_toml
 from sanderling.core.errors import UserError
-from sanderling.runs.files import replace_file
+from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.locks import LOCK
 from sanderling.runs.run import DATABASE, Run, reading
 
@@ -139,3 +140,26 @@ def model_files(model: Path) -> list[Path]:
     """What says which model a directory holds."""
     files = [model / "config.json", model / "tokenizer.json", *sorted(model.glob("*.safetensors"))]
     return [path for path in files if path.is_file()]
+
+
+WHOLE = 64 << 20
+_SAMPLES, _SAMPLE = 64, 1 << 16
+
+
+def content_hash(path: Path) -> str:
+    """What stands for a file's content. Raises UserError when it cannot be read.
+
+    A file of more than 64 MiB counts by size, time of its last change and 64 samples of 64 KiB, first and last bytes included:
+    hashing a terabyte at every start would take longer than what is left to do.
+    """
+    with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
+        told = path.stat()
+        digest = hashlib.sha256(f"{told.st_size}\n".encode())
+        if told.st_size <= WHOLE:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+        else:
+            digest.update(f"{told.st_mtime_ns}\n".encode())
+            for number in range(_SAMPLES):
+                file.seek((told.st_size - _SAMPLE) * number // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE))
+    return digest.hexdigest()

@@ -1,8 +1,6 @@
 """Files that appear whole or not at all, patterns, and what must not be written over."""
 
 import errno
-import glob
-import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -92,16 +90,6 @@ def refuse_device(path: Path) -> None:
         raise PermissionError(errno.EPERM, "a device or a pipe is not replaced by a file", str(path))
 
 
-def matching(path: Path) -> list[Path]:
-    """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other is itself. Raises UserError for none."""
-    if not glob.has_magic(str(path)) or path.exists():
-        return [path]
-    found = sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path)))
-    if not found:
-        raise UserError(f"Nothing matches {path}: check the pattern.")
-    return found
-
-
 def check_places(sources: Sequence[Path], targets: Sequence[Path]) -> None:
     """Before long work: nothing that is read may be written, nor two things to one place. Raises UserError."""
     read, taken = {source.resolve() for source in sources}, set[Path]()
@@ -130,26 +118,3 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-WHOLE = 64 << 20
-_SAMPLES, _SAMPLE = 64, 1 << 16
-
-
-def content_hash(path: Path) -> str:
-    """What stands for a file's content. Raises UserError when it cannot be read.
-
-    A file of more than 64 MiB counts by size, time of its last change and 64 samples of 64 KiB, first and last bytes included:
-    hashing a terabyte at every start would take longer than what is left to do.
-    """
-    with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
-        told = path.stat()
-        digest = hashlib.sha256(f"{told.st_size}\n".encode())
-        if told.st_size <= WHOLE:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-        else:
-            digest.update(f"{told.st_mtime_ns}\n".encode())
-            for number in range(_SAMPLES):
-                file.seek((told.st_size - _SAMPLE) * number // (_SAMPLES - 1))
-                digest.update(file.read(_SAMPLE))
-    return digest.hexdigest()

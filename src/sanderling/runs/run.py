@@ -26,7 +26,7 @@ from typing import Any, Self
 from filelock import FileLock
 
 from sanderling.core.errors import UserError
-from sanderling.core.lenient import is_unicode
+from sanderling.core.lenient import without_surrogates
 from sanderling.core.record import Trajectory, decode_record, decode_trajectory
 from sanderling.runs.files import close_directory, or_cannot
 from sanderling.runs.locks import LOCK, hold
@@ -108,10 +108,9 @@ class Run:
             run("DELETE FROM entry WHERE kind <> 'about' OR key <> ?", (what,))
 
     def claim(self, settings: Mapping[str, Any], what: str = "settings", way_out: str = WAY_OUT) -> None:
-        """Say what all work of one kind depends on, or see that it still does.
+        """Say what all work of one kind depends on, or see that it still does (`settings.go_on_with`).
 
-        A model of the same name at another place is a warning (`settings.go_on_with`). Raises UserError, which names what
-        differs and ends in ``way_out``.
+        Raises UserError, which names what differs and ends in ``way_out``.
         """
         about = self.table("about")
         was = about.get(what)
@@ -145,9 +144,7 @@ def _let_go(database: "Database", process: int) -> None:
 
 @contextmanager
 def reading(directory: Path) -> Iterator[Callable[[str], "Sequence[Table]"]]:
-    """What a run holds, while another process may be at work on it.
-
-    The tables of one kind, a rank's after the other's. Raises UserError where there is no run.
+    """The tables of one kind of a run, a rank's after the other's, while another process may be at work on it.
 
     Example: ``with reading(out) as tables: rows = [row for table in tables("attempts") for row in table.items()]``
     """
@@ -184,7 +181,7 @@ class Table:
     def put(self, key: str, value: Any, *, blob: bytes | None = None, durable: bool = True) -> None:
         """Keep a value, in place of an earlier one of its key; without ``blob`` an earlier one stays.
 
-        ``durable``: it is on the disk when this returns; otherwise it outlives the process, not a loss of power.
+        ``durable``: it outlives a loss of power as well as the process.
         """
         with self._database.writing(durable) as run:
             query = "INSERT INTO entry (kind, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
@@ -213,7 +210,7 @@ class Table:
             raise UserError(f"{self.path} is damaged ({self.kind} {key}: {error}): restore it, or begin again.") from error
 
     def remove(self, *keys: str, whole: str = "") -> None:
-        """Forget keys, their blobs included, and all entries of the kind ``whole``, at once; what is not there is forgotten."""
+        """Forget keys, their blobs included, and all entries of the kind ``whole``, at once."""
         with self._database.writing(durable=False) as run:
             for key in keys:
                 run("DELETE FROM entry WHERE kind = ? AND key = ?", (self._kind, _stored(key)))
@@ -242,7 +239,7 @@ class Table:
 
 def _stored(key: str) -> str | bytes:
     """A key as SQLite holds it: as bytes where it has lone surrogates, which no text in UTF-8 can have."""
-    return key if is_unicode(key) else key.encode("utf-8", "surrogatepass")
+    return key if without_surrogates(key) == key else key.encode("utf-8", "surrogatepass")
 
 
 def _plain(key: str | bytes) -> str:
@@ -253,10 +250,9 @@ class Database:
     """One SQLite file of entries and blobs; used from any thread, one statement at a time."""
 
     def __init__(self, path: Path, *, reading: bool = False) -> None:
-        """Open or make it; ``reading``: only look, which changes nothing. Raises UserError when it cannot be."""
+        """Open or make it; ``reading``: only look, which changes nothing. Raises UserError."""
         self.path = path
         self.users = 0
-        """How many runs of this process use it."""
         self.lock: FileLock | None = None
         self._guard = threading.Lock()
         self._is_durable: bool | None = None
@@ -283,7 +279,6 @@ class Database:
             raise UserError(f"{path} was written by another version of sanderling: use that one, or begin in another place.")
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """All rows of a query; nothing stays open behind it."""
         with self._guard:
             try:
                 return self._connection.execute(query, values).fetchall()

@@ -1,7 +1,7 @@
 """Units of work, side by side, kept one by one: what every maker and checker of questions does with its models.
 
-A unit that is done stands in the run's database and is never done again, so a run that was killed ends as one that was not. One
-that met an outage is not done; once the budget is spent nothing more is begun.
+A unit that is done stands in the run's database and is never done again. One that met an outage is not done; once the budget is
+spent nothing more is begun.
 """
 
 import asyncio

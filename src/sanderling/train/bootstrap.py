@@ -17,7 +17,7 @@ import tokenizers
 from pydantic import Field, model_validator
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
 
-from sanderling.core.chat import FastTokenizer
+from sanderling.core.chat import Tokenizer
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.runs.files import sync
@@ -201,7 +201,7 @@ def write_model(
     partial.mkdir(parents=True)
     try:
         add_tokenizer(partial)
-        own = FastTokenizer(partial)
+        own = Tokenizer(partial)
         tokens = dict(zip(_TOKENS, (own.token_id(IM_END), own.token_id(END_OF_TEXT), None), strict=True))
         made = {"architectures": ["Qwen3ForCausalLM"], "dtype": dtype.value}
         config = Qwen3Config.from_dict({**settings, **tokens, **made})

@@ -6,13 +6,13 @@ which algorithm wrote their advantages.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sanderling.core.record import Trajectory, turn_indices, turn_tools
-from sanderling.core.record import TurnTool as TurnTool
+from sanderling.core.record import NodeKind, Trajectory, turn_indices
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -34,6 +34,32 @@ _COLUMNS = {
     "trained": np.bool_,
     "capped": np.bool_,
 }
+
+
+class TurnTool(StrEnum):
+    """What a turn did, for credit assignment."""
+
+    SEARCH = "search"
+    VISIT = "visit"
+    BOTH = "both"
+    OTHER = "other"
+    ANSWER = "answer"
+    MALFORMED = "malformed"
+
+
+def turn_tools(trajectory: Trajectory) -> list[TurnTool]:
+    """What each turn did."""
+    events = {node.parent: node.events for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION}
+    tools: list[TurnTool] = []
+    for index in turn_indices(trajectory):
+        turn, roles = trajectory.nodes[index], {event.role for event in events.get(index, ())} & {"search", "visit"}
+        if not turn.calls:
+            tools.append(TurnTool.MALFORMED if turn.answer is None else TurnTool.ANSWER)
+        elif len(roles) == 1:
+            tools.append(TurnTool(roles.pop()))
+        else:
+            tools.append(TurnTool.BOTH if roles else TurnTool.OTHER)
+    return tools
 
 
 @dataclass(frozen=True)

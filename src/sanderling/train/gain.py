@@ -17,8 +17,8 @@ from pydantic import Field
 from sanderling.core.chat import Tokenizer
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.record import NodeKind, Trajectory, TurnTool, turn_indices, turn_tools
-from sanderling.train.contract import FloatArray, Scorer, ScoreRequest
+from sanderling.core.record import NodeKind, Trajectory, turn_indices
+from sanderling.train.contract import FloatArray, Scorer, ScoreRequest, TurnTool, turn_tools
 
 
 class Probe(Frozen):

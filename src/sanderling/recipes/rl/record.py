@@ -11,8 +11,7 @@ from typing import Any
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.recipes.rl.config import RlRecipe
-from sanderling.recipes.run_record import RunRecord, flat, model_files, unlike
-from sanderling.runs.files import content_hash
+from sanderling.recipes.run_record import RunRecord, content_hash, flat, model_files, unlike
 
 _PROCESSES = "processes"
 _FREE = (

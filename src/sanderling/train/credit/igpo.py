@@ -31,8 +31,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from sanderling.core.record import TurnTool
-from sanderling.train.contract import BoolArray, FloatArray, IntArray, TurnTable
+from sanderling.train.contract import BoolArray, FloatArray, IntArray, TurnTable, TurnTool
 from sanderling.train.credit.groups import EPS, Components, Estimating, Outcomes, differ, outcomes, settled, z_scores
 
 GAIN, PENALTY = 0, 1
