@@ -9,7 +9,8 @@ from sanderling.agent.agent import Agent
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Sampling, ToolSpec
-from sanderling.policy.contract import Completion, Delta, Finish, PolicyOutageError, SampleKey, Session
+from sanderling.policy import contract
+from sanderling.policy.contract import Completion, Delta, Finish, OnText, PolicyOutageError, SampleKey, Session
 from sanderling.policy.scripted import ListPolicy
 from sanderling.tools.contract import ToolContext, ToolResult
 
@@ -34,47 +35,32 @@ class ByteTokenizer:
         return {"<|im_start|>": self.start, "<|im_end|>": self.end}[token]
 
 
-class TokenSession:
-    """Keeps the branch's ids as a cache would, and says the policy's next turn."""
+class TokenSession(contract.TokenSession):
+    """Says the policy's next turn."""
 
     def __init__(self, policy: "TokenPolicy") -> None:
+        super().__init__()
         self.policy = policy
-        self.ids: list[int] = []
 
-    async def generate(
-        self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: Callable[[str], None] | None = None
-    ) -> Completion:
+    async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
+        self.policy.calls.append((delta, sampling, key))
+        return await super().generate(delta, sampling, key, on_text)
+
+    async def _speak(self, ids: Sequence[int], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         await asyncio.sleep(0)
-        assert delta.token_ids is not None
         policy = self.policy
-        policy.calls.append((delta, sampling, key))
         if not policy.turns:
             raise PolicyOutageError("The fake has no more turns.")
         text = policy.turns.pop(0)
-        ids = [*policy.tokenizer.encode(text), policy.tokenizer.end]
-        finish = Finish.END
-        if len(ids) > sampling.max_tokens:
-            ids, finish = ids[: sampling.max_tokens], Finish.LENGTH
-            text = policy.tokenizer.decode(ids)
-        self.ids += [*delta.token_ids, *ids]
-        policy.seen.append(list(self.ids))
+        said, finish = (*policy.tokenizer.encode(text), policy.tokenizer.end), Finish.END
+        if len(said) > sampling.max_tokens:
+            said, finish = said[: sampling.max_tokens], Finish.LENGTH
+            text = policy.tokenizer.decode(said)
+        policy.seen.append([*ids, *said])
         if on_text is not None:
             on_text(text)
-        return Completion(
-            text=text,
-            finish=finish,
-            token_ids=tuple(ids),
-            logprobs=(-0.5,) * len(ids),
-            versions=(policy.version,) * len(ids),
-            prefilled_tokens=len(delta.token_ids),
-            prompt_tokens=len(self.ids) - len(ids),
-        )
-
-    def mark(self) -> int:
-        return len(self.ids)
-
-    def rewind(self, mark: int) -> None:
-        del self.ids[mark:]
+        probabilities, versions = (-0.5,) * len(said), (policy.version,) * len(said)
+        return Completion(text, finish, said, probabilities, versions, len(ids) - self.mark(), len(ids))
 
     def close(self) -> None:
         self.policy.closed += 1

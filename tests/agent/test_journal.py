@@ -355,7 +355,7 @@ class Session(TokenSession):
             os.kill(os.getpid(), signal.SIGKILL)
         with (directory / "said").open("a") as file:
             file.write(f"{turn} of {self.policy.version}\\n")
-        self.policy.turns = [answer(str(len(self.ids))) if key.turn == 3 else call(f"{key.turn}")]
+        self.policy.turns = [answer(str(self.mark())) if key.turn == 3 else call(f"{key.turn}")]
         done = await super().generate(delta, sampling, key, on_text)
         self.policy.version += 1  # an update after each turn
         return done
