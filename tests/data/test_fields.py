@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.data.fields import (
-    Columns,
     Fields,
     MissingColumnError,
     answer_list,
+    named_columns,
     plain_text,
     text_list,
     written,
@@ -88,7 +88,7 @@ def test_lists_are_flattened_once(tmp_path: object) -> None:
 
 
 def fields(values: dict[str, Any], columns: str = "") -> Fields:
-    return Fields(1, values, Columns.parse(columns))
+    return Fields(1, values, named_columns(columns))
 
 
 def test_names_are_found_in_any_case_and_depth() -> None:
@@ -114,4 +114,4 @@ def test_a_persons_columns_go_first() -> None:
 @pytest.mark.parametrize("text", ["question", "question=", "=a", "questoin=a", "question=a,question=b", "zzz=a"])
 def test_bad_columns_are_one_sentence(text: str) -> None:
     with pytest.raises(UserError):
-        Columns.parse(text)
+        named_columns(text)

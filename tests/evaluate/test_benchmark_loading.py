@@ -9,7 +9,7 @@ import pytest
 from benchmark_files import write_rows
 
 from sanderling.core.errors import UserError
-from sanderling.data.fields import Columns
+from sanderling.data.fields import named_columns
 from sanderling.evaluate.benchmarks.contract import Options
 from sanderling.evaluate.benchmarks.registry import BENCHMARKS, get_benchmark
 
@@ -93,7 +93,7 @@ def test_equal_words_without_ids_stay_two_questions(tmp_path: Path) -> None:
 
 def test_columns_that_a_person_names(tmp_path: Path) -> None:
     rows = [{"Frage": "Wer?", "Gold": {"best": ["a", "b"]}, "stufe": 2, "nr": 7, "feld": ["x", "y"]}]
-    columns = Columns.parse("question=Frage,answer=gold.best,level=stufe,id=nr,topic=feld")
+    columns = named_columns("question=Frage,answer=gold.best,level=stufe,id=nr,topic=feld")
     loaded = get_benchmark("jsonl").load(write_rows(tmp_path / "a.jsonl", rows), Options(columns=columns))
     question = loaded.questions[0]
     assert (question.id, question.text, question.answers) == ("jsonl/7", "Wer?", ("a", "b"))

@@ -33,7 +33,7 @@ def check(
 
     from rich.console import Console
 
-    from sanderling.data.fields import Columns
+    from sanderling.data.fields import named_columns
     from sanderling.data.questions import write_questions
     from sanderling.evaluate.benchmarks.checking import figures, sample_lines, sentences, warnings
     from sanderling.evaluate.benchmarks.contract import Options
@@ -42,7 +42,7 @@ def check(
 
     benchmark = get_benchmark(key)
     check_places([file], [out] if out else [])
-    options = Options(split=split, columns=Columns.parse(columns), with_attachments=with_attachments, canary=canary)
+    options = Options(split=split, columns=named_columns(columns), with_attachments=with_attachments, canary=canary)
     loaded = benchmark.load(file, options)
     texts = show or not loaded.private
     if as_json:

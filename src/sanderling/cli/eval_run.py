@@ -96,7 +96,7 @@ def run(
     from rich.console import Console
 
     from sanderling.cli.eval_shown import show_file, show_guard, show_result, show_unused
-    from sanderling.data.fields import Columns
+    from sanderling.data.fields import named_columns
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark
     from sanderling.evaluate.guarding import guarding_of
@@ -107,7 +107,7 @@ def run(
     from sanderling.evaluate.run_directory import RunDirectory
 
     benchmark = get_benchmark(key)
-    loaded = benchmark.load(file, Options(split=split, columns=Columns.parse(columns), canary=canary))
+    loaded = benchmark.load(file, Options(split=split, columns=named_columns(columns), canary=canary))
     guarding = guarding_of(benchmark, loaded, blocklist or [], on=guard)
     wanted = prepared(benchmark, loaded, judges or [], limit, sample_seed, seed, guarding.facts, unjudged=unjudged)
     directory = RunDirectory(out)

@@ -96,7 +96,7 @@ def _benchmark(
 ) -> tuple["Benchmark | None", "Loaded | None"]:
     """The benchmark and its questions; neither where the records' own are taken. Raises UserError."""
     from sanderling.core.errors import UserError
-    from sanderling.data.fields import Columns
+    from sanderling.data.fields import named_columns
     from sanderling.evaluate.benchmarks.contract import Options
     from sanderling.evaluate.benchmarks.registry import get_benchmark
 
@@ -105,4 +105,4 @@ def _benchmark(
             raise UserError(f"Give the file of {key} with --questions: without it the records' own accepted answers are taken.")
         return None, None
     found = get_benchmark(key)
-    return found, found.load(questions, Options(split=split, columns=Columns.parse(columns), canary=canary))
+    return found, found.load(questions, Options(split=split, columns=named_columns(columns), canary=canary))

@@ -22,7 +22,7 @@ from sanderling.core.parse import ParseProblem, parse_turn
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory, question_id
 from sanderling.core.text import visible
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.data.fields import ANSWER_KEYS, SURE_QUESTION_KEYS, masked_urls, rest
+from sanderling.data.fields import ANSWER_KEYS, NAMES, SURE_QUESTION_KEYS, masked_urls, rest
 from sanderling.data.messages import Said, Speaker, as_json, calls_in, read_message
 from sanderling.data.transcripts import calls_in_words, result_text
 
@@ -110,23 +110,7 @@ class ImportReport:
 
 
 _WRAPPED = "<tool_response>"
-_ENDINGS = {
-    # DR-Venus' inference script
-    "answered": Ending.ANSWERED,
-    "answered_token_limit": Ending.ANSWERED_AT_BUDGET,
-    "answered_max_steps": Ending.ANSWERED_AT_BUDGET,
-    "token_limit_no_answer": Ending.NO_ANSWER,
-    "max_steps": Ending.TURN_LIMIT,
-    "timeout": Ending.TIME_LIMIT,
-    "llm_error": Ending.POLICY_OUTAGE,
-    # Tongyi's agents
-    "answer": Ending.ANSWERED,
-    "generate an answer as token limit reached": Ending.ANSWERED_AT_BUDGET,
-    "format error: generate an answer as token limit reached": Ending.NO_ANSWER,
-    "answer not found": Ending.NO_ANSWER,
-    "exceed available llm calls": Ending.TURN_LIMIT,
-    "No answer found after 2h30mins": Ending.TIME_LIMIT,
-}
+_ENDINGS = {said: Ending[name] for said, name in NAMES["endings"].items()}
 """What files say in ``termination``."""
 
 

@@ -1,33 +1,29 @@
 """What a row says of a question: its text, accepted answers, addresses to mask, by the names that published files use.
 
-Two ways to look things up. `asked`, `accepted` and `masked_urls` know the names and take what they find; `Fields` looks for the
-columns of one benchmark, in any case and depth, and lets a person name others (`Columns`). Values stay what they are: "nan" and
-"[1, 5]" are texts, and only a real missing value (None, the float NaN) is nothing.
+`asked`, `accepted` and `masked_urls` know the names and take what they find; `Fields` looks for the columns of one benchmark,
+in any case and depth, and lets a person name others. Values stay what they are: "nan" and "[1, 5]" are texts, and only a real
+missing value (None, the float NaN) is nothing.
 """
 
 import ast
 import json
 import math
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
 
-QUESTION_KEYS = ("question", "problem", "Question", "query", "prompt", "instruction", "task_question", "input")
-SURE_QUESTION_KEYS = ("question", "problem", "Question")
-"""Names that mean a question even where no answer stands beside them."""
-ANSWER_KEYS = (
-    "answer", "answers", "gt", "ground_truth", "reference_answer", "correct_answer", "expected_answer", "golden_answer",
-    "golden_answers", "gold_answer", "Final answer", "Correct Answer", "target", "aug_answers", "another_answer",
-    "answer_aliases",
-)  # fmt: skip
+NAMES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
+QUESTION_KEYS, SURE_QUESTION_KEYS, ANSWER_KEYS = (
+    tuple(NAMES["columns"][name]) for name in ("question", "sure_question", "answer")
+)
 ROLES = ("question", "answer", "id", "level", "topic")
-_MASK_KEYS = ("mask_url", "mask_urls", "masked_url", "masked_urls")
 _SPLIT = "<|answer_split|>"
 _LONGEST_LITERAL = 200_000
 """Characters of a list in Python's notation; longer ones are refused, since reading them takes much memory."""
@@ -55,9 +51,6 @@ def record_of(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
 def rest(entry: Mapping[str, Any], held: Iterable[str]) -> dict[str, Any]:
     """The fields of an entry but for those that stand elsewhere."""
     return {key: value for key, value in entry.items() if key not in held}
-
-
-# -- by the names that are known ------------------------------------------------------------------------------------------
 
 
 def asked(entry: Mapping[str, Any], keys: Iterable[str] = QUESTION_KEYS) -> str | None:
@@ -101,14 +94,11 @@ def masked_urls(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Addresses that the agent must not see: ``mask_url``, and what the tools are made with (``create_kwargs.url``)."""
     found: list[str] = []
     for place in (entry, record_of(entry, "extra_info"), record_of(entry, "metadata")):
-        for key in _MASK_KEYS:
+        for key in NAMES["columns"]["masked"]:
             found += answers_in(opened(place.get(key)))
         for tool in record_of(place, "tools_kwargs").values():
             found += answers_in(record_of(tool, "create_kwargs").get("url")) if isinstance(tool, dict) else ()
     return tuple(dict.fromkeys(found))
-
-
-# -- cells ----------------------------------------------------------------------------------------------------------------
 
 
 def plain_text(value: Any) -> str:
@@ -158,9 +148,6 @@ def answer_list(value: Any) -> tuple[str, ...]:
     return written_list(value) if not isinstance(value, str) or _TEXTS.match(value) else text_list(value)
 
 
-# -- by the columns of a benchmark ----------------------------------------------------------------------------------------
-
-
 class MissingColumnError(KeyError):
     """A record has none of the names under which something is looked for."""
 
@@ -170,31 +157,24 @@ class MissingColumnError(KeyError):
         self.names = tuple(names)
 
 
-@dataclass(frozen=True)
-class Columns:
-    """A person's word on which column plays which role.
+def named_columns(text: str) -> dict[str, str]:
+    """A person's word on which column plays which role: ``question=Prompt,answer=Gold,level=meta.level``.
 
-    Example: ``Columns.parse("question=Prompt,answer=Gold,level=meta.level")``
+    Raises UserError for a role that there is not, one given twice, or an empty name.
     """
-
-    names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-    @classmethod
-    def parse(cls, text: str) -> "Columns":
-        """Raises UserError for a role that there is not, one given twice, or an empty name."""
-        found: dict[str, str] = {}
-        for part in filter(str.strip, text.split(",")):
-            role, sign, name = (piece.strip() for piece in part.partition("="))
-            if not sign or not name:
-                raise UserError(f"{part.strip()!r} names no column: write for example question=Prompt,answer=Gold.")
-            if role not in ROLES:
-                near = get_close_matches(role, ROLES, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"choose of {', '.join(ROLES)}."
-                raise UserError(f"There is no role {role!r} for a column: {hint}")
-            if role in found:
-                raise UserError(f"The role {role!r} is given to two columns, {found[role]!r} and {name!r}: keep one.")
-            found[role] = name
-        return cls(MappingProxyType(found))
+    found: dict[str, str] = {}
+    for part in filter(str.strip, text.split(",")):
+        role, sign, name = (piece.strip() for piece in part.partition("="))
+        if not sign or not name:
+            raise UserError(f"{part.strip()!r} names no column: write for example question=Prompt,answer=Gold.")
+        if role not in ROLES:
+            near = get_close_matches(role, ROLES, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"choose of {', '.join(ROLES)}."
+            raise UserError(f"There is no role {role!r} for a column: {hint}")
+        if role in found:
+            raise UserError(f"The role {role!r} is given to two columns, {found[role]!r} and {name!r}: keep one.")
+        found[role] = name
+    return found
 
 
 @dataclass(frozen=True)
@@ -208,8 +188,8 @@ class Fields:
     line: int
     """Its number among the rows of the file."""
     values: Mapping[str, Any]
-    columns: Columns = field(default_factory=Columns)
-    """Overrule the names that a benchmark knows."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """By role; overrule the names that a benchmark knows."""
 
     def has(self, name: str) -> bool:
         """Whether there is a column of that name, empty or not."""
@@ -221,13 +201,12 @@ class Fields:
 
     def role(self, role: str, *names: str) -> Any:
         """As `get`, under the name that a person gave to the role, or else the known names."""
-        chosen = self.columns.names.get(role)
-        return self.get(chosen) if chosen else self.get(*names)
+        return self.get(self.columns[role]) if role in self.columns else self.get(*names)
 
     def need(self, role: str, *names: str) -> Any:
         """As `role`. Raises MissingColumnError when there is no such column at all."""
-        known = (self.columns.names[role],) if role in self.columns.names else names
-        if not any(_looked_up(self.values, name) for name in known):
+        known = (self.columns[role],) if role in self.columns else names
+        if not any(map(self.has, known)):
             raise MissingColumnError(role, known)
         return self.get(*known)
 

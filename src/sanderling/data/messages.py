@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 
 from sanderling.core.lenient import decode_json, decode_json5
 from sanderling.core.types import ToolCall
-from sanderling.data.fields import opened
+from sanderling.data.fields import NAMES, opened
 
 
 class Speaker(StrEnum):
@@ -34,24 +34,11 @@ class Speaker(StrEnum):
     """A final answer in a message of its own."""
 
 
-_ROLES = {
-    Speaker.SYSTEM: ("system", "developer"),
-    Speaker.USER: ("user", "human"),
-    Speaker.ASSISTANT: ("assistant", "gpt", "model", "bot", "ai", "chatgpt"),
-    Speaker.TOOL: (
-        "tool", "function", "observation", "tool_response", "tool_output", "tool_result", "function_response", "ipython",
-    ),
-    Speaker.THOUGHT: ("reasoning", "thought", "think"),
-    Speaker.CALL: ("function_call", "tool_call"),
-    Speaker.ANSWER: ("answer", "final_answer"),
-}  # fmt: skip
-_SPEAKERS = {role: speaker for speaker, roles in _ROLES.items() for role in roles}
+_SPEAKERS = {role: Speaker(speaker) for speaker, roles in NAMES["roles"].items() for role in roles}
 _PLAIN_ROLES = frozenset({"system", "user", "human", "assistant", "gpt"})
 """Roles whose node says all there is to say."""
 _PLAIN_FIELDS = (frozenset({"role", "content"}), frozenset({"from", "value"}))
-_THINK_FIELDS = ("reasoning_content", "reasoning", "thought", "thinking")
-_CALL_FIELDS = frozenset({"tool_calls", "function_call"})
-_KNOWN_FIELDS = frozenset({"role", "content", "from", "value", "tool_call_id", "name", *_THINK_FIELDS, *_CALL_FIELDS})
+_KNOWN_FIELDS = frozenset(name for kind in ("thought", "call", "other") for name in NAMES["fields"][kind])
 
 
 @dataclass(frozen=True)
@@ -132,7 +119,11 @@ def understood(message: Any, original: Any = None, size: int = 1, oddities: tupl
         speaker = Speaker.CALL  # OpenAI's messages of a function name it; LLaMA-Factory's call one
     own = speaker is Speaker.ASSISTANT
     calls = _calls_of(message) if own else ()
-    think = next((t for k in _THINK_FIELDS if isinstance(t := message.get(k), str) and t.strip()), None) if own else None
+    think = (
+        next((t for k in NAMES["fields"]["thought"] if isinstance(t := message.get(k), str) and t.strip()), None)
+        if own
+        else None
+    )
     structured = speaker is Speaker.TOOL and content is not None and not isinstance(content, str)
     text = as_json(content) if structured else content if isinstance(content, str) else None
     silent = "content" not in given and (bool(calls) or think is not None or (speaker is Speaker.TOOL and content is None))
@@ -223,11 +214,8 @@ def _id(value: Any) -> str:
 
 # Content in parts -----------------------------------------------------------------------------------------------------------
 
-_TEXTS = frozenset({"text", "output_text", "input_text", "refusal", None})
-_THOUGHTS = frozenset({"reasoning", "thinking", "thought", "think", "summary_text", "reasoning_text"})
-_CALLS = frozenset({"tool_use", "tool_call", "function_call", "server_tool_use", "mcp_call"})
-_RESULTS = frozenset({"tool_result", "function_call_output", "web_search_tool_result", "tool_response"})
-_TEXT_FIELDS = ("text", "value", "content", "thinking", "reasoning", "refusal")
+_TEXTS = frozenset((*NAMES["parts"]["text"], None))
+_THOUGHTS, _CALLS, _RESULTS = (frozenset(NAMES["parts"][kind]) for kind in ("thought", "call", "result"))
 
 
 @dataclass
@@ -300,14 +288,18 @@ def _result_text(value: Any) -> Any:
 
 def _plain_part(part: Any) -> str | None:
     """The text of a part under whatever name, or None."""
-    return next((part[key] for key in _TEXT_FIELDS if isinstance(part.get(key), str)), None) if isinstance(part, dict) else None
+    return (
+        next((part[key] for key in NAMES["fields"]["text"] if isinstance(part.get(key), str)), None)
+        if isinstance(part, dict)
+        else None
+    )
 
 
 def _part_call(given: Any) -> Any:
     """A call of a part as `read_call` reads it."""
     if not isinstance(given, dict):
         return given
-    inner = next((given[key] for key in ("input", "arguments", "args", "parameters") if given.get(key) is not None), {})
+    inner = next((given[key] for key in NAMES["fields"]["arguments"] if given.get(key) is not None), {})
     name = given.get("name") or _plain_part(given)
     return {"id": given.get("call_id") or given.get("id") or "", "name": name, "arguments": inner}
 

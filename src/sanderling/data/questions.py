@@ -33,38 +33,8 @@ def read_questions(path: Path, *, whole: bool = False) -> list[Question]:
     In a file of our own every line must be a question; of other layouts what cannot be read is left out with a warning.
     ``whole``: no entry may be left out of those either. Raises UserError where one is, or when there is no question.
     """
-    return list(_own(path)) if _is_own(path) else _imported(path, whole)
-
-
-def _is_own(path: Path) -> bool:
-    """Whether a file's first line is one of ours; an empty file may become one."""
-    if path.is_dir():
-        return False
-    try:
-        with path.open("rb") as file:
-            first = next((line for line in file if line.strip()), b"")
-        value = decode_record(first) if first else {"id": "", "text": ""}
-    except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
-    except ValueError:
-        return False  # another layout, or no JSON lines at all
-    return isinstance(value, dict) and {"id", "text"} <= set(value)
-
-
-def _own(path: Path) -> Iterator[Question]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                yield Question.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors()[0]
-                told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".lstrip(": ")
-                raise UserError(f"Line {number} of {path} is no question ({told}): mend or remove it.") from error
-
-
-def _imported(path: Path, whole: bool) -> list[Question]:
+    if not path.is_dir() and _is_own(path):
+        return list(_own(path))
     asked: list[Question] = []
     of_trajectories: dict[str, Question] = {}
     unread: list[str] = []
@@ -85,3 +55,28 @@ def _imported(path: Path, whole: bool) -> list[Question]:
         )
     warn_of_left_out(path, reading.report)
     return asked or list(of_trajectories.values())
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file's first line is one of ours; an empty file may become one."""
+    try:
+        with path.open("rb") as file:
+            first = next((line for line in file if line.strip()), b"")
+        value = decode_record(first) if first else {"id": "", "text": ""}
+    except OSError as error:
+        raise UserError(f"Cannot read {path} ({error.strerror}): check the path.") from error
+    except ValueError:
+        return False  # another layout, or no JSON lines at all
+    return isinstance(value, dict) and {"id", "text"} <= set(value)
+
+
+def _own(path: Path) -> Iterator[Question]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                if line.strip():
+                    yield Question.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors()[0]
+                told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".lstrip(": ")
+                raise UserError(f"Line {number} of {path} is no question ({told}): mend or remove it.") from error

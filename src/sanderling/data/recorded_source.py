@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from sanderling.core.errors import UserError
@@ -16,10 +16,7 @@ from sanderling.world.sources.folder import files_below
 
 @dataclass(frozen=True)
 class RecordedSource(Source):
-    """The pages that recorded trajectories listed or read, from a file in one of the known layouts or a directory of these.
-
-    Files are read one by one, in the order of their paths; what is known of each address is held in memory until all are read.
-    """
+    """The pages that recorded trajectories listed or read; all that is known of each address is held in memory."""
 
     path: Path
 
@@ -36,14 +33,10 @@ class RecordedSource(Source):
 
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
         """Pages, then addresses without words, then files that are no recording."""
-        return islice(self._all(), skip, None)
-
-    def _all(self) -> Iterator[Page | Skipped]:
         refused: list[Skipped] = []
         pages, report = pages_from_trajectories(self.trajectories(refused))
-        yield from pages
-        yield from (Skipped(url, Reason.EMPTY) for url in report.textless_urls)
-        yield from refused
+        textless = (Skipped(url, Reason.EMPTY) for url in report.textless_urls)
+        return islice(chain(pages, textless, refused), skip, None)
 
     def trajectories(self, refused: list[Skipped] | None = None) -> Iterator[Trajectory]:
         """Every trajectory; files that are no recording are left out, and appended to ``refused``."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sanderling.core.types import ToolCall
-from sanderling.data.fields import SURE_QUESTION_KEYS, accepted, asked, ground_truth, record_of
+from sanderling.data.fields import NAMES, SURE_QUESTION_KEYS, accepted, asked, ground_truth, record_of
 from sanderling.data.messages import Said, Speaker, messages_in, read_message, tool_call, understood
 
 _BLOCKS = ("information", "tool_response", "result", "observation", "search_result")
@@ -69,8 +69,6 @@ def pieces(text: str) -> list[Said]:
     return found
 
 
-_OUTPUTS = ("output", "response", "response_str", "sequences_str", "generation", "completion", "model_output", "rollout")
-_PROMPTS = ("prompt", "prompt_str", "input", "instruction")
 _QUESTION = re.compile(r".*(?:\A|\s)(?:Question|Query)\s*:\s*(.+)\Z", re.DOTALL)
 
 
@@ -111,7 +109,7 @@ def _output_key(entry: Mapping[str, Any]) -> str:
     """
     sure, ended = ("</information>", "</tool_response>"), ("</answer>", "</result>", "</tool_call>")
     prompted = _prompt_key(entry) in ("prompt", "prompt_str", "input")
-    for key, text in ((key, entry[key]) for key in _OUTPUTS if isinstance(entry.get(key), str)):
+    for key, text in ((key, entry[key]) for key in NAMES["columns"]["episode"] if isinstance(entry.get(key), str)):
         thinks = "</think>" in text and (prompted or any(mark in text for mark in ended))
         if thinks or any(mark in text for mark in sure):
             return key
@@ -119,7 +117,7 @@ def _output_key(entry: Mapping[str, Any]) -> str:
 
 
 def _prompt_key(entry: Mapping[str, Any]) -> str:
-    return next((name for name in _PROMPTS if isinstance(entry.get(name), (str, list)) and entry[name]), "")
+    return next((name for name in NAMES["columns"]["prompt"] if isinstance(entry.get(name), (str, list)) and entry[name]), "")
 
 
 def _question_told(entry: Mapping[str, Any]) -> str | None:

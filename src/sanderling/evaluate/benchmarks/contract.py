@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sanderling.core.record import Question
-from sanderling.data.fields import Columns
 from sanderling.evaluate.benchmarks.unread import BROKEN, Unread, UnreadWhy
 
 
@@ -31,7 +30,7 @@ class Options:
 
     split: str = ""
     """Empty: the one that the file's name says, or the benchmark's first."""
-    columns: Columns = field(default_factory=Columns)
+    columns: Mapping[str, str] = field(default_factory=dict)
     with_attachments: bool = False
     """Keep the questions that come with a file or an image, which no tool here can open."""
     canary: str = ""

@@ -20,7 +20,7 @@ _TOPICS = ("topic", "topics", "category", "domain")
 
 
 def _any(found: Fields, options: Options) -> Row:
-    if not options.columns.names and {"id", "text", "answers"} <= set(found.values):
+    if not options.columns and {"id", "text", "answers"} <= set(found.values):
         return _own(found, options)
     return Row(
         native_id=found.text("id", *_IDS),

@@ -96,7 +96,7 @@ def _answers(found: Fields) -> tuple[str, ...]:
     except MissingColumnError as error:
         raise MissingColumnError("answer", ["golden_answers", *error.names]) from error
     if isinstance(answer, Mapping):  # TriviaQA's, in capitals or not
-        inner = Fields(found.line, answer, type(found.columns)())
+        inner = Fields(found.line, answer)
         return text_list([*inner.texts("value", "Value"), *inner.texts("aliases", "Aliases")])
     return text_list([*answer_list(answer), *answer_list(found.get("answer_aliases"))])
 
