@@ -1,6 +1,6 @@
 """Did an attempt read its own question word for word? Looked at after the fact, whatever a guard hid before.
 
-The rule is the guard's (`world.verbatim`): a page that holds the whole question, or half of its runs, repeats a benchmark; one
+The rule is the guard's (`world.guard`): a page that holds the whole question, or half of its runs, repeats a benchmark; one
 that quotes a run of it may be the very source. What tools only say back to the agent does not count: its queries, its goals,
 the addresses that it asked for. Every observation is looked at on every branch. Costs a few milliseconds for a million
 characters unless there is something to find. Knows no guard, no benchmark and no answer.

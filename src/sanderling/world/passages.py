@@ -148,11 +148,11 @@ def _scores(passages: Sequence[Passage], goal: str, *, linked: bool) -> list[flo
     if not asked:
         return [0.0] * len(passages)
     read = as_read if linked else str
-    leads = {lead: words(read(lead.text))[:_LEAD_WORDS] for passage in passages for lead in passage.leads}
+    leads = {lead: words(read(lead.text))[:_LEAD_WORDS] for lead in {lead for p in passages for lead in p.leads}}
     bags = [Counter(words(read(p.text)) + [word for lead in p.leads for word in leads[lead]]) for p in passages]
     mean = sum(bag.total() for bag in bags) / len(bags) or 1.0
-    holders = {term: sum(1 for bag in bags if term in bag) for term in asked}
-    weights = {term: math.log1p((len(bags) - n + 0.5) / (n + 0.5)) for term, n in holders.items() if n}
+    held = {term: n for term in asked if (n := sum(term in bag for bag in bags))}
+    weights = {term: math.log1p((len(bags) - n + 0.5) / (n + 0.5)) for term, n in held.items()}
     scores = []
     for bag in bags:
         length = _K1 * (1 - _B + _B * bag.total() / mean)
