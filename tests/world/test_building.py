@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Occasion, Page, answered
-from sanderling.world.disk.building import building_place
+from sanderling.world.disk.building import STAMP, building_place
 from sanderling.world.disk.duplicates import load_groups
 from sanderling.world.disk.index import is_whole
 from sanderling.world.disk.store import WorldInfo, add_to_world, build_world, open_world, read_manifest, write_manifest
@@ -248,6 +248,15 @@ def test_an_interrupted_build_reads_no_document_twice(tmp_path, monkeypatch):
     assert seen[0] == 20, "the document at which it was stopped was not committed"
     assert info.accounts[0].documents == 36 and info.accounts[0].skipped == {"other-kind": 6}
     assert info.counts.read == info.counts.kept == 30
+
+
+def test_a_build_that_was_killed_after_its_last_step_is_done(tmp_path):
+    feed = Gathering(open_sources([write_pages(tmp_path / "docs", range(3))]))
+    info = build_world(tmp_path / "w", feed, name="w", source="test")
+    (tmp_path / "w" / STAMP).write_text(feed.stamp)
+    assert build_world(tmp_path / "w", feed, name="w", source="test") == info
+    with pytest.raises(UserError, match="already there"):
+        build_world(tmp_path / "w", feed, name="w", source="test")
 
 
 def test_remains_of_another_build_are_refused_unless_told(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sanderling.core.errors import UserError
+from sanderling.runs.locks import locked_place
 from sanderling.world.contract import Page, answered
 from sanderling.world.disk.duplicates import file_name
 from sanderling.world.disk.store import build_world, open_world, read_manifest
@@ -214,3 +215,21 @@ def test_the_index_is_rebuilt(world_dir, harm):
     assert answered(open_world(world_dir).search("number7 page", limit=5)) == before
     assert (world_dir / "index-0").stat().st_ino == stamp, "the rebuilt index is kept"
     assert not list(world_dir.glob(".index-*"))
+
+
+def test_while_another_process_fills_the_index_it_is_filled_in_memory(world_dir):
+    before = answered(open_world(world_dir).search("number7 page", limit=5))
+    _drop(world_dir / "index-0")
+    with locked_place(world_dir / ".index-0"):
+        assert answered(open_world(world_dir).search("number7 page", limit=5)) == before
+    assert not (world_dir / "index-0").exists()
+
+
+def test_a_fork_and_a_reader_whose_files_are_gone_read_on(world_dir):
+    world = open_world(world_dir)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if answered(world.visit("https://w.example/7")).title == "Title 7" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    shutil.rmtree(world_dir)
+    assert answered(world.visit("https://w.example/7")).title == "Title 7"

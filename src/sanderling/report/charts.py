@@ -7,7 +7,7 @@ Example: ``curves([Line("loss", [0, 1], [2.0, 1.5])], title="Loss", x_label="ste
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log2, log10
 
@@ -94,17 +94,16 @@ class _Frame:
             low, value, high = log10(low), log10(value), log10(high)
         return self.top + self.height * (1.0 - (value - low) / (high - low))
 
-    def axes(self, levels: Iterable[tuple[float, str]], places: Iterable[tuple[float, str]]) -> Iterator[Markup]:
-        """Lines across with their values at the left, and words below places of the x axis."""
+    def axes(self, levels: Iterable[tuple[float, str]], places: Iterable[tuple[float, str]], x_label: str) -> list[Markup]:
+        """Lines across with their values at the left, words below places of the x axis, and what that is."""
+        found: list[Markup] = []
         for level, words in levels:
             y = self.y(level)
-            yield tag("line", x1=self.left, x2=self.left + self.width, y1=y, y2=y, class_="grid")
-            yield tag("text", words, x=self.left - 7, y=y + 3.5, text_anchor="end", class_="tick")
+            found.append(tag("line", x1=self.left, x2=self.left + self.width, y1=y, y2=y, class_="grid"))
+            found.append(tag("text", words, x=self.left - 7, y=y + 3.5, text_anchor="end", class_="tick"))
         for place, words in places:
-            yield tag("text", words, x=self.x(place), y=self.bottom + 17, text_anchor="middle", class_="tick")
-
-    def label(self, words: str) -> Markup:
-        return tag("text", words, x=self.left + self.width / 2, y=236, class_="axis", text_anchor="middle")
+            found.append(tag("text", words, x=self.x(place), y=self.bottom + 17, text_anchor="middle", class_="tick"))
+        return [*found, tag("text", x_label, x=self.left + self.width / 2, y=236, class_="axis", text_anchor="middle")]
 
     def upright(self, place: float, class_: str) -> Markup:
         x = self.x(place)
@@ -116,7 +115,7 @@ def _svg(title: str, *parts: Markup, height: float = 244, class_: str = "plot", 
     return tag("svg", tag("title", title), *parts, viewBox=box, role="img", class_=class_, **attributes)
 
 
-def _hoverable(frame: _Frame, title: str, x_label: str, *parts: Markup) -> Markup:
+def _hoverable(frame: _Frame, title: str, x_label: str, parts: Sequence[Markup]) -> Markup:
     """A chart whose points the page's script shows."""
     box = json.dumps([frame.left, frame.top, frame.width, frame.height])
     return _svg(title, *parts, tag("g", class_="cursor"), class_="plot curves", data_frame=box, data_x_label=x_label)
@@ -178,28 +177,20 @@ def curves(
     x_ticks = nice_ticks(min(xs), max(xs))
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
     frame = _Frame(span, (y_ticks[0], y_ticks[-1]), log)
-    return _hoverable(
-        frame,
-        title,
-        x_label,
-        *frame.axes(
-            [(tick, write(tick)) for tick in y_ticks], [(tick, _whole(tick)) for tick in x_ticks if span[0] <= tick <= span[1]]
-        ),
-        frame.label(x_label),
-        tag("text", y_label, class_="axis", text_anchor="middle", transform="translate(12 105) rotate(-90)"),
-        *([] if mark is None else [frame.upright(mark, "zero")]),
-        *(_line(frame, line, index, window, write) for index, line in enumerate(lines)),
-    )
+    places = [(tick, _whole(tick)) for tick in x_ticks if span[0] <= tick <= span[1]]
+    parts = frame.axes([(tick, write(tick)) for tick in y_ticks], places, x_label)
+    parts.append(tag("text", y_label, class_="axis", text_anchor="middle", transform="translate(12 105) rotate(-90)"))
+    if mark is not None:
+        parts.append(frame.upright(mark, "zero"))
+    parts += [_line(frame, line, index, window, write) for index, line in enumerate(lines)]
+    return _hoverable(frame, title, x_label, parts)
 
 
 def _line(frame: _Frame, line: Line, index: int, window: int, write: Callable[[float], str]) -> Markup:
     step = max(1, ceil(len(line.x) / _MOST_POINTS))
     xs, raw, mean = list(line.x)[::step], list(line.y)[::step], smooth(line.y, window)[::step]
-    told = [
-        (round(frame.x(x), 1), round(frame.y(y), 1), _whole(x), write(y))
-        for x, y in zip(xs, mean, strict=True)
-        if y is not None
-    ]
+    known = [(x, y) for x, y in zip(xs, mean, strict=True) if y is not None]
+    told = [(round(frame.x(x), 1), round(frame.y(y), 1), _whole(x), write(y)) for x, y in known]
     shapes = [tag("path", d=_path(frame, xs, raw), class_="line raw")] if window > 1 else []
     shapes.append(tag("path", d=_path(frame, xs, mean), class_="line"))
     if len(told) <= _FEW_POINTS:
@@ -230,7 +221,7 @@ class Curve:
     by_k: dict[int, tuple[float | None, Interval | None]]
 
 
-def scaling(curves: Sequence[Curve], *, title: str, x_label: str = "k attempts") -> Markup:
+def scaling(curves: Sequence[Curve], *, title: str) -> Markup:
     """Curves over k, from 1 on, on an axis that doubles, each with the band of its intervals."""
     kept = [[(k, value, interval) for k, (value, interval) in sorted(one.by_k.items()) if value is not None] for one in curves]
     if not any(kept):
@@ -240,14 +231,10 @@ def scaling(curves: Sequence[Curve], *, title: str, x_label: str = "k attempts")
     ticks = [tick for tick in nice_ticks(min(shares), max(shares)) if -1e-9 <= tick <= 1 + 1e-9]
     low, high = min(ticks[0], min(shares)), max(ticks[-1], max(shares))
     frame = _Frame((0.0, log2(most) or 1.0), (low, high if high > low else low + 0.1))
-    return _hoverable(
-        frame,
-        title,
-        "k =",
-        *frame.axes([(tick, percent(tick, 0)) for tick in ticks], [(log2(k), str(k)) for k in doublings(most)]),
-        frame.label(x_label),
-        *(_scaled(frame, place, curve.name, points) for place, (curve, points) in enumerate(zip(curves, kept, strict=True))),
-    )
+    places = [(log2(k), str(k)) for k in doublings(most)]
+    parts = frame.axes([(tick, percent(tick, 0)) for tick in ticks], places, "k attempts")
+    parts += [_scaled(frame, row, one.name, points) for row, (one, points) in enumerate(zip(curves, kept, strict=True))]
+    return _hoverable(frame, title, "k =", parts)
 
 
 def doublings(most: int) -> list[int]:
@@ -299,8 +286,8 @@ def columns(names: Sequence[str], edges: Sequence[int], counts: Sequence[Sequenc
                 drawn.append(tag("g", tag("title", words), shape, class_=f"s{row % _COLOURS}"))
     every = ceil(len(edges) / _MOST_LABELS)
     places = [(at, f"{edge / 1_000:g}k" if edge >= 10_000 else f"{edge:,}") for at, edge in enumerate(edges) if at % every == 0]
-    axes = frame.axes([(tick, percent(tick, 0)) for tick in ticks], places)
-    return _svg(title, *axes, *drawn, frame.label(x_label), class_="plot columns")
+    *axes, label = frame.axes([(tick, percent(tick, 0)) for tick in ticks], places, x_label)
+    return _svg(title, *axes, *drawn, label, class_="plot columns")
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,8 @@ class LocalWorld(World):
     ) -> tuple[SearchReply, ...]:
         def replies() -> tuple[SearchReply, ...]:
             masked = canonical_set(occasion.masked)
-            lists = self._lists(queries, limit, masked)
-            return tuple(self._reply(*each, snippet_words, masked) for each in zip(queries, lists, strict=True))
+            lists = zip(queries, self._lists(queries, limit, masked), strict=True)
+            return tuple(self._reply(query, ranked, snippet_words, masked) for query, ranked in lists)
 
         return await self._computed(replies)
 
@@ -115,11 +115,13 @@ class LocalWorld(World):
 
     async def _computed(self, work: Callable[[], Reply]) -> Reply:
         """In a thread where it waits for a server and an event loop has others to serve, else here."""
+        if not self._waits:
+            return work()
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return work()
-        return await asyncio.to_thread(work) if self._waits else work()
+        return await asyncio.to_thread(work)
 
     def page(self, url: str) -> Page | None:
         """The whole page of an address, or None; for builders and judges, not for agents."""

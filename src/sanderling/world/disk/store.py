@@ -38,8 +38,6 @@ from sanderling.world.local import LocalWorld
 FORMAT_VERSION = 2
 FILE_NAME = "manifest.json"
 _ADDING = "adding"
-_MOST_REASONS = 3
-_GIVE = ": give pages that have a URL and text"
 
 
 class PagePart(Frozen):
@@ -139,15 +137,18 @@ def build_world(
         if not counts.kept:
             (place / STAMP).unlink()
             reasons = [f"{account.examples[why][0]} is {why}" for account in info.accounts for why in account.examples]
-            told = "; ".join(reasons[:_MOST_REASONS]) + ("; …" if len(reasons) > _MOST_REASONS else "")
-            raise UserError(f"The world {name!r} would hold no page{f' ({told})' if told else _GIVE}.")
+            told = f" ({'; '.join(reasons[:3])}{'; …' if len(reasons) > 3 else ''})"
+            raise UserError(
+                f"The world {name!r} would hold no page{told if reasons else ': give pages that have a URL and text'}."
+            )
         with writable(directory):
             progress(Stage.COMPARING, 0, None)
             compare_pages(place, info)
             if finish is not None:
                 finish(place)
             write_manifest(place, info)
-            _sync_tree(place)  # whole on the disk before it has its name
+            for path in [*place.rglob("*"), place]:  # whole on the disk before it has its name
+                sync(path)
             place.rename(directory)
             sync(directory.parent)
     (directory / STAMP).unlink(missing_ok=True)
@@ -184,8 +185,8 @@ def add_to_world(
             link_index(index, new_index)
             progress(Stage.COMPARING, 0, None)
             compare_pages(directory, after)
-            _sync_tree(new_index)
-            sync(pages_file)
+            for path in [*new_index.rglob("*"), new_index, pages_file]:
+                sync(path)
             write_manifest(directory, after)
             (place / STAMP).unlink()
     # What neither state names goes; the state before may just be opened. Whoever has a file of pages open goes on reading it.
@@ -264,8 +265,3 @@ def open_pages(directory: Path, info: WorldInfo) -> SqlitePages:
         return SqlitePages([(directory / part.file, part.pages) for part in info.parts])
     except OSError as error:
         raise UserError(f"The pages of {directory} cannot be read ({error}): copy it again, or build it again.") from error
-
-
-def _sync_tree(directory: Path) -> None:
-    for path in [*directory.rglob("*"), directory]:
-        sync(path)
