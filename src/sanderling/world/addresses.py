@@ -19,8 +19,7 @@ _LIKE_HOST = re.compile(r"[^/?:@\s]+\.[A-Za-z][A-Za-z0-9\-]*(:\d*)?(?=[/?]|$)")
 _WITHOUT_SCHEME = re.compile(r"//[^/?:@\s]+\.")
 _NAME = re.compile(r"[a-z0-9._\-]+")
 _LONGEST_HOST = 253
-_LONGEST_REMEMBERED = 2_048
-"""Characters of an address beyond which its key is made anew each time: whoever asks for longer ones could fill the memory."""
+_LONGEST_REMEMBERED = 2_048  # characters; whoever asks for longer ones could fill the memory
 _HOST_TAIL = (".", ":", ":80", ":443")
 
 

@@ -94,7 +94,7 @@ NO_OCCASION = Occasion()
 
 
 class OutageError(OSError):
-    """A service behind a world is broken, refuses its key or cannot be reached; the message says which and why."""
+    """A service behind a world is broken, refuses its key or cannot be reached."""
 
 
 class World(ABC):

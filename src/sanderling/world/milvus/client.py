@@ -98,10 +98,7 @@ class MilvusStore:
         self._call("upsert", self._passages if passages else self._pages, list(rows))
 
     def count(self, *, flush: bool = False) -> tuple[int, int]:
-        """Load the collections, as searches and reads want, and count the pages and passages that are there as of now.
-
-        ``flush``: bring everything to the server's storage first, so that it is counted and indexed.
-        """
+        """Load the collections and count their pages and passages; ``flush``: after everything was brought to storage."""
         found: dict[str, int] = {}
         for name in self._there():
             if flush:
@@ -120,8 +117,6 @@ class MilvusStore:
 
     def bodies(self, numbers: Collection[int]) -> dict[int, str]:
         """The stored pages, as they were given, by number."""
-        if not numbers:
-            return {}
         rows = self._call("query", self._pages, filter=f"page in {sorted(numbers)}", output_fields=["page", "body"])
         return {int(row["page"]): "".join(row["body"]) for row in rows}
 
@@ -158,9 +153,8 @@ class MilvusStore:
 
 def encoded(terms: str) -> tuple[str, bool]:
     """Terms, separated by blanks, as ASCII words that no tokenizer takes apart; whether all of them fitted into a field."""
-    # a term that is not ASCII: the letter u and its bytes in hexadecimal; a word that looks so is taken for it
     words = terms
-    if not terms.isascii():
+    if not terms.isascii():  # such a term is the letter u and its bytes in hexadecimal; a word that looks so is taken for it
         words = " ".join(term if term.isascii() else f"u{term.encode('utf-8').hex()}" for term in terms.split(" "))
     if len(words) <= _TEXT_BYTES:
         return words, True
