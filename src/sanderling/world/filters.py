@@ -110,7 +110,7 @@ class Filter(World):
 class MaskedWorld(Filter):
     """A world in which masks reach near-duplicates, and blocked sites do not exist.
 
-    ``groups``: near-duplicates by URL (`duplicates.near_duplicates`); ``blocklist``: what is hidden from every question.
+    ``groups``: near-duplicates by URL (`store.compare_pages`); ``blocklist``: what is hidden from every question.
     """
 
     def __init__(self, world: World, groups: Sequence[Sequence[str]] = (), blocklist: Blocklist | None = None) -> None:
