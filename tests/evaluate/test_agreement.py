@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import cohens_kappa  # pyright: ignore[reportMissingTypeStubs]
 
-from sanderling.evaluate.judged_figures import Claim, Pair, agreement_of, calibration_of
-from sanderling.judge.agreement import BINS, agreement
+from sanderling.evaluate.judged_figures import BINS, Claim, Pair, agreement_of, calibration_of
+from sanderling.judge.book import agreement
 
 VERDICTS = st.booleans() | st.none()
 

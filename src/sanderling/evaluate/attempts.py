@@ -24,7 +24,7 @@ from sanderling.evaluate.attempt_stores import AttemptStore
 from sanderling.evaluate.episodes import Episode
 from sanderling.evaluate.rows import ROUND, AttemptRow, Key, asked_digest
 from sanderling.evaluate.watch import Watch
-from sanderling.judge.verdict import META_KEY, Judge, Verdict, recorded, rule_on
+from sanderling.judge.verdict import META_KEY, Code, Judge, Ruling, Verdict, recorded, rule_on
 from sanderling.policy.contract import PolicyOutageError
 from sanderling.tools.contract import ToolOutageError
 
@@ -289,7 +289,7 @@ async def verdict_on(trajectory: Trajectory, judge: Judge, retry: Retry) -> Verd
     """A judge's word, asked for again while that may help."""
     verdict = await rule_on(trajectory, judge)
     for pause in retry.pauses():
-        if not verdict.may_change:
+        if verdict.ruling is not Ruling.UNSCORED or verdict.code not in (Code.JUDGED, Code.OUTAGE):
             break
         await asyncio.sleep(pause)
         verdict = await rule_on(trajectory, judge)

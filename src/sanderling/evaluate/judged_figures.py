@@ -18,11 +18,13 @@ import numpy as np
 from sanderling.evaluate.judged import PUBLISHED, JudgedAttempt
 from sanderling.evaluate.resampling import FloatArray, Interval, intervals, resampled_ratios
 from sanderling.evaluate.result_parts import Agreed, Calibrated, Confidence, Estimate, Grades, Sets
-from sanderling.judge.agreement import BINS, Agreement, Calibration, agreement, bin_of, calibration, has_known_scale
+from sanderling.judge.book import Agreement, agreement
 from sanderling.judge.prompts import set_scores
 from sanderling.judge.verdict import Code, Grade
 
 _SEED = 0
+BINS = 10
+FEW = 100  # fewer answers than this say little of calibration
 
 
 class Said:
@@ -177,6 +179,62 @@ class Claim(NamedTuple):
     question: str
     confidence: float | None
     correct: bool | None
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Answers that claim about the same confidence, all in percent: from ``low`` to below ``high``, the last one with 100."""
+
+    low: float
+    high: float
+    answers: int
+    confidence: float | None  # mean; None without answers
+    right: float | None  # share of right ones
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a run's confidence is worth: answers in bins of equal width by the confidence that they claim (Guo et al. 2017)."""
+
+    bins: tuple[Bin, ...]
+    answers: int
+    left_out: int  # scored answers that claim no confidence, or one on an unknown scale
+    error: float | None  # expected calibration error, in points of percent; None without answers
+
+
+def calibration(answers: Iterable[tuple[float | None, bool | None]], *, bins: int = BINS) -> Calibration:
+    """From pairs of confidence (percent) and verdict; unscored ones do not count. Raises ValueError for less than one bin."""
+    if bins < 1:
+        raise ValueError(f"{bins} bins")
+    held: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
+    left_out = 0
+    for confidence, correct in answers:
+        if correct is None:
+            continue
+        if confidence is None or not has_known_scale(confidence):
+            left_out += 1
+        else:
+            held[bin_of(confidence, bins)].append((confidence, correct))
+    made: list[Bin] = []
+    total, gaps = sum(map(len, held)), list[float]()
+    for at, found in enumerate(held):
+        sure = right = None
+        if found:
+            sure = sum(confidence for confidence, _ in found) / len(found)
+            right = 100.0 * sum(correct for _, correct in found) / len(found)
+            gaps.append(len(found) * abs(sure - right))
+        made.append(Bin(100.0 * at / bins, 100.0 * (at + 1) / bins, len(found), sure, right))
+    return Calibration(tuple(made), total, left_out, sum(gaps) / total if total else None)
+
+
+def has_known_scale(confidence: float) -> bool:
+    """Whether it is a percentage for certain: what is above 0 and at most 1 may as well be a share."""
+    return confidence == 0.0 or 1.0 < confidence <= 100.0
+
+
+def bin_of(confidence: float, bins: int = BINS) -> int:
+    """The bin's number."""
+    return min(int(confidence * bins / 100.0), bins - 1)
 
 
 @dataclass(frozen=True)

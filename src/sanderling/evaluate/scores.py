@@ -19,8 +19,8 @@ from sanderling.core.errors import UserError
 from sanderling.evaluate.beside import Beside
 from sanderling.evaluate.choosing import best_of_every
 from sanderling.evaluate.episodes import Episode
+from sanderling.evaluate.judged_figures import has_known_scale
 from sanderling.evaluate.resampling import FloatArray
-from sanderling.judge.agreement import has_known_scale
 
 Scores = dict[tuple[str, int], float]
 """By question and attempt."""

@@ -20,7 +20,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory, encode_record
-from sanderling.judge.agreement import agreement
 from sanderling.judge.by_hand import ByHand, Name
 from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, verdict_of, with_verdict
 from sanderling.runs.files import replace_file
@@ -154,6 +153,44 @@ def judge_stream(
                 yield loop.run(first())
         finally:
             loop.run(stop())
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two judges' verdicts on the same trajectories; what one of the two could not tell is never a disagreement."""
+
+    both: int  # both: correct
+    neither: int  # both: incorrect
+    first_only: int
+    second_only: int
+    first_unscored: int  # the first gave no verdict; the second may have
+    second_unscored: int  # the first gave one, the second did not
+    scored: int  # both have a verdict
+    agreed: float | None  # share of those with the same verdict
+    kappa: float | None
+    """None where it is not defined: nothing scored by both, or both always of the one same verdict."""
+
+
+def agreement(verdicts: Iterable[tuple[bool | None, bool | None]]) -> Agreement:
+    """Count the pairs of two judges' verdicts.
+
+    Cohen (1960): kappa = (observed - expected) / (1 - expected), where expected is the agreement of two judges who decide right
+    and wrong as often as these, but independently.
+    """
+    counts = Counter(verdicts)
+    both, neither, first_only, second_only = (
+        counts[pair] for pair in ((True, True), (False, False), (True, False), (False, True))
+    )
+    scored = both + neither + first_only + second_only
+    agreed = kappa = None
+    if scored:
+        agreed = (both + neither) / scored
+        first, second = (both + first_only) / scored, (both + second_only) / scored
+        expected = first * second + (1 - first) * (1 - second)
+        kappa = None if expected == 1.0 else (agreed - expected) / (1 - expected)
+    first_unscored = sum(count for (first, _), count in counts.items() if first is None)
+    second_unscored = counts[True, None] + counts[False, None]
+    return Agreement(both, neither, first_only, second_only, first_unscored, second_unscored, scored, agreed, kappa)
 
 
 class Keep(StrEnum):

@@ -77,11 +77,6 @@ class Verdict:
         """None: unscored."""
         return None if self.ruling is Ruling.UNSCORED else self.ruling is Ruling.CORRECT
 
-    @property
-    def may_change(self) -> bool:
-        """Whether asking again soon may give a verdict after all."""
-        return self.ruling is Ruling.UNSCORED and self.code in (Code.JUDGED, Code.OUTAGE)
-
 
 def decided(correct: bool, reason: str, code: Code = Code.JUDGED, *, score: float | None = None, **details: Any) -> Verdict:
     """Right or wrong. ``score``: 1 or 0 if left out."""

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.judge.agreement import agreement, bin_of, calibration, has_known_scale
+from sanderling.evaluate.judged_figures import bin_of, calibration, has_known_scale
+from sanderling.judge.book import agreement
 
 VERDICTS = st.none() | st.booleans()
 
