@@ -167,8 +167,7 @@ class Agreement:
     second_unscored: int  # the first gave one, the second did not
     scored: int  # both have a verdict
     agreed: float | None  # share of those with the same verdict
-    kappa: float | None
-    """None where it is not defined: nothing scored by both, or both always of the one same verdict."""
+    kappa: float | None  # None where it is not defined: nothing scored by both, or both always of the one same verdict
 
 
 def agreement(verdicts: Iterable[tuple[bool | None, bool | None]]) -> Agreement:

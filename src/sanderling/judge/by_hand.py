@@ -20,8 +20,7 @@ _YES, _NO = ("1", "true", "yes", "correct"), ("0", "false", "no", "incorrect")
 _IDS = ("id", "correct")
 _ANSWERS = ("question", "answer", "correct")
 
-Name = tuple[str, ...]
-"""What a line is about: an id alone, or a question and an answer."""
+Name = tuple[str, ...]  # what a line is about: an id alone, or a question and an answer
 
 
 @dataclass(frozen=True)

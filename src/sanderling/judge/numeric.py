@@ -102,8 +102,7 @@ _UNCERTAIN = (
 )
 """Pairs of kinds between which people convert, by factors that differ."""
 _DEGREES = {"angle", "temperature"}
-_CONVERTED = Fraction(1, 100)
-"""Most that rounding may move a converted value."""
+_CONVERTED = Fraction(1, 100)  # most that rounding may move a converted value
 
 
 def _same_kind(given: Quantity, wanted: Quantity) -> bool:

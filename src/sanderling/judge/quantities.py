@@ -60,8 +60,7 @@ _UNITS = {
     for scale, names in scales.items()
     for name in names.split()
 }
-_FOLDED: dict[str, Unit | None] = {}
-"""By names in lower case; None where only capitals tell units apart, as in mW and MW."""
+_FOLDED: dict[str, Unit | None] = {}  # by names in lower case; None where only capitals tell units apart, as in mW and MW
 for _name, _unit in _UNITS.items():
     _FOLDED[_name.lower()] = _unit if _FOLDED.get(_name.lower(), _unit) == _unit else None
 _LONGEST_NAME = max(name.count(" ") for name in _UNITS) + 1  # in words
@@ -84,8 +83,7 @@ _NUMBER = re.compile(
     r"|\s?[x\u00d7*\u00b7]\s?10\u207b?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+)?"
     r"(?P<fraction>\s?[\u00bc-\u00be\u2150-\u215e]|\s\d{1,3}/\d{1,3}(?![\d/])|/\d{1,6}(?![\d/]))?"
 )
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+|\d{1,3}(?:\.\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}")
-"""Thousands, and lakhs as in India."""
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+|\d{1,3}(?:\.\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}")  # and lakhs as in India
 _VULGAR = {sign: Fraction(unicodedata.numeric(sign)).limit_denominator(10) for sign in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
 

@@ -27,8 +27,7 @@ from sanderling.core.text import MINUS, WIDE, folded
 from sanderling.judge.numeric import NumericJudge
 from sanderling.judge.verdict import Code, Judge, Verdict, decided, unscored
 
-Outcome = Callable[[str, str], float]
-"""``(answer, accepted) -> score in [0, 1]``."""
+Outcome = Callable[[str, str], float]  # of an answer and an accepted one: a score in [0, 1]
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _WIDE = re.compile(f"[{WIDE}]")
@@ -142,8 +141,7 @@ def _gaia_number(text: str) -> float | None:
     return found if math.isfinite(found) else None
 
 
-OUTCOMES: dict[str, Outcome] = {"exact": exact_match, "f1": token_f1}
-"""Scores that a reward may be, by name."""
+OUTCOMES: dict[str, Outcome] = {"exact": exact_match, "f1": token_f1}  # scores that a reward may be
 
 
 def score_trajectory(trajectory: Trajectory, outcome: Outcome) -> float | None:
