@@ -5,7 +5,7 @@ benchmark's question stands in ours, as the field checks; a shorter question is 
 characters of scripts without spaces), *similar, same answer* (similar to 0.5, and an accepted answer in common). A run that
 more than ten *different* questions share is phrasing and counts for nothing; a whole question always counts.
 
-Paraphrases in other words and translations are not found; of similar ones at 0.5 one in eight is missed.
+Paraphrases and translations are not found; of similar ones at 0.5 one in eight is missed.
 """
 
 from collections import Counter
@@ -25,10 +25,8 @@ from sanderling.data.similar import THRESHOLD, NearIndex
 from sanderling.runs.jsonl import Lines
 
 RUN = 13
-_FEWEST_WORDS = 6
-_FEWEST_CHARACTERS = 10
-_COMMON = 10
-_SIMILAR = 0.5
+_FEWEST_WORDS, _FEWEST_CHARACTERS = 6, 10
+_COMMON, _SIMILAR = 10, 0.5
 
 
 class Kind(StrEnum):
@@ -167,8 +165,7 @@ def check_file(
     known = Benchmarks(threshold)
     for path in against:
         known.add(path.stem, read_questions(path))
-    hits: list[Hit] = []
-    rows = 0
+    hits, rows = list[Hit](), 0
     with ExitStack() as stack:
         clean = stack.enter_context(Lines(out)) if out is not None else None
         for row in _rows(source):

@@ -7,7 +7,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
@@ -68,12 +67,10 @@ def dedupe(
     then the first by text, answers and id, so that the order of the file decides nothing that nobody asked it to.
     """
 
-    def merit(row: int) -> tuple[int, bool, int, str, tuple[str, ...], str, str, int]:
+    def merit(row: int) -> tuple[object, ...]:
         one = candidates[row]
         length = {Prefer.SHORTEST: one.turns, Prefer.LONGEST: -one.turns, Prefer.FIRST: row}[prefer]
-        asked = one.question
-        ruling = one.ruling or NOT_JUDGED
-        return _RANK[one.ruling], not one.answered, length, asked.text, asked.answers, one.id, ruling, row
+        return _RANK[one.ruling], not one.answered, length, *one.question, one.id, one.ruling or NOT_JUDGED, row
 
     groups: dict[int, list[int]] = {}
     asked = (candidate.question for candidate in candidates)
@@ -85,8 +82,7 @@ def dedupe(
         ordered = sorted(rows, key=merit)
         kept += ordered[:keep]
         duplicates += [(row, ordered[0]) for row in ordered[keep:]]
-    largest = max(map(len, groups.values()), default=0)
-    return Deduped(tuple(sorted(kept)), tuple(sorted(duplicates)), len(groups), largest)
+    return Deduped(tuple(sorted(kept)), tuple(sorted(duplicates)), len(groups), max(map(len, groups.values()), default=0))
 
 
 def dedupe_file(
@@ -98,10 +94,7 @@ def dedupe_file(
     keep: int = 1,
     prefer: Prefer = Prefer.SHORTEST,
 ) -> tuple[Deduped, list[dict[str, str]]]:
-    """Write the trajectories of a file that :func:`dedupe` keeps. Raises UserError.
-
-    Returns its choice, and of each that was left out ``id`` and ``question``, and those of the one ``kept`` in its place.
-    """
+    """Write the trajectories of a file that :func:`dedupe` keeps; tells what was left out for which. Raises UserError."""
     rows: list[Candidate] = []
     for one in open_trajectories(source):
         asked, turns = Asked(one.question.text, one.question.answers), sum(1 for _ in one.turns())
@@ -109,11 +102,10 @@ def dedupe_file(
     result = dedupe(rows, threshold=threshold, by_answers=by_answers, keep=keep, prefer=prefer)
     kept = set(result.kept)
     write_trajectories(out, (item for row, item in _numbered(source, len(rows)) if row in kept))
-    left_out: list[dict[str, str]] = []
-    for one, best in ((rows[row], rows[best]) for row, best in result.duplicates):
-        told = {"id": one.id, "question": one.question.text, "kept": best.id, "kept_question": best.question.text}
-        left_out.append(told)
-    return result, left_out
+    return result, [
+        {"id": one.id, "question": one.question.text, "kept": best.id, "kept_question": best.question.text}
+        for one, best in ((rows[row], rows[best]) for row, best in result.duplicates)
+    ]
 
 
 def _numbered(source: Path, expected: int) -> Iterator[tuple[int, Trajectory]]:
@@ -125,8 +117,7 @@ def _numbered(source: Path, expected: int) -> Iterator[tuple[int, Trajectory]]:
         raise UserError(f"{source} changed while it was read: run the command when nothing writes to it.")
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(NamedTuple):
     """Names of the parts of a data set, and how much each shall hold."""
 
     names: tuple[str, ...]

@@ -102,9 +102,7 @@ def _moved_apart(order: list[int]) -> bool:
     """Swap equal neighbours away, each with the nearest one behind it that leaves both apart; false where there is none."""
 
     def is_apart(place: int) -> bool:
-        before = place > 0 and order[place - 1] == order[place]
-        after = place + 1 < len(order) and order[place + 1] == order[place]
-        return not (before or after)
+        return order[place] not in order[max(place - 1, 0) : place] + order[place + 1 : place + 2]
 
     for place in [place for place, same in enumerate(map(eq, order, order[1:]), start=1) if same]:
         if order[place - 1] != order[place]:
@@ -142,8 +140,11 @@ def _placed(rows: Sequence[int], weights: Sequence[int]) -> list[int]:
 def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) -> Resampled:
     """Write the resampled trajectories of a file. Raises UserError for repeated ids, and for files it cannot read or write."""
     with ExitStack() as stack:
-        store = TrajectoryStore(source)
-        if not _is_store(source):
+        store, head = TrajectoryStore(source), b""
+        if source.is_file():
+            with source.open("rb") as file:
+                head = file.read(64)
+        if not head.strip() or not is_store(head):
             out.parent.mkdir(parents=True, exist_ok=True)
             place = stack.enter_context(TemporaryDirectory(dir=out.parent, prefix=f".{out.name}."))
             store = TrajectoryStore(Path(place) / "copied.jsonl")
@@ -166,11 +167,3 @@ def resample_file(source: Path, out: Path, schedule: Schedule, seed: int = 0) ->
         else:
             write_lines(out, map(encode_record, copies))
     return result
-
-
-def _is_store(source: Path) -> bool:
-    if not source.is_file():
-        return False
-    with source.open("rb") as file:
-        head = file.read(64)
-    return bool(head.strip()) and is_store(head)

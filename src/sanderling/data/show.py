@@ -1,8 +1,7 @@
 """A trajectory on the terminal: question, turns, observations in short, answer, ending, usage.
 
-Text from models and pages is never taken for markup, and control characters are made visible, so that nothing recorded can move
-the cursor of the person who reads it. What reinforcement learning credited each turn with can be told beside it, from the files
-that a run writes for people (:class:`CreditLine`).
+Text from models and pages is never taken for markup, and control characters are made visible. What reinforcement learning
+credited each turn with can be told beside it, from the files that a run writes for people (:class:`CreditLine`).
 """
 
 import difflib
@@ -27,8 +26,7 @@ from sanderling.core.text import visible
 from sanderling.data.importing import open_trajectories
 from sanderling.data.stats import NO_ENDING, call_roles
 
-_SHORT_CHARS = 600
-_SHORT_HITS = 5
+_SHORT_CHARS, _SHORT_HITS = 600, 5
 
 
 class CreditParts(Frozen):
@@ -73,10 +71,7 @@ def show_file(
     credit: Path | None = None,
     console: Console | None = None,
 ) -> None:
-    """Print one trajectory of a file (whatever can be imported): the one with this id, or at this index, or the first.
-
-    ``credit``: a file of a step of reinforcement learning, whose line is told turn by turn. Raises UserError.
-    """
+    """Print the trajectory with this id, or at this index, or the first; ``credit``: of a step of RL. Raises UserError."""
     console, found = console or Console(), open_trajectories(path)
     ids: list[str] = []
     for number, chosen in enumerate(found):
@@ -114,10 +109,7 @@ def _credit_of(path: Path, trajectory: Trajectory) -> CreditLine:
 
 
 def render(trajectory: Trajectory, *, full: bool = False, credit: CreditLine | None = None) -> RenderableType:
-    """The main branch in full; rejected attempts are marked where they were made, other branches mentioned.
-
-    ``full``: nothing is shortened. ``credit``: told beside each turn.
-    """
+    """The main branch with rejected attempts where they were made; ``full``: nothing is shortened."""
     question, nodes, main = trajectory.question, trajectory.nodes, trajectory.path()
     head = Text(_short(question.text, full))
     if question.answers:
@@ -206,11 +198,9 @@ def _foot(trajectory: Trajectory, full: bool) -> RenderableType:
     usage += [_count(rejected, "rejected attempt")] if rejected else []
     if ids:
         usage.append(f"{sum(len(turn.token_ids or ()) for turn in turns):,} of {len(ids):,} tokens sampled")
-    said, outcome = trajectory.meta.get("rl"), ""
-    if isinstance(said, dict) and "outcome" in said:  # what a rollout of reinforcement learning was scored
-        outcome = said["outcome"]
-    elif "held_out" in trajectory.meta:
-        outcome = trajectory.meta["held_out"]
+    outcome, trained = trajectory.meta.get("held_out", ""), trajectory.meta.get("rl")
+    if isinstance(trained, dict):  # what a rollout of reinforcement learning was scored
+        outcome = trained.get("outcome", outcome)
     if isinstance(outcome, int | float):
         outcome = f"{outcome:.3g}"
     table = Table.grid(padding=(0, 2))

@@ -147,10 +147,9 @@ class Groups:
         self._parent = list(range(count))
 
     def top(self, row: int) -> int:
-        parent = self._parent
-        while parent[row] != row:
-            parent[row] = parent[parent[row]]
-            row = parent[row]
+        while self._parent[row] != row:
+            self._parent[row] = self._parent[self._parent[row]]
+            row = self._parent[row]
         return row
 
     def join(self, a: int, b: int) -> None:

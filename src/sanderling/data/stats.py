@@ -17,10 +17,11 @@ from typing import Any
 from sanderling.core.chat import Tokenizer
 from sanderling.core.observations import tool_role
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.judge.verdict import META_KEY, Ruling
+from sanderling.judge.verdict import META_KEY, Ruling, verdict_of
 
 NO_ENDING = "not recorded"
 NOT_JUDGED = "not judged"
+# Each Chinese, Japanese or Korean character is a word.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _MOST_NAMES = 1_000  # a model can make up tools without end
 _MANY_NAMES = "(names beyond the first 1,000)"
@@ -28,11 +29,9 @@ _MANY_NAMES = "(names beyond the first 1,000)"
 
 def ruling_of(trajectory: Trajectory) -> Ruling | None:
     """What a judge said, as it stands in the record; None: it was not judged."""
-    verdict = trajectory.meta.get(META_KEY)
-    if not isinstance(verdict, dict):
+    if not isinstance(trajectory.meta.get(META_KEY), dict):
         return None
-    correct = verdict.get("correct")
-    return Ruling.UNSCORED if not isinstance(correct, bool) else Ruling.CORRECT if correct else Ruling.INCORRECT
+    return {True: Ruling.CORRECT, False: Ruling.INCORRECT, None: Ruling.UNSCORED}[verdict_of(trajectory)]
 
 
 def call_roles(trajectory: Trajectory) -> list[str]:
@@ -46,15 +45,6 @@ def call_roles(trajectory: Trajectory) -> list[str]:
             own = [event.role for event in events] if len(events) == len(node.calls) else [""] * len(node.calls)
             roles += [role or tool_role(call.name) for role, call in zip(own, node.calls, strict=True)]
     return roles
-
-
-def length_of(trajectory: Trajectory, tokenizer: Tokenizer | None = None) -> int:
-    """Of the main branch: words (each Chinese, Japanese or Korean character is one), or tokens, its own where it has any."""
-    texts = (node.text for node in trajectory.branch())
-    if tokenizer is None:
-        return sum(1 for text in texts for _ in _WORDS.finditer(text))
-    ids = trajectory.token_ids() if trajectory.tokenizer == tokenizer.fingerprint else None
-    return len(ids) if ids else sum(len(tokenizer.encode(text)) for text in texts)
 
 
 @dataclass
@@ -138,10 +128,15 @@ class Portrait:
         return right / (right + wrong) if right + wrong else None
 
     def add(self, trajectory: Trajectory, tokenizer: Tokenizer | None) -> None:
+        """Count one; its length in tokens, which are its own where it has any, or in words."""
         branch = trajectory.branch() if trajectory.leaf is not None else []
         turns = [node for node in branch if node.kind is NodeKind.TURN]
         self.turns.add(len(turns))
-        self.length.add(length_of(trajectory, tokenizer) if branch else 0)
+        if tokenizer is None:
+            self.length.add(sum(1 for node in branch for _ in _WORDS.finditer(node.text)))
+        else:
+            ids = trajectory.token_ids() if branch and trajectory.tokenizer == tokenizer.fingerprint else None
+            self.length.add(len(ids) if ids else sum(len(tokenizer.encode(node.text)) for node in branch))
         for call in (call for turn in turns for call in turn.calls):
             known = call.name in self.tools or len(self.tools) < _MOST_NAMES
             self.tools[call.name if known else _MANY_NAMES] += 1

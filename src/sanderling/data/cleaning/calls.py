@@ -19,10 +19,7 @@ from sanderling.data.cleaning.draft import Draft, Drop, Note, Reason, Round, cal
 
 
 def signature(call: ToolCall, names: ToolNames, *, with_goal: bool) -> str:
-    """Equal for equal calls: the tool and what it is asked for, whatever the order and repetition of queries or URLs.
-
-    ``with_goal``: a page read for another goal is another call.
-    """
+    """Equal for equal calls, whatever the order of queries or URLs; ``with_goal``: for another goal it is another call."""
 
     def told(value: object) -> str:
         return json.dumps(value, sort_keys=True, default=str)
@@ -81,8 +78,7 @@ def prune_tools(draft: Draft, *, tools: tuple[str, ...] = ()) -> Drop | None:
 def drop_repeats(draft: Draft, *, with_goal: bool = False, keep_retries: bool = True) -> None:
     """Take repeated calls away: what was asked once is not asked again, and the first stays.
 
-    By default the goal of a visit is no part of a call, as in DR-Venus, and a call that failed may be tried again. A turn stays
-    as it is where its calls cannot be told apart, or where an answer stands beside them.
+    A call that failed may be tried again (``keep_retries``). A turn stays where its calls cannot be told apart, or it answers.
     """
     before, draft.rounds = draft.rounds, []
     made: set[str] = set()
@@ -114,9 +110,8 @@ def mend_turns(draft: Draft, *, several_calls: Literal["join", "drop"] = "join")
     """Repair malformed turns, or take them away.
 
     A turn before the last has to make a call that was answered; the last one has to answer. What both calls and answers is
-    what came of it. Of several calls those that their tool can take as one are joined, or the turn goes (``drop``). What does
-    not keep to the strict grammar then goes, under the grammar's own code. A last turn that is no answer stays: that is no
-    matter of repair, and `validate` drops it.
+    what came of it. Of several calls those that their tool can take as one are joined, or the turn goes (``drop``). A last turn
+    that is no answer stays: that is no matter of repair.
     """
     head = [message for message in draft.head if message.node.kind not in _SAID]
     if len(head) < len(draft.head):

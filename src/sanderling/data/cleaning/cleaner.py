@@ -1,13 +1,11 @@
 """The cleaner, which takes a recipe's steps, and its report: for each step what it changed, and why it dropped what it dropped.
 
-What came in is what was kept and what was dropped, in every step and on the whole. Reports add up. Of every code the first
-example is kept, cut to a length that a person reads.
+Reports add up. Of every code the first example is kept, cut to a length that a person reads.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field, computed_field
 
@@ -20,8 +18,7 @@ from sanderling.data.cleaning.recipe import STEPS, CleaningRecipe
 _MOST_SHOWN = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a trajectory in one step."""
 
     step: str

@@ -68,7 +68,11 @@ class Message:
 
     def write(self, text: str, **fields: Any) -> None:
         """Give it another text: what was sampled for the old one goes with it. Equal text: only the fields change."""
-        self.node = _with_text(self.node, text, **fields)
+        if text != self.node.text:
+            fields |= {"text": text, "token_ids": None, "loss_mask": None, "logprobs": None, "versions": None}
+        changed = {name: value for name, value in fields.items() if getattr(self.node, name) != value}
+        if changed:
+            self.node = self.node.model_copy(update=changed)
 
 
 @dataclass(slots=True)
@@ -141,8 +145,8 @@ class Draft:
     def finish(self) -> Trajectory:
         """The trajectory with this main branch, its messages first; the same object where nothing changed.
 
-        A branch off the main one is what a model once saw: it stays where everything it shares with the main branch is as it
-        was, and is pruned otherwise. Log-probabilities of a turn after a change were sampled in another context, and go.
+        A branch off the main one stays where all that they share is as it was, and is pruned otherwise. Log-probabilities of a
+        turn after a change were sampled in another context, and go.
         """
         trajectory, branch = self.trajectory, self.branch
         unchanged = all(one.was is not None and one.node is trajectory.nodes[one.was] for one in branch)
@@ -182,15 +186,7 @@ def _below(node: Node, parent: int | None) -> Node:
     return node if node.parent == parent else node.model_copy(update={"parent": parent})
 
 
-def _with_text(node: Node, text: str, **fields: Any) -> Node:
-    if text != node.text:
-        fields |= {"text": text, "token_ids": None, "loss_mask": None, "logprobs": None, "versions": None}
-    changed = {name: value for name, value in fields.items() if getattr(node, name) != value}
-    return node.model_copy(update=changed) if changed else node
-
-
-# The tools' replies of one turn are one message: a block in tags for each call, in the calls' order, as the loop writes them
-# and Qwen3's template does. Blocks are told apart only where there are as many as calls.
+# The tools' replies of one turn are one message: a block in tags for each call, in the calls' order, as the loop writes them.
 
 _BETWEEN = "\n</tool_response>\n<tool_response>\n"
 _OPEN, _CLOSE = "<tool_response>\n", "\n</tool_response>"
@@ -211,9 +207,8 @@ def join_blocks(blocks: Sequence[str]) -> str:
     return wrap_observation(_BETWEEN.join(blocks))
 
 
-# A turn has one canonical text: reasoning, then its calls or its answer. Nothing that was said is lost: text between the parts,
-# calls that could not be read and earlier answers go to the end of the reasoning. Only what a model wrote after
-# `<tool_response>`, an invented response, is cut. A turn that cannot be written so that it reads back the same has none.
+# A turn has one canonical text: reasoning, then its calls or its answer. Text between the parts, calls that could not be read
+# and earlier answers go to the end of the reasoning. Only what a model wrote after `<tool_response>`, its invention, is cut.
 
 _TAGS = re.compile("</?(?:think|tool_call|answer|tool_response)>")
 
@@ -240,4 +235,6 @@ def canonical(node: Node, parsed: ParsedTurn) -> Node | None:
     if not set(check_turn(text, think_open=False)) <= {Violation.SEVERAL_CALLS}:
         return None
     calls = tuple(call.model_copy(update={"raw": body}) for call, body in zip(parsed.calls, bodies, strict=True))
-    return _with_text(node, text, think=think, calls=calls, answer=parsed.answer, problems=())
+    new = Message(node)
+    new.write(text, think=think, calls=calls, answer=parsed.answer, problems=())
+    return new.node

@@ -1,7 +1,6 @@
 """One trajectory before and after each step of a recipe, for a person: what was removed in red, what came in green.
 
-Text from models and pages is never taken for markup, and control characters are made visible. Long lines are shown where they
-begin to differ.
+Text from models and pages is never taken for markup. Long lines are shown where they begin to differ.
 """
 
 import difflib

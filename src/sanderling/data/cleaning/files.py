@@ -1,17 +1,16 @@
 """Cleaning a file of trajectories: kept ones into one file, dropped ones with their reasons beside it, and the report.
 
-Nothing is lost: every trajectory of the source stands in one of the two files. All three appear complete, the kept ones last,
-or what stood there stays. Memory does not grow with the file, and any number of processes writes the same bytes.
+All three appear complete, the kept ones last, or what stood there stays. Memory does not grow with the file, and any number of
+processes writes the same bytes.
 """
 
 import json
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
@@ -30,8 +29,7 @@ _KILLED = "A process that cleans trajectories was killed (often for want of memo
 Advance = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class CleanedFile:
+class CleanedFile(NamedTuple):
     """What was written."""
 
     out: Path
@@ -78,12 +76,10 @@ def clean_file(
     return done
 
 
-_Batch = tuple[list[bytes], list[bytes], CleanReport]
-"""What became of some trajectories: lines of a store, kept and dropped, in their order, and the report of these alone."""
-
-
-def _cleaned(settings: dict[str, Any], profile: Profile, trajectories: Sequence[Trajectory]) -> _Batch:
-    """Clean some trajectories. Raises UserError for one that no line can hold."""
+def _cleaned(
+    settings: dict[str, Any], profile: Profile, trajectories: Sequence[Trajectory]
+) -> tuple[list[bytes], list[bytes], CleanReport]:
+    """Lines of a store, kept and dropped, of some trajectories, and their report. Raises UserError."""
     cleaner = Cleaner(CleaningRecipe.model_validate(settings), profile)
     kept: list[bytes] = []
     dropped: list[bytes] = []

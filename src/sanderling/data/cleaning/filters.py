@@ -68,11 +68,10 @@ def demand_reasoning(draft: Draft, *, least_characters: PositiveInt = 1) -> Drop
 
 def limit_length(draft: Draft, *, most_turns: NonNegativeInt = 0, most_characters: NonNegativeInt = 0) -> Drop | None:
     """Drop what is too long to be learnt from whole; a limit of 0 is none."""
-    turns, characters = len(draft.rounds), sum(len(message.node.text) for message in draft.branch)
-    if most_turns and turns > most_turns:
-        return Drop(Reason.TOO_LONG, f"{turns} turns")
-    if most_characters and characters > most_characters:
-        return Drop(Reason.TOO_LONG, f"{characters} characters")
+    characters = sum(len(message.node.text) for message in draft.branch)
+    for number, most, unit in ((len(draft.rounds), most_turns, "turns"), (characters, most_characters, "characters")):
+        if most and number > most:
+            return Drop(Reason.TOO_LONG, f"{number} {unit}")
     return None
 
 

@@ -87,9 +87,8 @@ RECIPES = {name: CleaningRecipe.model_validate(values) for name, values in _NAME
 
 def get_recipe(name: str) -> CleaningRecipe:
     """The recipe of that name. Raises UserError, with the nearest name, when there is none."""
-    found = RECIPES.get(name)
-    if found is not None:
-        return found
+    if name in RECIPES:
+        return RECIPES[name]
     near = difflib.get_close_matches(name, RECIPES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(RECIPES)}, or give a TOML file."
     raise UserError(f"There is no cleaning recipe {name!r}: {hint}")

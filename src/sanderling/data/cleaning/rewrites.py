@@ -140,8 +140,7 @@ def canonical_names(
 ) -> None:
     """Every search and every visit called as the target calls them, however a system names its tools and their arguments.
 
-    A string becomes a list of one; arguments that the target's tools do not have are left out and counted, but for
-    ``extra_arguments``. ``search``, ``visit``: further names. Calls of other tools stay as they are.
+    Arguments that the target's tools do not have go, but for ``extra_arguments``. ``search``, ``visit``: further names.
     """
     names = draft.profile.tools
     roles = dict.fromkeys(visit, "visit") | dict.fromkeys(search, "search")
@@ -200,8 +199,7 @@ _SOURCE = re.compile(r"(?:\n|\\n)[ ]*Source: ")  # a line that names a result's 
 def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> None:
     """Every list of search results in one layout, the target's by default; pages and notices are the same in every layout.
 
-    A list is only rewritten when the new text reads back as the very same results, and stays as it was found otherwise; in the
-    compact layout, which leaves queries and dates out, no reading back is possible.
+    A list is only rewritten when the new text reads back as the very same results, but for the compact layout, where none does.
     """
     for one in draft.rounds:
         seen = one.observation
