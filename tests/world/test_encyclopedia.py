@@ -21,6 +21,7 @@ from sanderling.world.encyclopedia import (
     ORGANISATION_FORMS,
     QUESTION_FORMS,
     RELATIONS,
+    SHARES,
     SMALLEST,
     SYLLABLE_LETTERS,
     SYLLABLES,
@@ -142,7 +143,7 @@ def test_every_relation_is_functional_and_its_object_is_of_its_kind(size: int, s
         assert set(table) == expected
         for (subject, name), value in table.items():
             kind = BY_NAME[name].object
-            if kind.is_entity:
+            if kind in SHARES:
                 assert isinstance(value, int)
                 assert facts.entities[value].kind is kind
                 assert value != subject
@@ -256,4 +257,4 @@ def test_question_wordings_name_one_relation_each() -> None:
 def test_every_kind_can_be_asked_on_from() -> None:
     # A chain may pass through any kind of entity.
     for kind in Kind:
-        assert bool(BY_SUBJECT[kind]) == kind.is_entity
+        assert bool(BY_SUBJECT[kind]) == (kind in SHARES)

@@ -26,6 +26,7 @@ from sanderling.world.encyclopedia import (
     ORGANISATION_FORMS,
     QUESTION_FORMS,
     RELATIONS,
+    SHARES,
     VOWELS,
     WORK_FORMS,
     YEARS,
@@ -189,7 +190,7 @@ def _candidates(kind: Kind, observation: str, passed: Sequence[str]) -> list[str
     texts = [text for title, snippet in entries for text in (mention_of(title), snippet)]
     if kind is Kind.PLACE:  # a name word that stands alone, and is not a longer name cut short
         longer = [
-            pattern.removeprefix("[Tt]he ") for other, pattern in _MENTIONS.items() if other.is_entity and other is not kind
+            pattern.removeprefix("[Tt]he ") for other, pattern in _MENTIONS.items() if other in SHARES and other is not kind
         ]
         texts = [re.sub("|".join([*longer, f"{_WORD} …"]), " ", text) for text in texts]
     found = [re.sub("^The ", "the ", match) for text in texts for match in re.findall(rf"\b(?:{_MENTIONS[kind]})\b", text)]

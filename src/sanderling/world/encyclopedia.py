@@ -1,8 +1,7 @@
 """The generated encyclopedia: an invented world whose every fact is known.
 
-Any size, one seed, the same bytes: kinds of entities and the relations between them (data), invented names in two halves that
-share no word (training worlds draw from one, held-out worlds from the other), facts that hold together, and pages that tell
-them: an atlas that is right, an archive that is out of date, a gazette that is sometimes wrong.
+Any size, one seed, the same bytes: invented names in two halves that share no word, facts that hold together, and pages that
+tell them: an atlas that is right, an archive that is out of date, a gazette that is sometimes wrong.
 
     world = generate_encyclopedia(size=2_000, seed=7)
     world.pages[0].page.text, world.facts.objects[0, "birthplace"]
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
@@ -32,17 +33,13 @@ class Kind(StrEnum):
     YEAR = "year"
     GOODS = "goods"
 
-    @property
-    def is_entity(self) -> bool:
-        """Whether things of this kind have pages."""
-        return self not in (Kind.YEAR, Kind.GOODS)
-
 
 @dataclass(frozen=True)
 class Relation:
     """One functional relation: each subject has one object, so a chain of them from a named entity has exactly one answer.
 
-    Page wordings speak of subject ``{s}`` and object ``{o}``, question wordings, which differ, of ``{x}``.
+    Page wordings speak of subject ``{s}`` and object ``{o}``, question wordings, which differ, of ``{x}``. Of a relation that
+    ``changes``, an old page may truthfully give an older object.
     """
 
     name: str
@@ -51,21 +48,10 @@ class Relation:
     pages: tuple[str, ...]
     questions: tuple[str, ...]
     changes: bool = False
-    """Whether an old page may truthfully give an older object."""
 
 
 _DATA: dict[str, Any] = tomllib.loads(Path(__file__).with_name("encyclopedia.toml").read_text(encoding="utf-8"))
-RELATIONS: tuple[Relation, ...] = tuple(
-    Relation(
-        row["name"],
-        Kind(row["subject"]),
-        Kind(row["object"]),
-        tuple(row["pages"]),
-        tuple(row["questions"]),
-        row.get("changes", False),
-    )
-    for row in _DATA["relations"]
-)
+RELATIONS = TypeAdapter(tuple[Relation, ...]).validate_python(_DATA["relations"])
 BY_NAME: dict[str, Relation] = {relation.name: relation for relation in RELATIONS}
 BY_SUBJECT: dict[Kind, tuple[Relation, ...]] = {
     kind: tuple(relation for relation in RELATIONS if relation.subject is kind) for kind in Kind
@@ -107,28 +93,24 @@ def draw_word(rng: random.Random, names: Names, syllables: int = 2, start: str =
             return word
 
 
+# Of each kind of entity; years and goods have no pages.
 SHARES: dict[Kind, float] = {Kind.PERSON: 0.40, Kind.PLACE: 0.16, Kind.ORGANISATION: 0.16, Kind.WORK: 0.16, Kind.EVENT: 0.12}
-NAMESAKE_SHARE = 0.35
-"""Share of people who take the full name of somebody before them."""
-FAMILY_SHARE = 0.10
-"""Share of people whose name differs from somebody else's in its last syllable only."""
-SHARED_WORD = 0.2
-"""Share of other things that are named with a word already in use."""
-SMALLEST = 40
-"""Fewest entities in which every relation finds an object."""
+NAMESAKE_SHARE = 0.35  # of people: they take the full name of somebody before them
+FAMILY_SHARE = 0.10  # of people: their name differs from somebody else's in its last syllable only
+SHARED_WORD = 0.2  # of other things: they are named with a word already in use
+SMALLEST = 40  # in which every relation finds an object
 LARGEST: dict[Names, int] = {Names.TRAIN: 1_600_000, Names.HELD_OUT: 560_000}
-"""Most entities: every place has a word of its own, and about a tenth of each half's words is left over."""
+"""Every place has a word of its own, and about a tenth of each half's words is left over."""
 
 
 @dataclass(frozen=True)
 class Entity:
-    """Something with a page."""
+    """Something with a page; people have an occupation."""
 
     id: int
     kind: Kind
     name: str
     occupation: str = ""
-    """People only."""
 
     @property
     def title(self) -> str:
@@ -145,22 +127,18 @@ class Entity:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that is true in one world."""
+    """What is true in one world, what used to be and what some pages wrongly say: the objects of (entity, relation name)."""
 
     entities: tuple[Entity, ...]
     objects: Mapping[tuple[int, str], int | str]
-    """(entity, relation name) to the id of an entity or to a literal."""
+    """The id of an entity, or a literal."""
     former: Mapping[tuple[int, str], int | str]
-    """What used to be true, for relations that change."""
     rumoured: Mapping[tuple[int, str], int | str]
-    """What some pages wrongly say."""
 
     def object_text(self, value: int | str) -> str:
-        """How a page names an object."""
         return value if isinstance(value, str) else self.entities[value].mention
 
     def answer_text(self, value: int | str) -> str:
-        """The bare name of an object, as an answer."""
         return value if isinstance(value, str) else self.entities[value].name
 
 
@@ -235,33 +213,25 @@ def _entities(size: int, rng: random.Random, names: Names) -> list[Entity]:
 class Site(StrEnum):
     """Where a page stands, and how far to trust it."""
 
-    ATLAS = "https://atlas.example/wiki/"
-    """Current and right."""
-    ARCHIVE = "https://archive.example/copy/"
-    """Old: relations that change have their former objects."""
-    GAZETTE = "https://gazette.example/item/"
-    """Hearsay: each fact is as likely wrong as not."""
+    ATLAS = "https://atlas.example/wiki/"  # current and right
+    ARCHIVE = "https://archive.example/copy/"  # old: relations that change have their former objects
+    GAZETTE = "https://gazette.example/item/"  # hearsay: each fact is as likely wrong as not
 
 
-STALE_SHARE = 0.45
-"""Share of entities that have a page in the archive."""
-CONTRADICTING_SHARE = 0.60
-"""Share of entities that have a page in the gazette."""
-RUMOUR_SHARE = 0.6
-"""Share of a gazette page's facts that are wrong; at least one is."""
+STALE_SHARE = 0.45  # of entities: they have a page in the archive
+CONTRADICTING_SHARE = 0.60  # of entities: they have a page in the gazette
+RUMOUR_SHARE = 0.6  # of a gazette page's facts: they are wrong; at least one is
 
 
 @dataclass(frozen=True)
 class EncyclopediaPage:
-    """A page, and what somebody who reads it believes."""
+    """A page, and what somebody who reads it believes: the object of each relation, and the sentence that says so."""
 
     page: Page
     entity: int
     site: Site
     claims: Mapping[str, int | str]
-    """Relation name to the object this page gives."""
     sentences: Mapping[str, str]
-    """Relation name to the sentence that says so."""
 
 
 def url_of(site: Site, title: str) -> str:
@@ -333,7 +303,6 @@ class Encyclopedia:
 
     @property
     def name(self) -> str:
-        """Short name for records."""
         return f"encyclopedia-{self.names}-{self.size}-{self.seed}"
 
 

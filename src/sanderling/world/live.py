@@ -1,9 +1,7 @@
 """The live web as a world, behind two services: searches as Serper answers them, pages as Jina Reader gives them.
 
 A failure of a page or a query is a status; a failure of a service is an OutageError: it cannot be reached, refuses the key, has
-no credit left, or breaks (5xx) `BROKEN_IN_A_ROW` times in a row, since one broken page is the page's affair. Reader services
-answer 200 for pages that a site refused to give and put the site's own status into ``warning``: that is read too. The same call
-may be answered otherwise tomorrow: record it to keep it (`tools.recording`).
+no credit left, or breaks (5xx) `BROKEN_IN_A_ROW` times in a row, since one broken page is the page's affair.
 """
 
 import asyncio
@@ -24,8 +22,7 @@ from sanderling.world.addresses import asked_part, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchHit, SearchReply, VisitReply, World, missing
 from sanderling.world.passages import read_page
 
-LIVE_WEB = "live web"
-"""What a record says instead of a world's name."""
+LIVE_WEB = "live web"  # what a record says instead of a world's name
 SEARCH_URL = "https://google.serper.dev"
 READER_URL = "https://r.jina.ai"
 SEARCH_KEY_ENV = "SERPER_API_KEY"
@@ -35,18 +32,13 @@ _MOST_RESULTS = 100
 _WARNED = re.compile(r"returned error (\d{3})")
 _NO_CREDIT = re.compile(r"credit|balance|quota|billing", re.IGNORECASE)
 _STATUS = {
-    400: ToolStatus.NOT_FOUND,
+    **dict.fromkeys((400, 404), ToolStatus.NOT_FOUND),
+    **dict.fromkeys((403, 422, 451), ToolStatus.BLOCKED),
+    **dict.fromkeys((408, 504, 524), ToolStatus.TIMEOUT),
     402: ToolStatus.PAYWALLED,
-    403: ToolStatus.BLOCKED,
-    404: ToolStatus.NOT_FOUND,
-    408: ToolStatus.TIMEOUT,
     410: ToolStatus.GONE,
     415: ToolStatus.NOT_TEXT,
-    422: ToolStatus.BLOCKED,
     429: ToolStatus.RATE_LIMITED,
-    451: ToolStatus.BLOCKED,
-    504: ToolStatus.TIMEOUT,
-    524: ToolStatus.TIMEOUT,
 }
 """What a reader's status, or a site's within a reader's warning, says of a page."""
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -58,20 +50,14 @@ _MOST_BYTES = 32 << 20
 class WebSettings(Frozen):
     """Where the live web is asked, and how patiently. Keys come from the environment and are in no settings file."""
 
-    search_url: str = SEARCH_URL
-    """Base URL of a service that answers ``POST /search {"q", "num"}`` as Serper does."""
-    reader_url: str = READER_URL
-    """Base URL of a service that answers ``POST / {"url"}`` as Jina Reader does."""
+    search_url: str = SEARCH_URL  # of a service that answers ``POST /search {"q", "num"}`` as Serper does
+    reader_url: str = READER_URL  # of a service that answers ``POST / {"url"}`` as Jina Reader does
     search_key: SecretStr = SecretStr("")
     reader_key: SecretStr = SecretStr("")
-    timeout_s: float = Field(default=60.0, gt=0)
-    """For one attempt."""
-    attempts: int = Field(default=3, ge=1)
-    """For one request, where the service is busy or broken."""
-    pause_s: float = Field(default=1.0, ge=0)
-    """Before the second attempt; doubled before each further one, unless the service says how long."""
-    concurrent: int = Field(default=4, ge=1)
-    """Requests to each service at a time."""
+    timeout_s: float = Field(default=60.0, gt=0)  # for one attempt
+    attempts: int = Field(default=3, ge=1)  # at one request, where the service is busy or broken
+    pause_s: float = Field(default=1.0, ge=0)  # before the second; doubled each time, unless the service says how long
+    concurrent: int = Field(default=4, ge=1)  # requests to each service
 
 
 def web_settings(search_url: str = SEARCH_URL, reader_url: str = READER_URL, *, env: Mapping[str, str]) -> WebSettings:
@@ -152,8 +138,7 @@ class LiveWeb(World):
         data = body.get("data") if isinstance(body, dict) else None
         if not isinstance(data, dict):
             return VisitReply(url, "", "", ToolStatus.OUTAGE)
-        warned = _WARNED.search(_text(data.get("warning")))
-        if warned:
+        if warned := _WARNED.search(_text(data.get("warning"))):  # of a page that the site refused, for which it answers 200
             return VisitReply(url, "", "", _STATUS.get(int(warned[1]), ToolStatus.BLOCKED))
         text = _text(data.get("content")) or _text(data.get("text"))
         if not text.strip():

@@ -37,10 +37,7 @@ BUILT_FROM_FILE = "built_from.json"
 
 
 def call_key(name: str, arguments: dict[str, Any]) -> str:
-    """The canonical form of a call: its tool's role and its arguments as JSON; texts count to the letter.
-
-    Argument names of all families are one, a lone text is a list of one.
-    """
+    """The canonical form of a call: its tool's role and arguments as JSON, alike for all families; a lone text is a list."""
     call = normalise_arguments(ToolCall(name=tool_role(name) or name, arguments=arguments), _NAMES)
     return json.dumps([call.name, call.arguments], sort_keys=True, separators=(",", ":"))
 
@@ -58,10 +55,7 @@ class Replay:
 
 
 class ReplayTable:
-    """Recorded observations by the calls they answer.
-
-    Example: ``ReplayTable.from_trajectories(found).lookup("search", {"query": ["tidal flats"]})``
-    """
+    """Recorded observations by the calls they answer."""
 
     def __init__(self, replays: Iterable[Replay]) -> None:
         self._replays = tuple(replays)
@@ -136,7 +130,10 @@ class ReplayTable:
 
 @dataclass(frozen=True)
 class RecordedReport:
-    """What was found in the observations."""
+    """What was found in the observations; URLs are counted as written, those of results and visits or of results alone.
+
+    An address is textless, and no page, where only visits met it whose page could not be read (`dead_extracts`).
+    """
 
     trajectories: int = 0
     observations: int = 0
@@ -145,14 +142,10 @@ class RecordedReport:
     hits: int = 0
     extracts: int = 0
     dead_extracts: int = 0
-    """Visits whose page could not be read when they were recorded."""
     searched_urls: int = 0
-    """Distinct URLs as written in search results."""
     urls: int = 0
-    """Distinct URLs as written, in results and visits."""
     pages: int = 0
     textless: int = 0
-    """Addresses without any words (only dead visits): no page."""
     textless_urls: tuple[str, ...] = ()
     odd: tuple[tuple[str, int], ...] = ()
     """Codes of `observations.Reading.problems`, with counts, sorted."""
@@ -195,10 +188,7 @@ def answerable_questions(trajectories: Iterable[Trajectory]) -> list[Question]:
 
 
 def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Page], RecordedReport]:
-    """The pages in the order their addresses were first seen, and what was found.
-
-    Example: ``pages, report = pages_from_trajectories(import_all(directory).trajectories)``
-    """
+    """The pages in the order their addresses were first seen, and what was found."""
     drafts: dict[str, _Draft] = {}
     counts, odd = Counter[str](), Counter[str]()
     searched: set[str] = set()
@@ -247,21 +237,17 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
 class Unit(StrEnum):
     """What is held out as a whole."""
 
-    QUESTION = "question"
-    """Every attempt at it: nothing of the question was built in."""
-    TRAJECTORY = "trajectory"
-    """One attempt: others at the same question may be built in."""
+    QUESTION = "question"  # every attempt at it
+    TRAJECTORY = "trajectory"  # one attempt: others at the same question may be built in
 
 
 class BuiltFrom(Frozen):
     """What a recorded world was built from: digests only."""
 
-    share: float
-    """Share of the units that was to be held out."""
+    share: float  # of the units that was to be held out
     unit: Unit
     seed: int
-    trajectories: frozenset[str]
-    """Digests of the observations of those built in: a renamed file is known all the same."""
+    trajectories: frozenset[str]  # of their observations: a renamed file is known all the same
     questions: frozenset[str]
     queries: frozenset[str]
     held_out: int
@@ -269,17 +255,18 @@ class BuiltFrom(Frozen):
 
 @dataclass(frozen=True)
 class Sides:
-    """Trajectories sorted by what a world knows of them."""
+    """Trajectories sorted by what a world knows of them.
+
+    Of the same question: not built in, but of a question that was, where whole questions were held out; no figure counts them.
+    """
 
     unseen: tuple[Trajectory, ...]
-    """Not built in; where whole questions were held out, not of a question that was either."""
     built_in: tuple[Trajectory, ...]
     same_question: tuple[Trajectory, ...]
-    """Not built in, but of a question that was, where whole questions were held out: left out of both figures."""
 
 
 def place_of(key: str, seed: int) -> float:
-    """Where a unit stands in [0, 1), evenly spread over units: SHA-256 of the seed and the key, case and spaces aside."""
+    """Where a unit stands in [0, 1): SHA-256 of the seed and the key, case and spaces aside."""
     digest = hashlib.sha256(f"{seed}\0{_plain(key)}".encode("utf-8", "replace")).digest()
     return (int.from_bytes(digest[:8]) >> 11) / 2**53
 
@@ -290,7 +277,7 @@ def key_of(trajectory: Trajectory, unit: Unit) -> str:
 
 
 def is_held_out(key: str, share: float, seed: int) -> bool:
-    """Whether a unit is held out: those that stand below the share. Raises UserError for a share outside [0, 1)."""
+    """Whether a unit stands below the share. Raises UserError for a share outside [0, 1)."""
     if not 0.0 <= share < 1.0:
         raise UserError(f"A share of {share:g} cannot be held out: give one from 0 to below 1, such as 0.2.")
     return place_of(key, seed) < share

@@ -1,13 +1,14 @@
 """What a source is: a stream of pages, and of the reasons for what did not become one.
 
-`Source.items` yields exactly one item, a `Page` or a `Skipped`, for every document of the source, in an order that depends on
-the source alone; it holds one document in memory at a time; no document, however bad, makes it raise. What cannot be opened as
-a source at all is a UserError when the source is made.
+No document, however bad, makes a source raise; what is no source at all is a UserError when the source is made.
 """
 
+import bz2
+import gzip
 import hashlib
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +16,8 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
+
+import pyarrow as pa
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
@@ -28,32 +31,25 @@ class Reason(StrEnum):
     NOT_A_PAGE = "not-a-page"
     NOT_A_RECORDING = "not-a-recording"
     NOT_TEXT = "not-text"
-    OTHER_KIND = "other-kind"
-    """Pictures, style sheets, programs."""
-    NOT_AN_ARTICLE = "not-an-article"
-    """A talk page, template or file page of a wiki."""
+    OTHER_KIND = "other-kind"  # pictures, style sheets, programs
+    NOT_AN_ARTICLE = "not-an-article"  # a talk page, template or file page of a wiki
     REDIRECT = "redirect"
-    NOT_OK = "not-ok"
-    """Recorded with an HTTP status other than 200."""
+    NOT_OK = "not-ok"  # recorded with an HTTP status other than 200
     TOO_LARGE = "too-large"
-    TOO_NESTED = "too-nested"
-    """Elements within elements past any browser's limit: reading them takes time that grows with the square."""
+    TOO_NESTED = "too-nested"  # past any browser's limit: reading takes time that grows with the square
     ENCRYPTED = "encrypted"
     DAMAGED = "damaged"
     TRUNCATED = "truncated"
-    ENTITIES = "entities"
-    """XML that declares entities of its own (a billion laughs): refused from there on."""
-    LINK = "link"
-    """A symbolic link to a folder, or out of the folder that is read."""
+    ENTITIES = "entities"  # XML that declares entities of its own (a billion laughs): refused from there on
+    LINK = "link"  # a symbolic link to a folder, or out of the folder that is read
     UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A document that is no page."""
+    """A document that is no page; ``where``: file name, address or line number within the source."""
 
     where: str
-    """File name, address or line number within the source."""
     reason: Reason
 
 
@@ -61,33 +57,28 @@ class HtmlExtractor(StrEnum):
     """Who tells the main content of an HTML page from what stands around it."""
 
     RESILIPARSE = "resiliparse"
-    TRAFILATURA = "trafilatura"
-    """Slower by far, and better on news and blogs; where it finds nothing, the quick one is asked."""
+    TRAFILATURA = "trafilatura"  # slower by far, better on news and blogs; where it finds nothing, the quick one is asked
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds for one document, and how it is read."""
 
-    document_bytes: int = 16 * 2**20
-    """Larger ones are left out; compressed ones are measured as they come out."""
-    depth: int = 512
-    """Elements within elements of an HTML page."""
+    document_bytes: int = 16 * 2**20  # compressed ones are measured as they come out
+    depth: int = 512  # elements within elements of an HTML page
     pdf_pages: int = 5_000
     extractor: HtmlExtractor = HtmlExtractor.RESILIPARSE
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What one file says."""
+    """What one file says; ``links`` are full addresses, each once, ``canonical`` the address that it gives as its own."""
 
     title: str
     text: str
     links: tuple[str, ...] = ()
-    """Full addresses, in order, each once."""
     date: str = ""
     canonical: str = ""
-    """The address that the page gives as its own; empty: none."""
 
     def page(self, url: str, title: str, source: str) -> Page:
         """The page at ``url``; ``title`` is for a document that has none."""
@@ -100,11 +91,11 @@ class Source(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """For records and the manifest: the file's or folder's name."""
+        """The file's or folder's name, for records and the manifest."""
 
     @abstractmethod
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
-        """Every document, in order, but for the first ``skip``, which are passed over unread. Each call starts anew."""
+        """A page or a reason for every document from the ``skip``-th on, in an order that depends on the source alone."""
 
     @abstractmethod
     def stamp(self) -> str:
@@ -126,27 +117,22 @@ class DocumentSource(Source, Generic[Raw]):
         """The raw documents, or why there is none."""
 
     @abstractmethod
-    def reader(self) -> Callable[[Raw], Page | Skipped]:
-        """What reads one raw document. It depends on nothing that was read before."""
+    def read(self, document: Raw, /) -> Page | Skipped:
+        """One document. It depends on nothing that was read before."""
 
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
-        read = self.reader()
         for document in islice(self.documents(), skip, None):
-            yield document if isinstance(document, Skipped) else read(document)
+            yield document if isinstance(document, Skipped) else self.read(document)
 
 
 class FileSource(DocumentSource[Raw]):
     """A source that is one file."""
 
     what: ClassVar[str] = "a file"
-    needs: ClassVar[str] = ""
-    """The module that reads it, where the core does without."""
+    needs: ClassVar[str] = ""  # the module that reads it, where the core does without
 
     def __init__(self, path: str | Path, base_url: str = "", limits: Limits | None = None) -> None:
-        """``base_url``: for kinds whose documents have no full addresses; empty: ``local://`` and the file's name.
-
-        Raises UserError when there is no such file, or no reader installed.
-        """
+        """Raises UserError for no file, and without its reader. ``base_url``: empty: ``local://`` and the name."""
         if self.needs:
             with world_extra():
                 import_module(self.needs)
@@ -163,7 +149,7 @@ class FileSource(DocumentSource[Raw]):
 
 
 def file_facts(path: Path) -> str:
-    """Name, size and time of change of a file."""
+    """A file's name, size and time of change."""
     try:
         stat = path.stat()
     except OSError as error:
@@ -179,10 +165,21 @@ def stamp_of(*facts: object) -> str:
     return digest.hexdigest()[:32]
 
 
+def opened(path: Path) -> gzip.GzipFile | bz2.BZ2File | io.BufferedReader:
+    """A file's bytes, unpacked where gzip, bzip2 or zstd packed them."""
+    with path.open("rb") as file:
+        head = file.read(4)
+    if head == b"\x28\xb5\x2f\xfd":
+        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
+    if head.startswith(b"BZh"):
+        return bz2.open(path)
+    return gzip.open(path) if head.startswith(b"\x1f\x8b") else path.open("rb")
+
+
 @contextmanager
-def world_extra() -> Iterator[None]:
+def world_extra(what: str = "This source", extra: str = "world") -> Iterator[None]:
     """Around the import of a reader that the core does without. Raises UserError when it is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UserError(f"This source needs {error.name}: run pip install '.[world]' in sanderling's own folder.") from error
+        raise UserError(f"{what} needs {error.name}: run pip install '.[{extra}]' in sanderling's own folder.") from error

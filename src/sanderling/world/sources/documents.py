@@ -74,17 +74,43 @@ _AFTER_BARE = ".,;:!?'"
 
 
 def _read_markdown(text: str, target: Resolver) -> Document | Reason:
-    """The title is the first heading; a YAML head is read for ``title`` and ``date`` and left out.
+    """The title is the first heading; a YAML head is read for ``title`` and ``date`` and left out. Code stays as it is.
 
-    Links are written out with their full addresses, also those by reference; links into the page itself and images are their
-    words. Code stays as it is.
+    Links are written out with their full addresses, also those by reference; links into the page itself and images are words.
     """
     given, text = split_front_matter(text)
-    text, links = _with_full_links(_UNDERLINED.sub(_with_marks, text), target)
+    references: dict[str, str] = {}
+    links: list[str] = []
+
+    def define(found: re.Match[str]) -> str:
+        references.setdefault(found[3].casefold().strip(), found[4])
+        return ""
+
+    def write_out(found: re.Match[str]) -> str:
+        _code, _fence, words, quoted, bare_target, reference, bare = found.groups()
+        if bare:
+            links.append(bare.rstrip(_AFTER_BARE))
+            return found[0]
+        written = quoted or bare_target or ""
+        if reference is not None:
+            written = references.get((reference or words).casefold().strip(), "")
+            if not written:
+                return found[0]
+        links.append(written)
+        url = target(written)
+        return markdown_link(words, url) if url and tidy_line(words.strip()) else words
+
+    text = _outside_code(_UNDERLINED, text, lambda found: f"{'#' if found['line'][0] == '=' else '##'} {found['words']}")
+    text = _outside_code(_REFERENCE, text, define)
+    text = _outside_code(_IMAGE, text, lambda found: found[3])
+    text = _outside_code(_LINK, text, write_out).strip("\n")
     heading = next((found["words"] for found in _HEADING.finditer(text) if not found["code"]), "")
     title = given.get("title", "") or plain(heading.rstrip(" \t#")).strip()
-    text = text.strip("\n")
     return Document(title, text, target.all(links), given.get("date", "")) if text.strip() else Reason.EMPTY
+
+
+def _outside_code(pattern: re.Pattern[str], text: str, write: Callable[[re.Match[str]], str]) -> str:
+    return pattern.sub(lambda found: found[0] if found["code"] else write(found), text)
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str], str]:
@@ -99,48 +125,6 @@ def split_front_matter(text: str) -> tuple[dict[str, str], str]:
     said = {line[1].lower(): line[2].strip().strip("'\"") for line in lines if line}
     return (said, text[head.end() :]) if said else ({}, text)
 
-
-def _with_marks(found: re.Match[str]) -> str:
-    """An underlined heading as one with marks."""
-    return found[0] if found["code"] else f"{'#' if found['line'][0] == '=' else '##'} {found['words']}"
-
-
-def _with_full_links(text: str, target: Resolver) -> tuple[str, list[str]]:
-    """The text with the full address of every link, and the links as they were written, in order."""
-    references: dict[str, str] = {}
-    links: list[str] = []
-
-    def define(found: re.Match[str]) -> str:
-        if found["code"]:
-            return found[0]
-        references.setdefault(found[3].casefold().strip(), found[4])
-        return ""
-
-    def show_words(found: re.Match[str]) -> str:
-        return found[0] if found["code"] else found[3]
-
-    def write_out(found: re.Match[str]) -> str:
-        code, _fence, words, quoted, bare_target, reference, bare = found.groups()
-        if code:
-            return found[0]
-        if bare:
-            links.append(bare.rstrip(_AFTER_BARE))
-            return found[0]
-        if reference is not None:
-            written = references.get((reference or words).casefold().strip(), "")
-            if not written:
-                return found[0]
-        else:
-            written = quoted or bare_target or ""
-        links.append(written)
-        url = target(written)
-        return markdown_link(words, url) if url and tidy_line(words.strip()) else words
-
-    text = _REFERENCE.sub(define, text)
-    return _LINK.sub(write_out, _IMAGE.sub(show_words, text)), links
-
-
-# PDF
 
 _BROKEN_WORD = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 

@@ -1,12 +1,11 @@
 """A folder of HTML, Markdown, text and PDF files, or one such file; and the files below any folder, in a fixed order.
 
-An address is the base and the file's path below the folder; a link to a sub-folder, with or without its last slash, leads to
-its ``index.html``. Nothing outside the folder is read: symbolic links that leave it, or that lead to folders, are left out with
-a count, as are pipes and devices.
+An address is the base and the file's path below the folder. Nothing outside the folder is read: symbolic links that leave it,
+or that lead to folders, are left out with a count, as are pipes and devices.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from stat import S_ISREG
 from urllib.parse import unquote
@@ -18,16 +17,11 @@ from sanderling.world.sources.documents import Kind, read_document
 from sanderling.world.sources.links import address, base_of
 
 ENDINGS: dict[str, Kind] = {
-    ".html": Kind.HTML,
-    ".htm": Kind.HTML,
-    ".xhtml": Kind.HTML,
-    ".md": Kind.MARKDOWN,
-    ".markdown": Kind.MARKDOWN,
-    ".txt": Kind.TEXT,
-    ".text": Kind.TEXT,
+    **dict.fromkeys((".html", ".htm", ".xhtml"), Kind.HTML),
+    **dict.fromkeys((".md", ".markdown"), Kind.MARKDOWN),
+    **dict.fromkeys((".txt", ".text"), Kind.TEXT),
     ".pdf": Kind.PDF,
 }
-"""How files of which ending are read."""
 
 
 class FolderSource(FileSource[Path]):
@@ -50,9 +44,6 @@ class FolderSource(FileSource[Path]):
     def documents(self) -> Iterator[Path | Skipped]:
         return files_below(self._place)
 
-    def reader(self) -> Callable[[Path], Page | Skipped]:
-        return self._read
-
     def stamp(self) -> str:
         root = self._root
         files = (
@@ -63,7 +54,7 @@ class FolderSource(FileSource[Path]):
     def total(self) -> int:
         return sum(1 for _ in self.documents())
 
-    def _read(self, file: Path) -> Page | Skipped:
+    def read(self, file: Path) -> Page | Skipped:
         where = _shown(self._root, file)
         kind = ENDINGS.get(file.suffix.lower())
         try:

@@ -1,12 +1,11 @@
 """Several sources as one stream of pages, read by one process or by several, with the account of what each held.
 
-What a source gave and what it left out is counted here and goes into the world's manifest. The mark of the stream is these
-accounts, so it goes on from any page.
+These accounts go into the world's manifest; they are the mark of the stream, too, so it goes on from any page.
 """
 
 import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -18,6 +17,7 @@ from sanderling.world.disk.building import Feed, SourceAccount
 from sanderling.world.sources.base import DocumentSource, Skipped, Source, stamp_of
 from sanderling.world.text import clean
 
+_BATCH, _BATCH_BYTES = 16, 2**20
 _MOST_EXAMPLES = 5
 _LONGEST_EXAMPLE = 500
 
@@ -71,14 +71,10 @@ class Gathering(Feed):
         return sum(known) if len(known) == len(self._totals) else None
 
 
-_BATCH, _BATCH_BYTES = 16, 2**20
-
-
 def parallel_items(source: DocumentSource[Any], workers: int, skip: int = 0) -> Iterator[Page | Skipped]:
-    """The items of a source, in their order, its documents read by ``workers`` processes.
+    """The items of a source, in their order, its documents fetched here and read by ``workers`` processes in small batches.
 
-    Documents are fetched here, one after the other, and read there in small batches, of which only a few are under way, so that
-    memory does not grow with the source. Raises UserError when a process was killed: every item yielded before is whole.
+    Raises UserError when a process was killed: every item yielded before is whole.
     """
     batches = _batches(islice(source.documents(), skip, None))
     killed = (
@@ -102,14 +98,13 @@ def _batches(documents: Iterator[Any]) -> Iterator[list[bytes]]:
         yield batch
 
 
-_readers: list[Callable[[Any], Page | Skipped]] = []
-"""Of a process that reads: the one that its source gave it."""
+_readers: list[DocumentSource[Any]] = []  # in a process that reads: its source
 
 
 def _prepare(source: DocumentSource[Any]) -> None:
-    _readers[:] = [source.reader()]
+    _readers[:] = [source]
 
 
 def _read(batch: list[bytes]) -> list[Page | Skipped]:
     documents = map(pickle.loads, batch)
-    return [document if isinstance(document, Skipped) else _readers[0](document) for document in documents]
+    return [document if isinstance(document, Skipped) else _readers[0].read(document) for document in documents]

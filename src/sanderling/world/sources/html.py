@@ -11,7 +11,6 @@ from collections.abc import Callable
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
-from sanderling.core.errors import UserError
 from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason, world_extra
 from sanderling.world.sources.links import Resolver, markdown_link, resolve, tidy_line
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
     from resiliparse.parse.html import HTMLTree
 
-_LISTS = (("<ul", "<menu"), ("</ul", "</menu"), ("<UL", "<menu"), ("</UL", "</menu"))
 _RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
 """What a serialized page holds that is no markup, though it may look like it."""
 _TAG = re.compile(r'<(/?)([A-Za-z][^\s/>"]*+)[^>"]*+(?:"[^"]*+"[^>"]*+)*+>')
@@ -29,10 +27,8 @@ _LINK_WORDS = re.compile(r"<a\b[^>]*>(.*?)</a>", re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
 _DATES = ("article:published_time", "date", "dc.date", "dcterms.date", "datepublished")
 _LEAST_CHARS = 120
-_MOST_WORK = 10**9
-"""Depth times length past which main content is not looked for: that takes time in proportion, here some ten seconds."""
-_MOST_LINKED = 0.7
-"""Of a list's letters, the share within links past which it is navigation."""
+_MOST_WORK = 10**9  # depth times length past which main content is not looked for, which takes some ten seconds there
+_MOST_LINKED = 0.7  # of a list's letters, the share within links past which it is navigation
 
 
 def read_html(source: str, url: str, limits: Limits, follow: Callable[[str], str] | None = None) -> Document | Reason:
@@ -56,7 +52,11 @@ def read_html(source: str, url: str, limits: Limits, follow: Callable[[str], str
     if not title and (heading := tree.body.query_selector("h1")) is not None:
         title = tidy_line(" ".join((heading.text or "").split()))
     canonical = resolve(url, _attribute(tree, 'link[rel="canonical"]', "href")) if "canonical" in source else ""
-    date = _date(tree)
+    given: dict[str, str] = {}
+    for meta in tree.document.query_selector_all("meta[content]").values() if tree.document else ():
+        name = meta.getattr("property") or meta.getattr("name") or meta.getattr("itemprop") or ""
+        given.setdefault(name.lower(), (meta.getattr("content") or "").strip())
+    date = next((given[name] for name in _DATES if given.get(name)), "")
     text = ""
     if most_depth * len(body) <= _MOST_WORK:
         chosen = main_content(source) if limits.extractor is HtmlExtractor.TRAFILATURA else ""
@@ -71,9 +71,7 @@ def _parsed(source: str) -> "HTMLTree":
     """The tree, with ``menu`` in place of ``ul``: HTML treats them alike, and `resiliparse` drops most ``ul`` elements."""
     with world_extra():
         from resiliparse.parse.html import HTMLTree
-    for bullets, menu in _LISTS:
-        source = source.replace(bullets, menu)
-    return HTMLTree.parse(source)
+    return HTMLTree.parse(re.sub("<(/?)(?:ul|UL)", r"<\1menu", source))
 
 
 def _attribute(tree: "HTMLTree", query: str, name: str) -> str:
@@ -81,28 +79,14 @@ def _attribute(tree: "HTMLTree", query: str, name: str) -> str:
     return (found.getattr(name) or "").strip() if found else ""
 
 
-def _date(tree: "HTMLTree") -> str:
-    """The first date that the page's meta elements give, by the order of `_DATES`."""
-    given: dict[str, str] = {}
-    for meta in tree.document.query_selector_all("meta[content]").values() if tree.document else ():
-        name = meta.getattr("property") or meta.getattr("name") or meta.getattr("itemprop") or ""
-        given.setdefault(name.lower(), (meta.getattr("content") or "").strip())
-    return next((given[name] for name in _DATES if given.get(name)), "")
-
-
 def _main_content(tree: "HTMLTree") -> str:
     """Reduced HTML of the main content. Changes the tree: hides lists of links, which are navigation."""
-    within = 0  # how many of the next lists are within a hidden one
     lists = tree.body.query_selector_all("menu").values() if tree.body else []  # iterating over the library's takes its square
     for bullets in lists:
-        if within:
-            within -= 1
-            continue
         inner = bullets.inner_html
         linked = _ANY_TAG.sub("", "".join(_LINK_WORDS.findall(inner)))
         if len(linked) > _MOST_LINKED * len(_ANY_TAG.sub("", inner).strip()):
             bullets.setattr("aria-expanded", "false")  # the main content is without what has this attribute
-            within = inner.count("<menu")
     return _reduced(tree, main=True)
 
 
@@ -113,23 +97,28 @@ def _reduced(tree: "HTMLTree", *, main: bool) -> str:
     return extract_plain_text(tree, preserve_formatting="minimal_html", main_content=main, alt_texts=False, links=True)
 
 
-# Main content by `trafilatura`: slower than `resiliparse` by far, and less of what is around an article. Pages of great length
-# or of very many elements are left to the other: its time may grow with their square.
-
+# Main content by `trafilatura`. Pages past these bounds are left to `resiliparse`: its time may grow with their square.
 _LONGEST = 1_000_000
 _MOST_ELEMENTS = 10_000
 _SPACE = re.compile(r"\s+")
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_EDGES = {
+    "item": ("<li>", "</li>\n"),
+    "lb": ("<br>", "\n"),
+    "list": ("<ul>\n", "</ul>\n\n"),
+    "list dl": ("", "\n\n"),
+    "list ol": ("<ol>\n", "</ol>\n\n"),
+    "p": ("<p>", "</p>\n\n"),
+    "row": ("", "\n"),
+    "table": ("", "\n"),
+}
+"""What stands around a tag, or a tag of a kind."""
 
 
 def require_trafilatura() -> None:
     """Raises UserError when it is not installed."""
-    try:
+    with world_extra("--extractor trafilatura", "quality"):
         import trafilatura  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"--extractor trafilatura needs {error.name}: run pip install '.[quality]' in sanderling's own folder."
-        ) from error
 
 
 def main_content(source: str) -> str:
@@ -153,42 +142,33 @@ def main_content(source: str) -> str:
 
 def _write(element: "_Element", parts: list[str], *, code: bool = False) -> None:
     """An element and what is in it. Depth is bounded by the parser's own."""
-    name = str(element.tag)
+    name, kind = str(element.tag), element.get("rend") or ""
     whole = "".join(element.itertext()) if name in ("code", "quote") else ""
     code = code or ("\n" in whole.strip() and element.find("p") is None)
-    opening, closing = ("<pre>", "</pre>\n\n") if whole and code else _edges(element, name)
-    parts.append(opening)
-    parts.append(_text(element.text, code))
+    opening, closing = _EDGES.get(f"{name} {kind}") or _EDGES.get(name, ("", ""))
+    if whole and code:
+        opening, closing = "<pre>", "</pre>\n\n"
+    elif name == "head":
+        level = kind if kind in _HEADINGS else "h2"
+        opening, closing = f"<{level}>", f"</{level}>\n\n"
+    elif name == "ref":
+        opening, closing = f'<a href="{escape(element.get("target") or "")}">', "</a>"
+    elif name == "item" and kind.startswith(("dt", "dd")):
+        opening, closing = "", "\n"
+    elif name == "cell" and element.getprevious() is not None:
+        opening = "\t"
+    parts.append(opening + _text(element.text, code))
     for child in element:
         _write(child, parts, code=code)
         parts.append(_text(child.tail, code))
     parts.append(closing)
 
 
-def _edges(element: "_Element", name: str) -> tuple[str, str]:
-    kind = element.get("rend") or ""
-    if name == "head":
-        level = kind if kind in _HEADINGS else "h2"
-        return f"<{level}>", f"</{level}>\n\n"
-    if name == "ref":
-        return f'<a href="{escape(element.get("target") or "")}">', "</a>"
-    if name == "list":
-        return ("<ol>\n", "</ol>\n\n") if kind == "ol" else ("", "\n\n") if kind == "dl" else ("<ul>\n", "</ul>\n\n")
-    if name == "item":
-        return ("", "\n") if kind.startswith(("dt", "dd")) else ("<li>", "</li>\n")
-    if name == "cell":
-        return "" if element.getprevious() is None else "\t", ""
-    return {"p": ("<p>", "</p>\n\n"), "lb": ("<br>", "\n"), "row": ("", "\n"), "table": ("", "\n")}.get(name, ("", ""))
-
-
 def _text(text: str | None, code: bool) -> str:
     return escape(text if code else _SPACE.sub(" ", text), quote=False) if text else ""
 
 
-# Reduced HTML, as both write it, as Markdown: headings, lists, code and links; everything else is plain lines. Lists other than
-# ``ol`` are bullets. A link keeps its words and gets its full address; one that leads nowhere else (into the page itself, by
-# script) or that shows no word (a picture, the sign that marks a heading's own link) is its words alone. Code has no links.
-
+# Reduced HTML, as both write it, as Markdown.
 _REDUCED_TAG = re.compile(r'<(/?)(h[1-6]|p|ul|ol|li|pre|a|br)(?: href="([^"]*)")?>')
 _CELLS = re.compile(r" ?\t[ \t]*")
 _INDENT = re.compile(r"\n[ \t]+")
@@ -201,7 +181,11 @@ _OPEN_ITEM, _BULLETS = -2, -1
 
 
 def markdown(reduced: str, resolve: Callable[[str], str]) -> str:
-    """The Markdown of some reduced HTML."""
+    """The Markdown of some reduced HTML: headings, lists, code and links; everything else is plain lines.
+
+    A link that leads nowhere else (into the page itself, by script) or that shows no word (a picture, the sign that marks a
+    heading's own link) is its words alone. Code has no links.
+    """
     pieces = _REDUCED_TAG.split(reduced)
     writer = _Writer(resolve)
     writer.text(pieces[0])
@@ -227,10 +211,8 @@ class _Writer:
         self._lists: list[int] = []
         """Open lists and items: `_OPEN_ITEM`, `_BULLETS`, or the number of the last item."""
         self._in_code = False
-        self._after_item = False
-        """Only blanks since the last item closed."""
-        self._after_mark = False
-        """The words of a heading or item begin on the line of their mark."""
+        self._after_item = False  # only blanks since the last item closed
+        self._after_mark = False  # the words of a heading or item begin on the line of their mark
 
     def text(self, escaped: str) -> None:
         text = unescape(escaped) if "&" in escaped else escaped

@@ -4,12 +4,12 @@ A source of your own is a class as `base.Source`, made from what stands behind i
 ``mine.py:Notes:some/place``.
 """
 
-import gzip
 import json
 import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -20,14 +20,9 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.store import FILE_NAME, open_world, read_manifest
 from sanderling.world.encyclopedia import check_size, generate_pages
-from sanderling.world.recorded import (
-    BuiltFrom,
-    Unit,
-    built_from,
-    read_built_from,
-    write_built_from,
-)
-from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, stamp_of
+from sanderling.world.local import LocalWorld
+from sanderling.world.recorded import Unit, built_from, read_built_from, write_built_from
+from sanderling.world.sources.base import DocumentSource, Limits, Reason, Skipped, Source, opened, stamp_of
 from sanderling.world.sources.folder import ENDINGS, FolderSource
 from sanderling.world.sources.links import address
 from sanderling.world.sources.records import JsonlSource, ParquetSource
@@ -74,16 +69,18 @@ class WorldSource(DocumentSource[int]):
     def documents(self) -> Iterator[int]:
         return iter(range(self.total()))
 
-    def reader(self) -> Callable[[int], Page | Skipped]:
-        world = open_world(self.path)
+    def read(self, number: int) -> Page | Skipped:
+        try:
+            return next(self._world.all_pages(number))
+        except OSError:
+            return Skipped(f"page {number}", Reason.DAMAGED)
 
-        def read(number: int) -> Page | Skipped:
-            try:
-                return next(world.all_pages(number))
-            except OSError:
-                return Skipped(f"page {number}", Reason.DAMAGED)
+    @cached_property
+    def _world(self) -> LocalWorld:
+        return open_world(self.path)
 
-        return read
+    def __reduce__(self) -> tuple[type, tuple[Path]]:
+        return type(self), (self.path,)
 
     def stamp(self) -> str:
         return stamp_of("world", self._manifest.fingerprint)
@@ -174,11 +171,8 @@ def kind_of(path: Path) -> str:
     if path.suffix.lower() in ENDINGS:
         return "folder"
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-        if head.startswith(b"\x1f\x8b"):
-            with gzip.open(path) as file:
-                head = file.read(_HEAD)
+        with opened(path) as file:
+            head = file.read(_HEAD).lstrip()
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read ({error}): get it again, or leave it out.") from error
     head = head.lstrip()
@@ -191,12 +185,11 @@ def kind_of(path: Path) -> str:
 
 
 def remember_sources(directory: Path, sources: Sequence[Source]) -> None:
-    """Add to the memory of a world which recorded trajectories its sources bring, so that none is later taken for held out.
+    """Add to a world's memory which recorded trajectories its sources bring, so that none is later taken for held out.
 
-    Counts recordings, and worlds that remember some of their own; of any other source nothing is known.
     Raises UserError when that memory is damaged; OSError.
     """
-    brought: list[BuiltFrom | None] = []
+    brought = []
     for source in sources:
         if (trajectories := getattr(source, "trajectories", None)) is not None:  # as recordings have them
             brought.append(built_from(tuple(trajectories()), (), 0.0, 0, Unit.QUESTION))

@@ -1,61 +1,42 @@
-"""What all readers of documents share: bytes as text, the addresses of files and links, and links in Markdown.
-
-Pure text work that takes anything without raising.
-"""
+"""What all readers of documents share, and what takes anything: bytes as text, addresses of files and links, Markdown links."""
 
 import codecs
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import accumulate
 from urllib.parse import quote, urljoin, urlsplit
 
 from sanderling.world.sources.base import world_extra
 
-# Bytes
-
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_BROKEN_SHARE = 0.3
-"""Of the characters beyond ASCII, the share that may be broken in a text that is taken for UTF-8."""
+_BROKEN_SHARE = 0.3  # of the characters beyond ASCII: so many may be broken in a text that is taken for UTF-8
 
 
 def decode(data: bytes, declared: str = "") -> str:
-    """The text of some bytes, without a byte order mark and with line ends as newlines; what fits no encoding is U+FFFD.
+    """The text of some bytes, with line ends as newlines; what fits no encoding is U+FFFD.
 
-    Order: a byte order mark; the escapes of ISO-2022-JP, which is all ASCII; UTF-8 (also with a few broken bytes); the encoding
-    that the sender ``declared``; one that the page declares or that its bytes suggest.
+    By its byte order mark; as ISO-2022-JP, by its escapes; as UTF-8 (also with a few broken bytes); as the sender ``declared``;
+    as the page declares or its bytes suggest.
     """
-    return _decode(data, declared).replace("\r\n", "\n").replace("\r", "\n")
+    mark, encoding = next((pair for pair in _MARKS if data.startswith(pair[0])), (b"", "utf-8"))
+    if not mark and b"\x1b$B" in data and data.isascii():
+        encoding = "iso2022_jp"
+    text = data[len(mark) :].decode(encoding, "replace")
+    if not mark and encoding == "utf-8" and (broken := text.count("\ufffd")):
+        try:
+            known = codecs.lookup(declared).name if declared else ""
+        except (LookupError, ValueError):
+            known = ""
+        foreign = sum(not char.isascii() for char in text)
+        if broken > _BROKEN_SHARE * foreign or known.startswith(("iso8859", "cp125", "koi8", "latin")):
+            with world_extra():
+                from resiliparse.parse.encoding import bytes_to_str, detect_encoding
+            suggested = detect_encoding(data, from_html_meta=True) or "utf-8"
+            with suppress(LookupError, ValueError):
+                text = bytes_to_str(data, declared if known else suggested, "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
-
-def _decode(data: bytes, declared: str) -> str:
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace")
-    if b"\x1b$B" in data and data.isascii():
-        return data.decode("iso2022_jp", "replace")
-    text = data.decode("utf-8", "replace")
-    known = _codec(declared) if declared else ""
-    broken = text.count("\ufffd")
-    foreign = sum(1 for char in text if not char.isascii()) if broken else 0
-    if broken <= _BROKEN_SHARE * foreign and (not broken or not known.startswith(("iso8859", "cp125", "koi8", "latin"))):
-        return text
-    with world_extra():
-        from resiliparse.parse.encoding import bytes_to_str, detect_encoding
-    suggested = detect_encoding(data, from_html_meta=True) or "utf-8"
-    try:
-        return bytes_to_str(data, declared if known else suggested, "replace")
-    except (LookupError, ValueError):
-        return text
-
-
-def _codec(encoding: str) -> str:
-    """Python's name of an encoding; empty: there is none."""
-    try:
-        return codecs.lookup(encoding).name
-    except (LookupError, ValueError):
-        return ""
-
-
-# Addresses
 
 _SAFE = "/-._~!*'(),:@"
 _DEAD_SCHEMES = ("mailto:", "javascript:", "data:", "tel:", "about:", "irc:", "news:")
@@ -72,7 +53,7 @@ def address(base: str, path: str | bytes) -> str:
 
 
 def base_of(given: str, name: str | bytes) -> str:
-    """The base that was given, or ``local://`` and a name; with a slash at its end."""
+    """The base that was given, or ``local://`` and a name, with a slash at its end."""
     base = given or address("local://", name)
     return base if base.endswith("/") else base + "/"
 
@@ -93,16 +74,14 @@ def resolve(page: str, link: str) -> str:
 
 
 class Resolver:
-    """The addresses that the links of one ``page`` lead to; each distinct link is worked out once.
-
-    ``base``: what links are relative to; empty: the page. ``follow``: from an address to where it leads (through a redirect, to
-    a folder's index).
-    """
+    """The addresses that the links of one ``page`` lead to, relative to its ``base`` and once ``follow`` has changed them."""
 
     def __init__(self, page: str, base: str = "", follow: Callable[[str], str] | None = None) -> None:
         self._page = page
         self._base = base or page
-        self._folders = _folders(self._base)
+        self._folders: list[str] = []  # that a plain base lies in, from the site's root on, each with its slash
+        if plain := _PLAIN_BASE.match(self._base):
+            self._folders += accumulate([plain[1], *re.findall(r"[^/]+/", plain[2])])
         self._follow = follow
         self._known: dict[str, str] = {}
 
@@ -133,34 +112,17 @@ class Resolver:
         return tuple(found)
 
 
-def _folders(base: str) -> tuple[str, ...]:
-    """The folders that an address lies in, from the site's root on, each with its slash; none where its path is not plain."""
-    found = _PLAIN_BASE.match(base)
-    if found is None:
-        return ()
-    root, path = found.groups()
-    segments = path.split("/")[:-1]
-    return tuple(root + "".join(f"{segment}/" for segment in segments[:n]) for n in range(len(segments) + 1))
-
-
-# Links in Markdown
-
 _BRACKETS = str.maketrans("[]", "()")
 _UNSAFE = re.compile(r"[\x00-\x20<>\\\x7f]|[^\S ]")
 _BALANCED = re.compile(r"(?:[^()]|\([^()]*\))*")
-_TAIL = "¶\uf0c1 \t\r\f\v\xa0"
-"""What no line ends with: blanks, and the signs by which a heading links to itself."""
+_TAIL = "¶\uf0c1 \t\r\f\v\xa0"  # what no line ends with: blanks, and the signs by which a heading links to itself
 
 
 def markdown_link(words: str, url: str) -> str:
-    """A Markdown link that every reader of links here takes whole."""
-    return f"[{link_words(words)}]({link_address(url)})"
-
-
-def link_words(words: str) -> str:
-    """Words in one line, without brackets, and without a backslash that would take the bracket after them for a sign."""
+    """A Markdown link that every reader of links here takes whole: its words in one line, without brackets."""
     words = " ".join(words.split()).translate(_BRACKETS)
-    return f"{words} " if words.endswith("\\") else words
+    words = f"{words} " if words.endswith("\\") else words  # which would take the bracket after it for a sign
+    return f"[{words}]({link_address(url)})"
 
 
 def link_address(url: str) -> str:

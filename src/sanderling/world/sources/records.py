@@ -1,23 +1,15 @@
 """Files of records, a page each, as corpora are published: JSON lines and Parquet, flat or with ``metadata``.
 
-Known layouts, as their own code reads them:
-
-- LiteResearcher, ``url, title, doc`` (the released corpus) or ``id, text, metadata: {title, url}`` (an ``id`` stands in for a
-  missing ``url``), and before its conversion ``link, title, content, snippet``: ``environment/README.md`` and
-  ``environment/tools/convert_serper.py`` of simplexai-labs/LiteResearcher at ``ec5e48e``.
-- Search-R1, ``id, contents``: the title, in quotes, is the first line: ``README.md`` and ``example/corpus.jsonl`` of
-  PeterGriffinJin/Search-R1 at ``a14dc3a``.
-- OpenResearcher and BrowseComp-Plus, ``docid, url, text``: the text opens with title, author and date between ``---`` lines:
-  ``backend.py`` and ``scripts/deploy_search_service.py`` of TIGER-AI-Lab/OpenResearcher at ``105134a``. (There a later ``---``
-  ends the page; here it does not.)
+- LiteResearcher (``ec5e48e``): ``url, title, doc``, or ``id, text, metadata: {title, url}`` (an ``id`` stands in for a missing
+  ``url``), and before its conversion (``convert_serper.py``) ``link, title, content, snippet``.
+- Search-R1 (``a14dc3a``): ``id, contents``: the title, in quotes, is the first line.
+- OpenResearcher (``105134a``), BrowseComp-Plus: ``docid, url, text``: title, author and date between ``---`` lines come first.
 """
 
 import codecs
-import gzip
-import io
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,49 +18,46 @@ import pyarrow.parquet as pq
 
 from sanderling.core.errors import UserError
 from sanderling.world.contract import Page
-from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped
+from sanderling.world.sources.base import FileSource, Limits, Reason, Skipped, opened
 from sanderling.world.sources.documents import split_front_matter
 
 _URL_NAMES = ("url", "link")
 _BODY_NAMES = ("text", "doc", "content", "contents", "snippet")
 _ID_NAMES = ("id", "docid", "doc_id", "_id")
 _NAMES = frozenset((*_URL_NAMES, *_BODY_NAMES, *_ID_NAMES, "title", "date", "links", "metadata"))
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def read_record(record: Any, where: str) -> Page | Skipped:
     """The page of one record, or why there is none."""
-    try:
-        page = _page_of(record)
-    except (ValueError, KeyError, TypeError):
-        return Skipped(where, Reason.NOT_A_PAGE)
-    if not page.url.strip():
-        return Skipped(where, Reason.NO_URL)
-    return page if page.text.strip() else Skipped(where, Reason.EMPTY)
-
-
-def _page_of(record: Any) -> Page:
-    """A page from one record. Raises ValueError, KeyError or TypeError when it is none."""
     if not isinstance(record, dict):
-        raise TypeError("not an object")
+        return Skipped(where, Reason.NOT_A_PAGE)
     metadata = record.get("metadata")
     fields = record | (metadata if isinstance(metadata, dict) else {})
     url = next((fields[name] for name in _URL_NAMES if fields.get(name)), None)
     if not url:
-        id = str(fields[next((name for name in _ID_NAMES if name in fields), "id")])
+        id = next((str(fields[name]) for name in _ID_NAMES if name in fields), None)
+        if id is None:
+            return Skipped(where, Reason.NOT_A_PAGE)
         url = id if "://" in id else f"local://{id}"
     body = next((name for name in _BODY_NAMES if fields.get(name)), "text")
     title, text, date = fields.get("title") or "", fields.get(body, ""), str(fields.get("date") or "")
     title = str(title) if isinstance(title, int | float) else title
-    if body == "contents" and not title:
-        head, _, rest = text.partition("\n")
-        title, text = (head.strip().strip('"'), rest) if rest.strip() else ("", text)  # a passage of one line has no title
-    elif not title and isinstance(text, str):
-        said, text = split_front_matter(text)
-        title, date = said.get("title", ""), date or said.get("date", "")
+    if not title and isinstance(text, str):
+        if body == "contents":
+            head, _, rest = text.partition("\n")
+            title, text = (head.strip().strip('"'), rest) if rest.strip() else ("", text)  # of one line: it has no title
+        else:
+            said, text = split_front_matter(text)
+            title, date = said.get("title", ""), date or said.get("date", "")
     links = fields.get("links")
     links = tuple(link for link in links if isinstance(link, str)) if isinstance(links, list) else ()
-    return Page(url=url, title=title, text=text, links=links, date=date, source="jsonl")
+    try:
+        page = Page(url=url, title=title, text=text, links=links, date=date, source="jsonl")
+    except ValueError:
+        return Skipped(where, Reason.NOT_A_PAGE)
+    if not page.url.strip():
+        return Skipped(where, Reason.NO_URL)
+    return page if page.text.strip() else Skipped(where, Reason.EMPTY)
 
 
 class JsonlSource(FileSource[tuple[int, bytes]]):
@@ -76,18 +65,20 @@ class JsonlSource(FileSource[tuple[int, bytes]]):
 
     what = "a file of JSON lines"
 
-    def reader(self) -> Callable[[tuple[int, bytes]], Page | Skipped]:
-        return _read_line
-
     def documents(self) -> Iterator[tuple[int, bytes] | Skipped]:
-        """The lines that are not blank, with their numbers in the file."""
-        number = 0
+        """The lines that are not blank, with their numbers in the file; of one past the limit, no more than that is held."""
+        number, most = 0, self.limits.document_bytes
         try:
-            for number, line in enumerate(self._lines(), start=1):
-                if line is None:
-                    yield Skipped(f"line {number}", Reason.TOO_LARGE)
-                elif line.strip():
-                    yield number, line
+            with opened(self.path) as lines:
+                while line := lines.readline(most + 1):
+                    rest = b"" if len(line) <= most else line
+                    while rest and not rest.endswith(b"\n"):
+                        rest = lines.readline(most)
+                    number += 1
+                    if len(line) > most and not line.endswith(b"\n"):
+                        yield Skipped(f"line {number}", Reason.TOO_LARGE)
+                    elif line.strip():
+                        yield number, line
         except EOFError:
             yield Skipped(f"after line {number}", Reason.TRUNCATED)
         except zlib.error:
@@ -95,36 +86,13 @@ class JsonlSource(FileSource[tuple[int, bytes]]):
         except OSError as error:  # what unpacks has no number for its errors, the system has
             yield Skipped(f"after line {number}", Reason.DAMAGED if error.errno is None else Reason.UNREADABLE)
 
-    def _lines(self) -> Iterator[bytes | None]:
-        """The lines; None for one past the limit, of which no more than that is held."""
-        most = self.limits.document_bytes
-        with _unpacked(self.path) as lines:
-            while line := lines.readline(most + 1):
-                if len(line) <= most or line.endswith(b"\n"):
-                    yield line
-                    continue
-                while (rest := lines.readline(most)) and not rest.endswith(b"\n"):
-                    pass
-                yield None
-
-
-def _unpacked(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """The file's bytes, unpacked where gzip or zstd packed them."""
-    with path.open("rb") as file:
-        head = file.read(4)
-    if head == _ZSTD:
-        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
-    return gzip.open(path) if head.startswith(_GZIP) else path.open("rb")
-
-
-def _read_line(numbered: tuple[int, bytes]) -> Page | Skipped:
-    number, line = numbered
-    where = f"line {number}"
-    try:
-        record = json.loads(line.removeprefix(codecs.BOM_UTF8 if number == 1 else b"").decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return Skipped(where, Reason.NOT_A_PAGE)
-    return read_record(record, where)
+    def read(self, numbered: tuple[int, bytes]) -> Page | Skipped:
+        number, line = numbered
+        try:
+            record = json.loads(line.removeprefix(codecs.BOM_UTF8 if number == 1 else b"").decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return Skipped(f"line {number}", Reason.NOT_A_PAGE)
+        return read_record(record, f"line {number}")
 
 
 class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
@@ -162,14 +130,11 @@ class ParquetSource(FileSource[tuple[int, dict[str, Any]]]):
                         number += 1
                         yield Skipped(f"row {number}", Reason.DAMAGED)
 
-    def reader(self) -> Callable[[tuple[int, dict[str, Any]]], Page | Skipped]:
-        return self._read
-
     def total(self) -> int:
         with pq.ParquetFile(self.path) as file:
             return file.metadata.num_rows
 
-    def _read(self, row: tuple[int, dict[str, Any]]) -> Page | Skipped:
+    def read(self, row: tuple[int, dict[str, Any]]) -> Page | Skipped:
         number, record = row
         where = f"row {number}"
         size = sum(len(value) for value in record.values() if isinstance(value, str | bytes))

@@ -1,14 +1,12 @@
 """A WARC file, plain or compressed: the HTML, text and PDF answers that it recorded with status 200, read by `fastwarc`.
 
-Requests and metadata are not documents and are passed over. The address is the recorded one; a page that names the same address
-with fewer query parameters as its canonical one has that. Answers that were unpacked before they were written, though their
-heads say otherwise, are read as they are. A file cut in the middle keeps what came before. A document is read
-up to the limit however far it would unpack. Does not resolve revisits.
+The address is the recorded one; a page that names the same address with other query parameters as its canonical one has that.
+A file cut in the middle keeps what came before. A document is read up to the limit however far it would unpack.
 """
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -28,15 +26,13 @@ _GZIP_NAMES = re.compile("(?:x-)?gzip$")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A document as it was recorded."""
+    """A document as it was recorded; its Transfer-Encoding and Content-Encoding (``packing``) are not yet undone."""
 
     url: str
     kind: Kind
     data: bytes
     transfer: str
-    """Its Transfer-Encoding, not yet undone."""
     packing: str
-    """Its Content-Encoding, not yet undone."""
     charset: str
 
 
@@ -46,11 +42,7 @@ class WarcSource(FileSource[Answer]):
     what = "a WARC file"
     needs = "fastwarc.warc"
 
-    def reader(self) -> Callable[[Answer], Page | Skipped]:
-        return self._read
-
     def documents(self) -> Iterator[Answer | Skipped]:
-        """The recorded answers. Those that are passed over are unpacked too: only so is it known where a damaged file ends."""
         from fastwarc.warc import ArchiveIterator, WarcRecordType
 
         kinds = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.conversion | WarcRecordType.revisit
@@ -77,18 +69,19 @@ class WarcSource(FileSource[Answer]):
         if not url:
             return Skipped("a record without address", Reason.NO_URL)
         headers = record.http_headers if record.is_http_parsed else None
-        transfer, packing = (
-            ((headers.get(name) or "").lower().strip() if headers else "") for name in ("Transfer-Encoding", "Content-Encoding")
-        )
-        return Answer(url, kind, data, transfer, packing, (record.http_charset or "") if headers else "")
+        if headers is None:
+            return Answer(url, kind, data, "", "", "")
+        transfer, packing = ((headers.get(name) or "").lower().strip() for name in ("Transfer-Encoding", "Content-Encoding"))
+        return Answer(url, kind, data, transfer, packing, record.http_charset or "")
 
-    def _read(self, answer: Answer) -> Page | Skipped:
+    def read(self, answer: Answer) -> Page | Skipped:
         url, most = answer.url, self.limits.document_bytes
         try:
             data = answer.data
             if "chunked" in answer.transfer and _CHUNK_HEAD.match(data):
                 data = _unpack(data, "chunked", most)
-            if not _GZIP_NAMES.match(answer.packing) or data.startswith(b"\x1f\x8b"):
+            was_unpacked = _GZIP_NAMES.match(answer.packing) and not data.startswith(b"\x1f\x8b")  # before it was written
+            if not was_unpacked:
                 data = _unpack(data, answer.packing, most)
         except (OSError, ValueError):
             return Skipped(url, Reason.DAMAGED)
@@ -127,14 +120,10 @@ def _unpack(data: bytes, packing: str, most: int) -> bytes:
     """Unpacked data, no further than one byte past ``most``. Raises OSError when it is damaged."""
     from fastwarc.stream_io import BrotliReader, ChunkedReader, GzipReader, ZstdReader
 
-    stream = io.BytesIO(data)
     if packing in ("gzip", "x-gzip", "deflate"):
-        reader = GzipReader(stream, zlib=packing == "deflate")
-    elif packing in ("br", "zstd", "chunked"):
-        reader = {"br": BrotliReader, "zstd": ZstdReader, "chunked": ChunkedReader}[packing](stream)
-    else:
-        return data
-    return _read_up_to(reader, most + 1)
+        return _read_up_to(GzipReader(io.BytesIO(data), zlib=packing == "deflate"), most + 1)
+    reader = {"br": BrotliReader, "zstd": ZstdReader, "chunked": ChunkedReader}.get(packing)
+    return _read_up_to(reader(io.BytesIO(data)), most + 1) if reader else data
 
 
 def _read_up_to(reader: "WarcReader", most: int) -> bytes:
