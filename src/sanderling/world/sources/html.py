@@ -9,6 +9,7 @@ import logging
 import re
 from collections.abc import Callable
 from html import escape, unescape
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from sanderling.world.sources.base import Document, HtmlExtractor, Limits, Reason, world_extra
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 
 _RAW = re.compile(r"<!--.*?-->|<(script|style|xmp|iframe|noembed|noframes)\b.*?</\1>", re.DOTALL)
 """What a serialized page holds that is no markup, though it may look like it."""
-_TAG = re.compile(r'<(/?)([A-Za-z][^\s/>"]*+)[^>"]*+(?:"[^"]*+"[^>"]*+)*+>')
-_VOID = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"))
+_TAG = re.compile(
+    r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)[\s/>])[A-Za-z]"
+    r'[^>"]*+(?:"[^"]*+"[^>"]*+)*+>'
+)
+"""Of an element that may hold others: the slash of its end."""
 _HREF = re.compile(r"<a(?:rea)?\s(?:[^>\"]|\"[^\"]*\")*?(?<=\s)href=\"([^\"]*)\"")
 _LINK_WORDS = re.compile(r"<a\b[^>]*>(.*?)</a>", re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
@@ -38,11 +42,7 @@ def read_html(source: str, url: str, limits: Limits, follow: Callable[[str], str
     if tree.body is None:
         return Reason.EMPTY
     body = _RAW.sub("", tree.body.html)
-    depth = most_depth = 0
-    for closing, name in _TAG.findall(body):
-        if name not in _VOID:
-            depth += -1 if closing else 1
-            most_depth = max(most_depth, depth)
+    most_depth = max(accumulate(-1 if slash else 1 for slash in _TAG.findall(body)), default=0)
     if most_depth > limits.depth:
         return Reason.TOO_NESTED
     base = resolve(url, _attribute(tree, "base[href]", "href")) if "<base" in source else ""
@@ -82,11 +82,16 @@ def _attribute(tree: "HTMLTree", query: str, name: str) -> str:
 def _main_content(tree: "HTMLTree") -> str:
     """Reduced HTML of the main content. Changes the tree: hides lists of links, which are navigation."""
     lists = tree.body.query_selector_all("menu").values() if tree.body else []  # iterating over the library's takes its square
+    within = 0  # how many of the next lists are within a hidden one
     for bullets in lists:
+        if within:
+            within -= 1
+            continue
         inner = bullets.inner_html
         linked = _ANY_TAG.sub("", "".join(_LINK_WORDS.findall(inner)))
         if len(linked) > _MOST_LINKED * len(_ANY_TAG.sub("", inner).strip()):
             bullets.setattr("aria-expanded", "false")  # the main content is without what has this attribute
+            within = inner.count("<menu")
     return _reduced(tree, main=True)
 
 

@@ -154,7 +154,7 @@ def _parts(spec: str | Path) -> tuple[str, str]:
 
 
 def kind_of(path: Path) -> str:
-    """The kind of a path, by its name, else by its first bytes. Raises UserError when neither tells."""
+    """The kind of a path, by its name, else by its first bytes, unpacked. Raises UserError when neither tells."""
     if path.is_dir():
         try:
             manifest = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
@@ -175,11 +175,10 @@ def kind_of(path: Path) -> str:
             head = file.read(_HEAD).lstrip()
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read ({error}): get it again, or leave it out.") from error
-    head = head.lstrip()
     for start, kind in _BEGINNINGS:
         if head.startswith(start):
             return kind
-    if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name) or head.startswith(b"BZh"):
+    if b"<mediawiki" in head or (ending == ".xml" and "pages-" in path.name):
         return "wikipedia"
     raise UserError(f"What {path} holds cannot be told from its name or first bytes: say so with --kind, or as in warc:{path}.")
 
